@@ -1,0 +1,1 @@
+"""The commands: thin, one file a group."""

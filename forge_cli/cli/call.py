@@ -1,0 +1,149 @@
+"""``forge tools call``: the words after it belong to the tool, but for a few reserved ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from forge_cli.cli.common import Mode as ModeChoice
+from forge_cli.cli.common import chosen_mode, is_interactive, opened
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.text import visible
+from forge_cli.core.tool import Tool, ToolCall, ToolOutcome
+from forge_cli.engine.guard import Caller
+from forge_cli.engine.host import PluginHost
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import Worker
+from forge_cli.ui.forms import fill_form
+from forge_cli.ui.render import render
+from forge_cli.ui.slash import flags_of, input_of, parse_arguments
+from forge_cli.ui.terminal import TerminalUI
+
+WITH_VALUE = {
+    "--worker": "worker",
+    "--json-input": "json_input",
+    "--approval-mode": "approval_mode",
+    "-C": "directory",
+    "--cd": "directory",
+}
+ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """The reserved words, understood; ``words`` is what is left for the tool."""
+
+    tool: str = ""
+    words: Sequence[str] = ()
+    worker: str | None = None
+    json_input: str | None = None
+    approval_mode: str | None = None
+    directory: Path | None = None
+    interactive: bool = False
+    yes: bool = False
+    as_json: bool = False
+
+    @property
+    def mode(self) -> ApprovalMode | None:
+        try:
+            mode = ModeChoice(self.approval_mode) if self.approval_mode is not None else None
+        except ValueError:
+            raise UsageError(
+                f"--approval-mode {self.approval_mode}: use interactive, approve_all or auto_deny"
+            ) from None
+        return chosen_mode(mode, self.yes)
+
+
+def read_invocation(words: Sequence[str]) -> Invocation:
+    """Take the reserved words out; after ``--`` everything is the tool's."""
+    rest, found, kept = list(words), dict[str, Any](), list[str]()
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--":
+            kept += ["--", *rest]
+            break
+        if name in WITH_VALUE and (equals or word == name):
+            if not equals and not rest:
+                raise UsageError(f"{name} needs a value")
+            found[WITH_VALUE[name]] = value if equals else rest.pop(0)
+        elif word in ALONE:
+            found[ALONE[word]] = True
+        else:
+            kept.append(word)
+    if not kept or kept[0].startswith("-"):
+        raise UsageError("name the tool first", hint="forge tools call NAME KEY=VALUE ...; forge tools list shows them")
+    if "directory" in found:
+        found["directory"] = Path(found["directory"])
+    return Invocation(tool=kept[0], words=kept[1:], **found)
+
+
+def input_from(invocation: Invocation, tool: Tool) -> JsonObject:
+    """The input that the words describe, over that of ``--json-input``."""
+    schema = tool.schema.json_schema
+    plain, options = parse_arguments(invocation.words, flags_of(schema))
+    if plain:
+        raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE")
+    given: Any = {}
+    if invocation.json_input is not None:
+        try:
+            given = json.loads(invocation.json_input)
+        except ValueError as error:
+            raise UsageError(f"--json-input is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError("--json-input must be a JSON object")
+    return {**given, **input_of(options, schema)}
+
+
+async def call_tool(invocation: Invocation, worker: Worker, workspace: Path) -> ExitCode:
+    """Open the worker's tools, call one of them as the operator, and show what came of it."""
+    bus, host = EventBus(), PluginHost()
+    interactive = is_interactive()
+    mode = invocation.mode or ApprovalMode.strictest(
+        worker.config.approval.mode, load_settings(forge_home()).approval.mode
+    )
+    screen = TerminalUI(bus, trace="quiet", interactive=interactive, find=host.renderer)
+    session = opened(worker, workspace=workspace, host=host, bus=bus, mode=mode or ApprovalMode.INTERACTIVE)
+    async with screen, session as assembly:
+        offer = assembly.toolbox.offers.get(invocation.tool)
+        args = input_from(invocation, offer.tool) if offer else {}
+        if offer and invocation.interactive:
+            if not interactive:
+                raise UsageError("-i asks questions, and there is no terminal to ask them on")
+            args = await fill_form(offer.tool, args, Console(stderr=True, highlight=False))
+        outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
+    _show(outcome, invocation.as_json, host)
+    return _code(outcome)
+
+
+def _show(outcome: ToolOutcome, as_json: bool, host: PluginHost) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
+    elif outcome.ok:
+        Console(highlight=False, soft_wrap=True).print(render(outcome.value, host.renderer, lines=None))
+    if not outcome.ok:
+        sys.stderr.write(f"forge: {visible(outcome.error or outcome.status)}\n")
+
+
+def _code(outcome: ToolOutcome) -> ExitCode:
+    match outcome.status:
+        case "success":
+            return ExitCode.DONE
+        case "denied" | "blocked":
+            return ExitCode.DENIED
+        case "invalid" | "not_found":
+            return ExitCode.USAGE
+        case "interrupted":
+            return ExitCode.INTERRUPTED
+        case "error" | "timeout":
+            return ExitCode.FAILED

@@ -1,0 +1,78 @@
+"""The table of commands: names and one-line helps are here, the modules load when they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command, get_group
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a command lives and what the help of ``forge`` says about it."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "run": Entry("forge_cli.cli.run", "Run a worker on one task."),
+    "tools": Entry("forge_cli.cli.tools", "List, show and call tools."),
+    "worker": Entry("forge_cli.cli.worker", "Check worker files."),
+    "approve": Entry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
+}
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.callback()
+def forge(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; on any command.")] = False,
+) -> None:
+    """Run workers against a language model, with tools behind an approval policy that explains itself."""
+    # Both options stand here for the help only: the console script takes them before typer is loaded.
+
+
+class LazyCommand(TyperCommand):
+    """A name and a help text that become the real command when there are arguments to parse."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(name, short_help=entry.help, rich_markup_mode=None)
+        self.entry = entry
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        real = get_command(import_module(self.entry.module).app)
+        return real.make_context(info_name, args, parent, **extra)
+
+
+def dispatch(args: list[str]) -> int:
+    """Invoke the command that the arguments name; commands end early with ``typer.Exit(code)``."""
+    group = get_group(app)
+    group.commands = {name: LazyCommand(name, entry) for name, entry in COMMANDS.items()}
+    try:
+        with group.make_context("forge", args) as context:
+            group.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.TyperException as error:
+        typer.echo(usage_message(error), err=True)
+        return error.exit_code
+    return 0
+
+
+def usage_message(error: typer.TyperException) -> str:
+    """The usage of the command that was meant, where to read more, and what is wrong."""
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return f"forge: {message}"
+    usage = context.get_usage()
+    if message.startswith(usage):
+        return message
+    return f"{usage}\nTry '{context.command_path} --help' for help.\n\nforge: {message}"

@@ -1,0 +1,115 @@
+"""What the commands share: options, the one way into the event loop, and a worker opened without a model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import anyio
+import typer
+
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.bus import EventBus
+from forge_cli.core.config import MarkedDict, parse_config
+from forge_cli.core.errors import Mark, UsageError
+from forge_cli.core.events import Status
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.assemble import Assembly, assemble
+from forge_cli.engine.controller import ApprovalController
+from forge_cli.engine.host import PluginHost
+from forge_cli.files.worker import Worker, WorkerConfig
+
+T = TypeVar("T")
+
+DirectoryOption = Annotated[
+    Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonInputOption = Annotated[
+    str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as a JSON object.")
+]
+
+
+def new_app(**settings: object) -> typer.Typer:
+    """A Typer in the house style: plain help, our own errors."""
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
+    """Run an async function to its end; the only place where the event loop is started."""
+    return anyio.run(function, *args)
+
+
+def is_interactive() -> bool:
+    """Can a person be asked? Standard output may be piped; input and error must be terminals, and CI never is one."""
+    return not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def work_folder(directory: Path | None) -> Path:
+    """The working directory: ``-C``, or where the caller stands."""
+    folder = Path.cwd() if directory is None else directory
+    if not folder.is_dir():
+        raise UsageError(f"-C {folder}: there is no such folder")
+    return folder.resolve()
+
+
+def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None = None) -> Worker:
+    """A worker for commands that need none: these toolsets, the default zone, nothing said about approval."""
+    data: dict[str, object] = {"name": "forge", "toolsets": toolsets}
+    if sandbox is not None:
+        data["sandbox"] = sandbox
+    mark = Mark("-")
+    marked = MarkedDict(data.items(), mark=mark, keys=dict.fromkeys(data, mark), values=dict.fromkeys(data, mark))
+    return Worker(parse_config(WorkerConfig, marked), Path.cwd() / "-", "")
+
+
+@asynccontextmanager
+async def opened(
+    worker: Worker,
+    *,
+    workspace: Path,
+    host: PluginHost | None = None,
+    bus: EventBus | None = None,
+    mode: ApprovalMode = ApprovalMode.INTERACTIVE,
+    interrupt: InterruptSignal | None = None,
+) -> AsyncIterator[Assembly]:
+    """A worker's tools and its gate, without a model."""
+    bus = bus or EventBus()
+    async with AsyncExitStack() as stack:
+        yield await assemble(
+            worker,
+            workspace=workspace,
+            host=host or PluginHost(),
+            controller=ApprovalController(mode, bus=bus),
+            interrupt=interrupt or InterruptSignal(),
+            notify=lambda level, message: bus.emit(Status(level, message)),
+            stack=stack,
+        )
+
+
+class Mode(StrEnum):
+    """Choices of ``--approval-mode``."""
+
+    interactive = "interactive"
+    approve_all = "approve_all"
+    auto_deny = "auto_deny"
+
+
+def chosen_mode(mode: Mode | None, yes: bool) -> ApprovalMode | None:
+    """``-y`` is ``--approval-mode approve_all``; saying two different things is refused."""
+    if yes and mode not in (None, Mode.approve_all):
+        raise UsageError(f"-y and --approval-mode {mode.value} contradict each other; keep one")
+    if yes:
+        return ApprovalMode.APPROVE_ALL
+    return ApprovalMode(mode.value) if mode else None

@@ -1,0 +1,53 @@
+"""The task: from the command line, from standard input, or from both."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+
+from forge_cli.core.errors import UsageError
+
+PATIENCE = 3.0
+"""Seconds to wait for the first byte of a pipe that may never speak, when a task was given anyway."""
+
+
+def task_from(argument: str | None) -> str:
+    """``-`` is the input itself; a task beside piped input gets the input as a block after it."""
+    if argument == "-" or (argument is None and not sys.stdin.isatty()):
+        task = _read_all()
+    elif argument is None:
+        raise UsageError(
+            "no task was given", hint='say what to do: forge run WORKER "TASK", or - to read it from stdin'
+        )
+    else:
+        block = _piped()
+        task = f"{argument}\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>" if block else argument
+    if not task.strip():
+        raise UsageError("the task is empty", hint='say what to do: forge run WORKER "TASK"')
+    return task
+
+
+def _piped() -> str:
+    """What was piped in; an input that is no terminal but never speaks is given up after a moment."""
+    try:
+        kind = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return ""
+    if sys.stdin.isatty():
+        return ""
+    if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+        ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
+        if not ready:
+            sys.stderr.write(
+                "forge: nothing came from standard input, going on without it (</dev/null skips it, - waits for it)\n"
+            )
+            return ""
+    elif not stat.S_ISREG(kind):
+        return ""
+    return _read_all()
+
+
+def _read_all() -> str:
+    return sys.stdin.buffer.read().decode(errors="replace")

@@ -1,0 +1,1 @@
+"""The words everybody speaks; imports nothing else of forge."""

@@ -1,0 +1,129 @@
+"""The words of consent: three approvals, the verdict that explains one, risk, requests, decisions, fingerprints."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+from forge_cli.core.errors import Mark
+from forge_cli.core.results import ResultValue
+
+
+class Approval(Enum):
+    """What a policy says of a call, from the loosest to the strictest.
+
+    A plain Enum on purpose: the members of a StrEnum compare alphabetically, and "ask" < "preApproved" fails open.
+    """
+
+    PRE_APPROVED = "preApproved"
+    ASK = "ask"
+    BLOCKED = "blocked"
+
+    @property
+    def strictness(self) -> int:
+        return _ORDER.index(self)
+
+    def stricter_than(self, other: Approval) -> bool:
+        return self.strictness > other.strictness
+
+    @classmethod
+    def strictest(cls, *approvals: Approval) -> Approval:
+        """The strictest of these; with none given, ``ask``."""
+        return max(approvals, key=lambda approval: approval.strictness, default=cls.ASK)
+
+
+_ORDER = (Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED)
+
+
+class ApprovalMode(Enum):
+    """Who answers an ``ask``: a person, always yes, or always no."""
+
+    APPROVE_ALL = "approve_all"
+    INTERACTIVE = "interactive"
+    AUTO_DENY = "auto_deny"
+
+    @classmethod
+    def strictest(cls, *modes: ApprovalMode | None) -> ApprovalMode | None:
+        """The strictest of those that say anything; None abstains."""
+        order = list(cls)
+        return max((mode for mode in modes if mode is not None), key=order.index, default=None)
+
+
+class OnAsk(Enum):
+    """What ``ask`` means when nobody can be asked."""
+
+    DENY = "deny"
+    FAIL = "fail"
+
+
+class Effect(Enum):
+    """What a tool does to the world, as its author declares it."""
+
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+    NETWORK = "network"
+
+
+Risk = Literal["low", "medium", "high"]
+
+
+def risk_of(effects: frozenset[Effect] | None) -> Risk:
+    """Risk comes from declared effects, never from names; what nobody declared is high."""
+    if effects is None or Effect.EXECUTE in effects:
+        return "high"
+    return "low" if effects <= {Effect.READ} else "medium"
+
+
+DecidedBy = Literal["rule", "tool", "memory", "user", "mode", "headless"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the policy says of one call, and why."""
+
+    approval: Approval
+    reason: str
+    rule: str | None = None
+    where: Mark | None = None
+    by: DecidedBy = "tool"
+
+
+@dataclass(frozen=True)
+class ApprovalRequest:
+    """What somebody is asked to decide: the call, why it asks, and what it would do."""
+
+    request_id: str
+    tool_call_id: str
+    tool_name: str
+    args: Mapping[str, Any]
+    description: str
+    reason: str
+    risk: Risk
+    rule: str | None
+    where: Mark | None
+    preview: ResultValue | None = None
+
+
+@dataclass(frozen=True)
+class ApprovalDecision:
+    """The answer to a request, true when it is yes; ``note`` is feedback that the model gets to read."""
+
+    approved: bool
+    remember: Literal["session"] | None = None
+    note: str | None = None
+    by: DecidedBy = "user"
+
+    def __bool__(self) -> bool:
+        return self.approved
+
+
+def fingerprint(*, worker: str, source: str, digest: str | None, tool: str, args: Mapping[str, Any]) -> str:
+    """The identity that a remembered grant is bound to: the same worker, tool, content and arguments."""
+    identity = [worker, source, digest, tool, args]
+    text = json.dumps(identity, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

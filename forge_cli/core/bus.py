@@ -1,0 +1,147 @@
+"""The event bus between a session and whoever watches or steers it; asking never hangs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.events import (
+    ApprovalRequired,
+    ApprovalResponse,
+    Event,
+    InputPrompt,
+    MessageEvent,
+    Status,
+    ToolStarted,
+    UserInput,
+)
+
+Handler = Callable[[Event], None]
+NOBODY = "nobody is there to answer"
+
+
+@dataclass
+class _Question:
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: Event | None = None
+
+
+@dataclass(eq=False)
+class _Subscriber:
+    handler: Handler
+    answers: bool
+
+
+class EventBus:
+    """Hands every event to every subscriber, in order, and pairs questions with their answers."""
+
+    def __init__(self) -> None:
+        self._subscribers: list[_Subscriber] = []
+        self._questions: dict[str, _Question] = {}
+
+    @property
+    def attended(self) -> bool:
+        """Is somebody subscribed who can answer?"""
+        return any(subscriber.answers for subscriber in self._subscribers)
+
+    def subscribe(self, handler: Handler, *, answers: bool = False) -> Callable[[], None]:
+        """Hear every event from now on; returns the way to stop.
+
+        With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``.
+        """
+        subscriber = _Subscriber(handler, answers)
+        self._subscribers.append(subscriber)
+
+        def unsubscribe() -> None:
+            if subscriber in self._subscribers:
+                self._subscribers.remove(subscriber)
+            if not self.attended:
+                for question in self._questions.values():
+                    question.answered.set()
+
+        return unsubscribe
+
+    def emit(self, event: Event) -> None:
+        for subscriber in list(self._subscribers):
+            subscriber.handler(event)
+        if isinstance(event, ApprovalResponse | UserInput):
+            question = self._questions.get(event.request_id)
+            if question and question.answer is None:
+                question.answer = event
+                question.answered.set()
+
+    def answer(self, request_id: str, decision: ApprovalDecision) -> None:
+        """Decide a request; the first answer counts."""
+        self.emit(ApprovalResponse(request_id, decision))
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Put a request to whoever can answer; with nobody there it is denied at once, saying so."""
+        answer = await self._question(request.request_id, ApprovalRequired(request))
+        return answer.decision if isinstance(answer, ApprovalResponse) else ApprovalDecision(False, note=NOBODY)
+
+    async def ask_input(self, prompt: str) -> str | None:
+        """Ask for a line of text; None when nobody can give one."""
+        request_id = new_id("input")
+        answer = await self._question(request_id, InputPrompt(request_id, prompt))
+        return answer.content if isinstance(answer, UserInput) else None
+
+    async def _question(self, request_id: str, event: Event) -> Event | None:
+        question = self._questions[request_id] = _Question()
+        try:
+            self.emit(event)
+            if self.attended:
+                await question.answered.wait()
+            return question.answer
+        finally:
+            del self._questions[request_id]
+
+
+def new_id(kind: str) -> str:
+    return f"{kind}_{uuid.uuid4().hex[:12]}"
+
+
+class RuntimeUI:
+    """The bus in the words of a program: show things, ask things."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self.bus = bus
+
+    def show_message(self, message: Mapping[str, Any]) -> None:
+        """``{"role": ..., "content": ...}``"""
+        self.bus.emit(MessageEvent(dict(message)))
+
+    def show_status(self, status: Mapping[str, Any]) -> None:
+        """``{"level": "info" | "warning" | "error", "message": ...}``; ``type`` is understood for ``level``."""
+        self.bus.emit(Status(status.get("level", status.get("type", "info")), str(status["message"])))
+
+    def show_tool_started(self, tool_call_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
+        self.bus.emit(ToolStarted(tool_call_id, tool_name, args))
+
+    async def request_approval(self, request: ApprovalRequest | Mapping[str, Any]) -> ApprovalDecision:
+        """Ask and wait; a mapping needs no more than a ``description``."""
+        if isinstance(request, Mapping):
+            request = _request_of(request)
+        return await self.bus.ask(request)
+
+    async def get_user_input(self, prompt: str = "") -> str | None:
+        return await self.bus.ask_input(prompt)
+
+
+def _request_of(given: Mapping[str, Any]) -> ApprovalRequest:
+    request_id = new_id("approval")
+    return ApprovalRequest(
+        request_id=request_id,
+        tool_call_id=given.get("tool_call_id", request_id),
+        tool_name=given.get("tool_name", ""),
+        args=given.get("args", {}),
+        description=given["description"],
+        reason=given.get("reason", "the program asks"),
+        risk=given.get("risk", "high"),
+        rule=None,
+        where=None,
+    )

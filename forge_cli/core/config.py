@@ -1,0 +1,163 @@
+"""The one base of everything read from a file: both spellings parse, unknown keys are errors, marks are kept."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from forge_cli.core.errors import Mark, WorkerError
+
+Loc = tuple[str | int, ...]
+
+
+class MarkedDict(dict[str, Any]):
+    """A mapping that knows where in a file it stands, and where each of its keys and values does."""
+
+    def __init__(
+        self,
+        entries: Iterable[tuple[str, Any]] = (),
+        *,
+        mark: Mark,
+        keys: Mapping[str, Mark],
+        values: Mapping[str, Mark],
+    ) -> None:
+        super().__init__(entries)
+        self.mark = mark
+        self.keys_at = keys
+        self.values_at = values
+
+
+class MarkedList(list[Any]):
+    """A sequence that knows where in a file it and each of its items stand."""
+
+    def __init__(self, items: Iterable[Any] = (), *, mark: Mark, items_at: Iterable[Mark]) -> None:
+        super().__init__(items)
+        self.mark = mark
+        self.items_at = tuple(items_at)
+
+
+def snake_case(key: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody who wrote ``name`` most likely meant."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
+    """The mark of the value at ``loc`` below ``data`` (of its key, with ``key``), or of the nearest thing around it."""
+    mark: Mark | None = getattr(data, "mark", None)
+    for depth, step in enumerate(loc):
+        last = depth == len(loc) - 1
+        if isinstance(data, MarkedDict):
+            name = next((name for name in data if name == step or snake_case(name) == step), None)
+            if name is None:
+                return mark
+            nested = isinstance(data[name], dict | list)
+            mark = (data.keys_at if nested or (last and key) else data.values_at)[name]
+            data = data[name]
+        elif isinstance(data, MarkedList) and isinstance(step, int) and step < len(data):
+            mark, data = data.items_at[step], data[step]
+        else:
+            return mark
+    return mark
+
+
+def dotted(loc: Loc) -> str:
+    """``("sandbox", "zones", 0, "mode")`` as people write it: ``sandbox.zones[0].mode``."""
+    text = ""
+    for step in loc:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text
+
+
+class Config(BaseModel):
+    """A part of a file that people write.
+
+    ``needsApproval`` and ``needs_approval`` are the same key (both at once is an error), a key that no field reads is
+    an error with a suggestion, and ``where`` says where in the file a value stands.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, arbitrary_types_allowed=True)
+
+    _source: Any = PrivateAttr(default=None)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        config = handler(cls._canonical(data) if isinstance(data, dict) else data)
+        if isinstance(data, dict):
+            config._source = data
+        return config
+
+    @classmethod
+    def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
+        names = {field.alias or name: name for name, field in cls.model_fields.items()}
+        found: dict[str, Any] = {}
+        for key, value in data.items():
+            name = key if key in names else snake_case(str(key))
+            if name not in names:
+                raise PydanticCustomError("unknown_key", "{problem}", _unknown(str(key), names))
+            if name in found:
+                problem = f"'{name}' is given twice, as snake_case and as camelCase; keep one"
+                raise PydanticCustomError("unknown_key", "{problem}", {"key": key, "problem": problem})
+            found[name] = value
+        return found
+
+    def where(self, *loc: str | int) -> Mark | None:
+        """Where in its file the value at ``loc`` stands; None for what was not read from a file."""
+        return where_in(self._source, loc)
+
+
+def _unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
+    known = sorted(names)
+    near = nearest(snake_case(key), known)
+    remedy = f"did you mean '{near}'?" if near else f"known here: {', '.join(known)}" if known else "it takes no keys"
+    return {"key": key, "problem": f"unknown key '{key}'; {remedy}"}
+
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+
+def parse_config(cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | None = None) -> ConfigT:
+    """Read ``data``, which stands at ``at`` in its file; what is wrong with it becomes one sentence with a mark."""
+    try:
+        return cls.model_validate(data)
+    except ValidationError as error:
+        raise _sentence(error.errors(include_url=False)[0], data, at, file) from None
+
+
+def _sentence(error: ErrorDetails, data: Any, at: Loc, file: str | None) -> WorkerError:
+    loc = tuple(step for step in error["loc"] if not (isinstance(step, str) and "[" in step))
+    context = error.get("ctx", {})
+    if error["type"] == "unknown_key":
+        mark = where_in(data, (*loc, context["key"]), key=True)
+    else:
+        mark = where_in(data, loc)
+    place = dotted((*at, *loc))
+    return WorkerError(
+        mark or (Mark(file) if file else None), f"{place}: {_problem(error)}" if place else _problem(error)
+    )
+
+
+def _problem(error: ErrorDetails) -> str:
+    given = error.get("input")
+    shown = repr(given) if isinstance(given, str | int | float | bool) or given is None else f"a {type(given).__name__}"
+    shown = {"None": "nothing", "a MarkedDict": "a mapping", "a MarkedList": "a list"}.get(shown, shown)
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    match error["type"]:
+        case "missing":
+            return "this key is required"
+        case "unknown_key" | "value_error":
+            return message
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return f"must be a mapping, not {shown}"
+        case _:
+            return f"must be {message.replace('a valid ', 'a ')}, not {shown}"

@@ -1,0 +1,87 @@
+"""Errors have two readers: ForgeError is a sentence for the user, ToolError a sentence for the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a command ends; the numbers are documented in ``forge run --help``."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    INVALID = 3
+    DENIED = 4
+    LIMIT = 5
+    PROVIDER = 7
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a file that somebody wrote; line and column count from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class ForgeError(Exception):
+    """Something the user has to know: what, where, and what to do next."""
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+    def __init__(self, message: str, *, where: Mark | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f"\n  {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{hint}"
+
+
+class UsageError(ForgeError):
+    """The command line cannot be understood."""
+
+    exit_code = ExitCode.USAGE
+
+
+class WorkerError(ForgeError):
+    """A worker, or another file that people write, is missing or wrong."""
+
+    exit_code = ExitCode.INVALID
+
+    def __init__(self, where: Mark | None, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, where=where, hint=hint)
+
+
+class ModelError(ForgeError):
+    """The model could not be reached or would not answer."""
+
+    exit_code = ExitCode.PROVIDER
+
+
+class ToolError(Exception):
+    """A tool could not do what it was asked; the sentence is for the model."""
+
+
+class BlockedError(ToolError):
+    """Policy forbids the call, whoever asks; raised by tools that find out while they run."""
+
+    def __init__(self, tool: str, reason: str = "blocked by policy") -> None:
+        super().__init__(f"{tool}: {reason}")
+        self.tool = tool
+        self.reason = reason
+
+
+class Stale(ToolError):
+    """What was shown at the prompt is no longer what the call would touch: the gate asks again."""

@@ -1,0 +1,204 @@
+"""Everything that happens in a session: display events go to the UI, action events come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
+from forge_cli.core.errors import Mark
+from forge_cli.core.messages import Usage
+from forge_cli.core.results import ResultValue
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import Status as CallStatus
+from forge_cli.core.wire import wire
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened; ``type`` is its name on the wire."""
+
+    type: ClassVar[str]
+    transient: ClassVar[bool] = False
+    """Sent, but never recorded."""
+
+    def payload(self) -> JsonObject:
+        return wire(self)
+
+
+@dataclass(frozen=True)
+class SessionStart(Event):
+    type: ClassVar[str] = "sessionStart"
+    model: str
+    workspace: str
+    approval_mode: str
+
+
+@dataclass(frozen=True)
+class TurnStart(Event):
+    """A request goes to the model; the digest is the hash of everything in it."""
+
+    type: ClassVar[str] = "turnStart"
+    turn: int
+    request_digest: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MessageEvent(Event):
+    """Something was said: ``{role, content}``."""
+
+    type: ClassVar[str] = "message"
+    message: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Streaming(Event):
+    """A piece of the answer; ``done`` closes the stream of one turn."""
+
+    type: ClassVar[str] = "streaming"
+    transient: ClassVar[bool] = True
+    request_id: str
+    delta: str
+    done: bool
+
+
+@dataclass(frozen=True)
+class Status(Event):
+    """Progress, warnings, and whatever else a person should know while it happens."""
+
+    type: ClassVar[str] = "status"
+    level: Literal["info", "warning", "error"]
+    message: str
+    tool_call_id: str | None = None
+    progress: float | None = None
+
+
+@dataclass(frozen=True)
+class ToolStarted(Event):
+    """A call is taken up; whether it may go on is not decided yet."""
+
+    type: ClassVar[str] = "toolStarted"
+    tool_call_id: str
+    tool_name: str
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolResult(Event):
+    type: ClassVar[str] = "toolResult"
+    tool_call_id: str
+    tool_name: str
+    status: CallStatus
+    value: ResultValue
+    duration_ms: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ApprovalRequired(Event):
+    type: ClassVar[str] = "approvalRequired"
+    request: ApprovalRequest
+
+    def payload(self) -> JsonObject:
+        return wire(self.request)
+
+
+@dataclass(frozen=True)
+class ApprovalDecided(Event):
+    """How a call's verdict was settled, and by whom; comes for every call that reaches a verdict."""
+
+    type: ClassVar[str] = "approvalDecided"
+    tool_call_id: str
+    verdict: str
+    approved: bool
+    by: DecidedBy
+    rule: str | None
+    where: Mark | None
+    reason: str
+    cached: bool
+    request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class ManualToolsAvailable(Event):
+    type: ClassVar[str] = "manualToolsAvailable"
+    tools: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class InputPrompt(Event):
+    type: ClassVar[str] = "inputPrompt"
+    request_id: str
+    prompt: str
+
+
+@dataclass(frozen=True)
+class TurnEnd(Event):
+    type: ClassVar[str] = "turnEnd"
+    turn: int
+    stop: str
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class SessionEnd(Event):
+    """The last event of a session; ``result`` is the object that ``--output-format json`` prints."""
+
+    type: ClassVar[str] = "sessionEnd"
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class UserInput(Event):
+    type: ClassVar[str] = "userInput"
+    request_id: str
+    content: str
+
+
+@dataclass(frozen=True)
+class ApprovalResponse(Event):
+    type: ClassVar[str] = "approvalResponse"
+    request_id: str
+    decision: ApprovalDecision
+
+    def payload(self) -> JsonObject:
+        decision = wire(self.decision)
+        del decision["by"]
+        return {"requestId": self.request_id, **decision}
+
+
+@dataclass(frozen=True)
+class Interrupt(Event):
+    type: ClassVar[str] = "interrupt"
+    reason: str
+
+
+@dataclass(frozen=True)
+class ManualToolInvoke(Event):
+    """A person wants a tool to be called."""
+
+    type: ClassVar[str] = "manualToolInvoke"
+    tool_name: str
+    args: Mapping[str, Any]
+
+
+DISPLAY = (
+    SessionStart,
+    TurnStart,
+    MessageEvent,
+    Streaming,
+    Status,
+    ToolStarted,
+    ToolResult,
+    ApprovalRequired,
+    ApprovalDecided,
+    ManualToolsAvailable,
+    InputPrompt,
+    TurnEnd,
+    SessionEnd,
+)
+ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke)

@@ -1,0 +1,46 @@
+"""The hooks of forge; an entry point's name tells what is behind it, so only what a worker names is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from forge_cli.core.results import Custom, ResultValue
+
+if TYPE_CHECKING:
+    from forge_cli.core.messages import ModelFactory
+    from forge_cli.core.toolset import Toolset
+
+GROUP = "forge"
+
+hookspec = pluggy.HookspecMarker(GROUP)
+hookimpl = pluggy.HookimplMarker(GROUP)
+
+Renderer = Callable[[Custom], ResultValue]
+"""Turns a custom result into a well-known one, so that every UI can show it."""
+
+
+@hookspec
+def forge_toolsets() -> Iterable[type[Toolset]]:  # type: ignore[empty-body]
+    """The toolset classes of this plugin.
+
+    Called when a worker names a toolset whose name is the name of the plugin's entry point.
+    """
+
+
+@hookspec
+def forge_models() -> Iterable[ModelFactory]:  # type: ignore[empty-body]
+    """The model providers of this plugin.
+
+    Called when a model ``PREFIX:NAME`` is asked for and the plugin's entry point is called ``model.PREFIX``.
+    """
+
+
+@hookspec
+def forge_renderers() -> Mapping[str, Renderer]:  # type: ignore[empty-body]
+    """Renderers for custom result kinds, by kind.
+
+    Called when a result of a kind ``NAMESPACE.something`` is shown; the entry point is called ``render.NAMESPACE``.
+    """

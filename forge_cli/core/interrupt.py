@@ -1,0 +1,53 @@
+"""The signal that stops a turn: set by a person, a program or the operating system, seen by everything that waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import anyio
+
+TERMINATED = "terminated"
+"""The reason given when the operating system asks the process to end."""
+
+
+class InterruptSignal:
+    """Stops whatever the worker is doing; ``reset`` makes it ready for the next task.
+
+    ``interrupt`` may be called from the event loop, from another thread, or from a signal handler.
+    """
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
+        self._wakers: dict[object, Callable[[], object]] = {}
+
+    @property
+    def interrupted(self) -> bool:
+        return self._reason is not None
+
+    @property
+    def reason(self) -> str | None:
+        return self._reason
+
+    def interrupt(self, reason: str = "interrupted") -> None:
+        self._reason = self._reason or reason
+        for wake in list(self._wakers.values()):
+            wake()
+
+    def reset(self) -> None:
+        self._reason = None
+
+    @contextmanager
+    def scope(self) -> Iterator[anyio.CancelScope]:
+        """A cancel scope that ends when the signal comes; at once, if it has come already."""
+        key, loop = object(), asyncio.get_running_loop()
+        with anyio.CancelScope() as scope:
+            self._wakers[key] = partial(loop.call_soon_threadsafe, scope.cancel)
+            try:
+                if self.interrupted:
+                    scope.cancel()
+                yield scope
+            finally:
+                del self._wakers[key]

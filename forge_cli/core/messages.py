@@ -1,0 +1,145 @@
+"""What is said between forge and a model, in no provider's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import ToolCall
+from forge_cli.core.wire import wire
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one turn, or of many added up."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+    def wire(self) -> JsonObject:
+        return wire(self)
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """The result of one call, as the model reads it."""
+
+    call_id: str
+    tool: str
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A file that goes along with what the user says."""
+
+    name: str
+    media_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One entry of the history: what the user said, what the model said and called, or what the calls gave.
+
+    ``native`` is what a provider wants back as it was (thinking blocks, say); nobody else looks inside.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[CallResult, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    native: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as the model sees it."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+
+    def wire(self) -> JsonObject:
+        return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Everything a model is told for one turn."""
+
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec]
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """A piece of the answer, as it arrives."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TurnEnd:
+    """The model has finished its turn; ``stop`` says why."""
+
+    stop: Literal["end", "tool_use", "max_tokens", "refusal"] = "end"
+    usage: Usage = Usage()
+    native: Any = None
+
+
+Delta = TextDelta | ToolCall | TurnEnd
+
+
+class ModelProvider(Protocol):
+    """A model that can be talked to; made by a ModelFactory once its name is known."""
+
+    name: str
+    context_window: int | None
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """One turn: text as it comes, whole calls, and one TurnEnd as the last item."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEnv:
+    """What a model may know of its surroundings; a relative path in its name is looked for in ``folders``, in order."""
+
+    folders: tuple[Path, ...]
+    notify: Callable[[Literal["info", "warning", "error"], str], None]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the user's config says of this very model under ``models:``."""
+
+    def find(self, name: str) -> Path:
+        """The file of that name, in the first folder that has one."""
+        paths = [folder / name for folder in self.folders]
+        return next((path for path in paths if path.exists()), paths[0])
+
+
+@dataclass(frozen=True)
+class ModelFactory:
+    """How a provider makes its models: ``script:demo.yaml`` asks the factory ``script`` for ``demo.yaml``."""
+
+    prefix: str
+    make: Callable[[str, ModelEnv], ModelProvider]
+    needs: str = ""
+    """What the provider needs to work, in a few words, for people."""

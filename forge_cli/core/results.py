@@ -1,0 +1,211 @@
+"""What tools give back: five well-known kinds and custom ones, with a text for the model and a form for the wire."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal
+
+from forge_cli.core.wire import clean_text, jsonable, text_of_bytes, wire
+
+VALUE_LIMIT = 1024 * 1024
+MODEL_LIMIT = 20_000
+ORIGINAL_LIMIT = 100_000
+WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json"})
+
+_KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+
+
+def is_valid_kind(kind: object) -> bool:
+    """Lowercase letters, digits and underscores, dots between namespaces, each part starting with a letter."""
+    return isinstance(kind, str) and _KIND.fullmatch(kind) is not None
+
+
+def is_well_known_kind(kind: object) -> bool:
+    return kind in WELL_KNOWN_KINDS
+
+
+@dataclass(frozen=True)
+class DisplayHints:
+    """How a UI may show a result; never what the model reads."""
+
+    preferred_view: Literal["text", "markdown", "code", "table", "tree", "hidden"] | None = None
+    language: str | None = None
+    collapsed: bool | None = None
+    max_height: int | None = None
+
+    def wire(self) -> dict[str, Any]:
+        return wire(self)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the well-known kinds share; a result on the wire starts with its kind."""
+
+    kind: ClassVar[str]
+
+    def wire(self) -> dict[str, Any]:
+        return {"kind": self.kind, **wire(self)}
+
+
+@dataclass(frozen=True)
+class Text(_Known):
+    kind: ClassVar[str] = "text"
+    content: str
+    display: DisplayHints | None = None
+
+    def text(self) -> str:
+        return self.content
+
+
+@dataclass(frozen=True)
+class Diff(_Known):
+    """A file that was written; ``original`` is None for a new file and where it is too large to repeat."""
+
+    kind: ClassVar[str] = "diff"
+    path: str
+    original: str | None
+    modified: str
+    is_new: bool
+    bytes_written: int
+    display: DisplayHints | None = None
+
+    @classmethod
+    def of(cls, path: str, original: str | None, modified: str) -> Diff:
+        shown = original if original is not None and len(original) <= ORIGINAL_LIMIT else None
+        return cls(path, shown, modified, is_new=original is None, bytes_written=len(modified.encode()))
+
+    def text(self) -> str:
+        return f"{'Created' if self.is_new else 'Changed'} {self.path} ({self.bytes_written} bytes)."
+
+
+@dataclass(frozen=True)
+class FileContent(_Known):
+    kind: ClassVar[str] = "file_content"
+    path: str
+    content: str
+    size: int
+    display: DisplayHints | None = None
+
+    def text(self) -> str:
+        return self.content
+
+
+@dataclass(frozen=True)
+class FileList(_Known):
+    """The entries of a folder, as names; a folder's name ends with a slash."""
+
+    kind: ClassVar[str] = "file_list"
+    path: str
+    files: tuple[str, ...]
+    count: int
+    display: DisplayHints | None = None
+
+    @classmethod
+    def of(cls, path: str, files: tuple[str, ...]) -> FileList:
+        return cls(path, files, len(files))
+
+    def text(self) -> str:
+        more = [f"[{self.count - len(self.files)} more]"] if self.count > len(self.files) else []
+        return "\n".join([*self.files, *more]) or f"{self.path} is empty."
+
+
+@dataclass(frozen=True)
+class Json(_Known):
+    kind: ClassVar[str] = "json"
+    data: Any
+    display: DisplayHints | None = None
+
+    def text(self) -> str:
+        return json.dumps(jsonable(self.data), ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A result of a kind of your own, such as ``git.status``; a renderer can turn it into a well-known one."""
+
+    kind: str
+    data: Any
+    summary: str | None = None
+    mime_type: str | None = None
+    display: DisplayHints | None = None
+
+    def __post_init__(self) -> None:
+        if not is_valid_kind(self.kind) or is_well_known_kind(self.kind):
+            remedy = "lowercase words joined by dots, such as 'git.status', and none of the well-known kinds"
+            raise ValueError(f"{self.kind!r} is no kind for a custom result: use {remedy}")
+
+    def wire(self) -> dict[str, Any]:
+        return wire(self)
+
+    def text(self) -> str:
+        data = self.data if isinstance(self.data, str) else json.dumps(jsonable(self.data), ensure_ascii=False)
+        return f"{self.summary}\n{data}" if self.summary else data
+
+
+ResultValue = Text | Diff | FileContent | FileList | Json | Custom
+
+
+def as_result(value: Any) -> ResultValue:
+    """Whatever a tool returned, as a result: strings are text, a mapping with a kind is custom, other data is JSON."""
+    match value:
+        case Text() | Diff() | FileContent() | FileList() | Json() | Custom():
+            return value
+        case None:
+            return Text("The tool returned nothing.")
+        case str():
+            return Text(clean_text(value))
+        case bytes() | bytearray():
+            return Text(text_of_bytes(bytes(value)))
+        case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(kind) and not is_well_known_kind(kind):
+            return _custom(kind, data, rest)
+        case _:
+            return Json(jsonable(value))
+
+
+def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
+    display = rest.get("display")
+    names = {field.name for field in fields(DisplayHints)}
+    if isinstance(display, Mapping):
+        hints = {re.sub(r"([A-Z])", r"_\1", str(key)).lower(): value for key, value in display.items()}
+        display = DisplayHints(**{name: value for name, value in hints.items() if name in names})
+    summary, mime = rest.get("summary"), rest.get("mime_type", rest.get("mimeType"))
+    return Custom(
+        kind,
+        jsonable(data),
+        summary=str(summary) if summary is not None else None,
+        mime_type=str(mime) if mime is not None else None,
+        display=display if isinstance(display, DisplayHints) else None,
+    )
+
+
+def cut(text: str, limit: int) -> str:
+    """Head and tail of a text that is too long, with the cut named between them."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
+    return f"{head}\n[... {len(text) - len(head) - len(tail)} characters cut ...]\n{tail}"
+
+
+def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
+    """The same result, small enough to keep."""
+    match value:
+        case Text(content=content) | FileContent(content=content):
+            return replace(value, content=cut(content, limit))
+        case Diff():
+            return replace(value, modified=cut(value.modified, limit))
+        case FileList(files=files):
+            return replace(value, files=files[:20_000])
+        case Json():
+            text = value.text()
+            return value if len(text) <= limit else Text(cut(text, limit), display=value.display)
+        case Custom():
+            text = json.dumps(jsonable(value.data), ensure_ascii=False)
+            return value if len(text) <= limit else replace(value, data=cut(text, limit))
+
+
+def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
+    """What the model reads of a result."""
+    return cut(value.text(), limit)

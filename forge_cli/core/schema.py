@@ -1,0 +1,344 @@
+"""A tool's input: one schema that the model sees, that validates what comes back, and that says what was wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from forge_cli.core.config import Loc, dotted, nearest
+from forge_cli.core.errors import ToolError
+from forge_cli.core.fields import (
+    FormField,
+    alternatives,
+    coerce,
+    cut,
+    derive_fields,
+    expectation,
+    lookup,
+    member,
+    shown,
+)
+from forge_cli.core.signature import (
+    JsonObject,
+    SchemaError,
+    call_arguments,
+    describe,
+    model_schema,
+    plain_arguments,
+    read_strict,
+    signature_model,
+    subschemas,
+)
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError as JsonSchemaError
+    from jsonschema.protocols import Validator
+    from pydantic_core import ErrorDetails
+
+__all__ = [
+    "FormField",
+    "InputSchema",
+    "InvalidInput",
+    "JsonObject",
+    "SchemaError",
+    "call_arguments",
+    "coerce",
+    "derive_fields",
+    "describe",
+    "lint",
+    "signature_model",
+    "typed_arguments",
+]
+
+_DEPTH = 100
+_BITS = 14_000
+_PROBLEMS = 5
+_PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_COMBINED = ("allOf", "anyOf", "oneOf")
+_OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
+_SCHEMA_KEYWORDS = frozenset(
+    {"type", "enum", "const", "anyOf", "oneOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    | {"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems"}
+)
+_PYDANTIC_TYPES = frozenset(
+    {"bool_type", "dataclass_type", "dict_type", "enum", "float_type", "frozen_set_type", "greater_than"}
+    | {"greater_than_equal", "int_from_float", "int_type", "less_than", "less_than_equal", "list_type", "literal_error"}
+    | {"model_type", "multiple_of", "none_required", "set_type", "string_pattern_mismatch", "string_too_long"}
+    | {"string_too_short", "string_type", "too_long", "too_short", "tuple_type"}
+)
+
+
+class InvalidInput(ToolError):
+    """The args of a call do not fit the tool's schema; one sentence for the model that names each wrong field."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__("; ".join(self.problems[:_PROBLEMS]))
+
+
+@dataclass(frozen=True, eq=False)
+class InputSchema:
+    """What a tool takes: the JSON Schema shown to the model, and the validation derived from the same thing."""
+
+    json_schema: JsonObject
+    model: type[BaseModel] | None = None
+
+    @classmethod
+    def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
+        """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
+        if isinstance(schema, type) and issubclass(schema, BaseModel):
+            emitted = model_schema(schema)
+            for problem in _shape_problems(emitted):
+                raise SchemaError(f"{schema.__name__}: {problem}")
+            return cls(emitted, schema)
+        for problem in lint(schema):
+            raise SchemaError(problem)
+        return cls(_closed(_plain(schema, limit=2 * _DEPTH)))
+
+    def validate(self, args: Any) -> JsonObject:
+        """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
+        try:
+            if not isinstance(args, Mapping):
+                raise InvalidInput(f"the input must be an object, got {shown(args)}")
+            plain = _plain(coerce(_plain(args), self.json_schema))
+            return self._by_schema(plain) if self.model is None else _by_model(self.model, plain, self.json_schema)
+        except InvalidInput:
+            raise
+        except Exception as error:  # foreign code: the validators of a model, mappings, schemas that never end
+            raise InvalidInput(f"the input cannot be checked ({type(error).__name__})") from error
+
+    def _by_schema(self, args: JsonObject) -> JsonObject:
+        errors = islice(self._validator.iter_errors(args), 4 * _PROBLEMS)
+        problems = [problem for error in errors for problem in _schema_problems(error, self.json_schema)]
+        if problems:
+            raise InvalidInput(*problems)
+        filled = {**_plain(self._defaults), **args}
+        return {name: filled[name] for name in (*self.json_schema["properties"], *filled) if name in filled}
+
+    @cached_property
+    def _validator(self) -> Validator:
+        import jsonschema
+        import referencing
+
+        kind = jsonschema.validators.validator_for(self.json_schema, default=jsonschema.Draft202012Validator)
+        return kind(self.json_schema, registry=referencing.Registry())
+
+    @cached_property
+    def _defaults(self) -> JsonObject:
+        """The defaults that fit their own schema: ``null`` for a string stays out, as if nothing had been said."""
+        declared = self.json_schema["properties"].items()
+        named = {name: each["default"] for name, each in declared if isinstance(each, dict) and "default" in each}
+        wrong = {next(iter(error.absolute_path), None) for error in self._validator.iter_errors(named)}
+        return {name: value for name, value in named.items() if name not in wrong}
+
+
+def typed_arguments(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
+    """From validated plain args to the values that the function takes: a Path, a datetime, a nested model."""
+    try:
+        return call_arguments(read_strict(model, args))
+    except ValidationError as error:
+        raise InvalidInput(*_model_problems(error, args, model_schema(model))) from None
+
+
+def lint(schema: JsonObject) -> list[str]:
+    """What would make a provider reject the tool; an empty list for a sound schema."""
+    if not isinstance(schema, dict):
+        return [f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"]
+    try:
+        plain = _plain(schema, limit=2 * _DEPTH)
+    except InvalidInput as error:
+        return [f"the schema is not plain JSON: {error}"]
+    return [*_shape_problems(plain), *_reference_problems(plain)] or _metaschema_problems(plain)
+
+
+def _shape_problems(schema: JsonObject) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield 'the top level must say "type": "object"'
+    for keyword in _COMBINED:
+        if keyword in schema:
+            yield f'"{keyword}" at the top level is refused by providers; describe the fields under "properties"'
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict):
+        yield '"properties" must be a mapping from names to schemas'
+        return
+    for name in properties:
+        if not _PROPERTY_NAME.fullmatch(name):
+            yield f"property name {name!r} must match ^{_PROPERTY_NAME.pattern}$"
+    required = schema.get("required", [])
+    for name in required if isinstance(required, list) else ():
+        if not isinstance(name, str) or name not in properties:
+            yield f'"required" names {name!r}, which is not under "properties"'
+
+
+def _reference_problems(schema: JsonObject) -> Iterator[str]:
+    for each in subschemas(schema):
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            ref = each.get(keyword)
+            if not isinstance(ref, str):
+                continue
+            if not ref.startswith("#"):
+                yield f"{keyword} {ref!r} is remote and never fetched; copy the definition under $defs"
+            elif keyword == "$ref" and lookup(ref, schema) is None:
+                yield f"$ref {ref!r} points at nothing in this schema"
+            elif keyword == "$ref" and not alternatives(each, schema):
+                yield f"$ref {ref!r} only leads back to itself"
+
+
+def _metaschema_problems(schema: JsonObject) -> list[str]:
+    import jsonschema
+
+    try:
+        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        kind.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        return [_at(tuple(error.absolute_path), f"not valid JSON Schema: {cut(error.message)}")]
+    except Exception as error:  # foreign code: a schema can hold a pattern that no regular expression engine takes
+        return [f"the schema cannot be checked: {cut(str(error))}"]
+    return []
+
+
+def _closed(schema: JsonObject) -> JsonObject:
+    closing = {} if _OPEN & schema.keys() else {"additionalProperties": False}
+    return {"properties": {}, **schema, **closing}
+
+
+def _plain(value: Any, path: Loc = (), limit: int = _DEPTH) -> Any:
+    """A copy in JSON's own types; what JSON cannot carry is InvalidInput."""
+    match value:
+        case Mapping() | list() | tuple() if limit == 0:
+            raise InvalidInput("the input is nested too deeply")
+        case Mapping():
+            return {_key(key, path): _plain(item, (*path, key), limit - 1) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item, (*path, index), limit - 1) for index, item in enumerate(value)]
+        case None | bool():
+            return value
+        case str():
+            return _text(value, path)
+        case float() if math.isfinite(value):
+            return float(value)
+        case int() if value.bit_length() <= _BITS:
+            return int(value)
+        case float() | int():
+            raise InvalidInput(_at(path, "must be a number that JSON can carry"))
+    raise InvalidInput(_at(path, f"must be plain JSON, not {type(value).__name__}"))
+
+
+def _key(key: Any, path: Loc) -> str:
+    if not isinstance(key, str):
+        raise InvalidInput(_at(path, f"the names of an object must be strings, not {type(key).__name__}"))
+    return _text(key, path)
+
+
+def _text(value: str, path: Loc) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(_at(path, "must be text that UTF-8 can carry, got a lone surrogate")) from None
+    return str.__str__(value)
+
+
+def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
+    known = schema["properties"]
+    extra = [name for name in args if name not in known] if schema["additionalProperties"] is False else []
+    given = {name: value for name, value in args.items() if name not in extra}
+    problems: list[str] = []
+    try:
+        instance = read_strict(model, given)
+    except ValidationError as error:
+        problems = _model_problems(error, given, schema)
+    problems += [_unknown((name,), known) for name in extra]
+    if problems:
+        raise InvalidInput(*problems)
+    return plain_arguments(instance, given)
+
+
+def _model_problems(error: ValidationError, args: JsonObject, schema: JsonObject) -> list[str]:
+    found: dict[Loc, list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        found.setdefault(_path_in(args, detail), []).append(detail)
+    inner = {path[:length] for path in found for length in range(len(path))}
+    return [
+        _model_problem(path, details, schema)
+        for path, details in found.items()
+        if path not in inner or not all(detail["type"] in _PYDANTIC_TYPES for detail in details)
+    ]
+
+
+def _path_in(data: Any, detail: ErrorDetails) -> Loc:
+    """Where in the args the error is: pydantic's own location also names the alternatives of a union."""
+    path: list[str | int] = []
+    for step in detail["loc"]:
+        within = data if isinstance(data, dict) else dict(enumerate(data)) if isinstance(data, list) else {}
+        if step in within:
+            path.append(step)
+            data = within[step]
+    return (*path, detail["loc"][-1]) if detail["type"] == "missing" else tuple(path)
+
+
+def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -> str:
+    kind, text, value = details[0]["type"], details[0]["msg"], details[0]["input"]
+    if kind == "missing":
+        return _missing(path, schema)
+    if kind == "extra_forbidden":
+        return _unknown(path, ())
+    if len(details) > 1 or kind in _PYDANTIC_TYPES:
+        words = expectation(_declared(path, schema), schema)
+        if words:
+            return _at(path, f"must be {words}, got {shown(value)}")
+    if text.startswith("Input should be "):
+        return _at(path, f"must be {text.removeprefix('Input should be ')}, got {shown(value)}")
+    return _at(path, text.removeprefix("Value error, ").removeprefix("Assertion failed, "))
+
+
+def _schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
+    from jsonschema.exceptions import best_match
+
+    error = best_match([error]) or error
+    path, keyword = tuple(error.absolute_path), error.validator
+    value: Any = error.instance
+    schema: Any = error.schema
+    if keyword == "required":
+        return [_missing((*path, name), root) for name in schema["required"] if name not in value]
+    if keyword == "additionalProperties" and schema[keyword] is False:
+        known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        extra = [name for name in value if name not in known and not any(re.search(each, name) for each in patterns)]
+        return [_unknown((*path, name), known) for name in extra]
+    unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
+    words = "" if unsaid else expectation(schema, root)
+    return [_at(path, f"must be {words}, got {shown(value)}" if words else cut(error.message))]
+
+
+def _declared(path: Loc, schema: JsonObject) -> Any:
+    declared: Any = schema
+    for step in path:
+        said = [member(branch, step) for branch in alternatives(declared, schema)]
+        declared = next((each for each in said if each), {})
+    return declared
+
+
+def _missing(path: Loc, schema: JsonObject) -> str:
+    words = expectation(_declared(path, schema), schema)
+    return f"missing field '{_place(path)}'" + (f" ({words})" if words else "")
+
+
+def _unknown(path: Loc, known: Collection[str]) -> str:
+    near = nearest(str(path[-1]), known)
+    remedy = f" (did you mean '{near}'?)" if near else f" (known: {', '.join(islice(known, 10))})" if known else ""
+    return f"unknown field '{_place(path)}'{remedy}"
+
+
+def _at(path: Loc, text: str) -> str:
+    return f"{_place(path)}: {text}" if path else text
+
+
+def _place(path: Loc) -> str:
+    place = dotted(path)
+    return cut(place if place.isprintable() else ascii(place)[1:-1])

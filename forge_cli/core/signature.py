@@ -1,0 +1,281 @@
+"""From Python to JSON Schema: what a signature, a docstring or a pydantic model says to a language model."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+JsonObject = dict[str, Any]
+
+_NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
+_NESTED = frozenset(
+    {"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items"}
+    | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+)
+_GOOGLE_SECTION = re.compile(r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*")
+_SPHINX_FIELD = re.compile(r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:")
+_NUMPY_SECTION = re.compile(r"(Other )?Parameters\s*")
+
+
+class SchemaError(Exception):
+    """A function or a schema cannot become a tool's input; a sentence for its author, with the remedy."""
+
+
+class SignatureModel(BaseModel):
+    """The base of models made from signatures.
+
+    Their fields are called arg0, arg1 ... and carry the parameter's name as alias, so that a parameter may be called
+    ``schema``, ``json``, ``model_config`` or ``_x``.
+    """
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    parameter_names: ClassVar[dict[str, str]] = {}
+
+
+def signature_model(function: Callable[..., Any], *, skip: Collection[str] = ()) -> type[BaseModel]:
+    """The pydantic model of a function's parameters: hints, ``Annotated`` fields, defaults, docstring descriptions.
+
+    ``skip`` names the parameters that the caller fills in itself, such as ``self`` and ``context``.
+    """
+    try:
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in skip]
+    except (TypeError, ValueError):
+        raise SchemaError(
+            f"{_name(function)}: its signature cannot be read; wrap it in a function of your own"
+        ) from None
+    documented = _documented_parameters(function) if parameters else {}
+    fields: dict[str, Any] = {}
+    seen: dict[str, str] = {}
+    for index, parameter in enumerate(parameters):
+        alias, fields[f"arg{index}"] = _field(function, parameter, documented.get(parameter.name))
+        if alias in seen:
+            raise SchemaError(f"{_name(function)}: parameters '{seen[alias]}' and '{parameter.name}' share a name")
+        seen[alias] = parameter.name
+    model = create_model(_name(function), __base__=SignatureModel, __module__=function.__module__ or __name__, **fields)
+    model.parameter_names = dict(zip(fields, seen.values(), strict=True))
+    return model
+
+
+def call_arguments(instance: BaseModel) -> dict[str, Any]:
+    """The typed values of a validated model, by the names under which the function takes them."""
+    names = instance.parameter_names if isinstance(instance, SignatureModel) else {}
+    values = {names.get(field, field): getattr(instance, field) for field in type(instance).model_fields}
+    return {**values, **(instance.model_extra or {})}
+
+
+def read_strict(model: type[BaseModel], args: JsonObject) -> BaseModel:
+    """Strict as JSON is: a date may be a string, but 7 is no "7" and "t" is no true."""
+    return model.model_validate_json(json.dumps(args), strict=True, by_alias=True)
+
+
+def plain_arguments(instance: BaseModel, given: JsonObject) -> JsonObject:
+    """Plain args that read back as the same instance.
+
+    What a dump cannot give back (a masked secret, an infinite default) is taken as it was given, or left to the
+    model's own default.
+    """
+    text = instance.model_dump_json(by_alias=True, round_trip=True, warnings=False, fallback=lambda _: None)
+    written = json.loads(text, parse_constant=lambda _: None)
+    names, values = {}, {}
+    for field, info in type(instance).model_fields.items():
+        names[field] = _seen_name(field, info)
+        key = info.serialization_alias or field
+        if isinstance(written, dict) and key in written:
+            values[names[field]] = written[key]
+    lost: set[str] = set()
+    while True:
+        known = {**given, **{name: value for name, value in values.items() if name not in lost}}
+        plain = {name: known[name] for name in (*names.values(), *given) if name in known}
+        newly = _lost(instance, plain, names) - lost
+        if not newly:
+            return plain
+        lost |= newly
+
+
+def _lost(instance: BaseModel, plain: JsonObject, names: Mapping[str, str]) -> set[str]:
+    try:
+        again = read_strict(type(instance), plain)
+    except ValidationError as error:
+        return {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]} & plain.keys() or set(plain)
+    return {name for field, name in names.items() if not _same(instance, again, field)}
+
+
+def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
+    before, after = getattr(instance, field), getattr(again, field)
+    converted_default = field not in instance.model_fields_set and type(before) is not type(after) and after is not None
+    return converted_default or bool(before == after)
+
+
+def _seen_name(field: str, info: FieldInfo) -> str:
+    alias = info.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
+    return alias if isinstance(alias, str) else field
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(_underlying(function), "__name__", type(function).__name__)
+
+
+def _underlying(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        function = type(function).__call__
+    unwrapped: Callable[..., Any] = inspect.unwrap(function)
+    return unwrapped
+
+
+def _field(function: Callable[..., Any], parameter: inspect.Parameter, text: str | None) -> tuple[str, Any]:
+    hint = _hint(function, parameter)
+    default = ... if parameter.default is parameter.empty else parameter.default
+    try:
+        info = FieldInfo.from_annotated_attribute(hint, default)
+    except PydanticUserError as error:
+        raise SchemaError(f"{_name(function)}: parameter '{parameter.name}': {_first_line(error)}") from None
+    if info.default is None:
+        hint = _or_none(hint)
+    alias = info.validation_alias if isinstance(info.validation_alias, str) else info.alias or parameter.name
+    description = info.description or text
+    ours = Field(alias=alias, validation_alias=alias, serialization_alias=alias, description=description)
+    return alias, (Annotated[hint, ours], default)
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    where = f"{_name(function)}: parameter '{parameter.name}'"
+    remedy = f"or define {_name(function)}_schema"
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise SchemaError(f"{where} takes any number of values; name each of them, {remedy}")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise SchemaError(f"{where} is positional-only and cannot be passed by name; remove the '/'")
+    if parameter.annotation is parameter.empty:
+        raise SchemaError(f"{where} has no type hint; add one ({parameter.name}: str), {remedy}")
+    holder = SimpleNamespace(__annotations__={"hint": parameter.annotation})
+    scope = getattr(_underlying(function), "__globals__", {})
+    try:
+        return get_type_hints(holder, globalns=scope, include_extras=True)["hint"]
+    except (NameError, SyntaxError, TypeError, AttributeError) as error:
+        shown = f"type hint {parameter.annotation!r} cannot be resolved ({error})"
+        raise SchemaError(f"{where}: {shown}; import or define it at the top of the module, {remedy}") from None
+
+
+def _or_none(hint: Any) -> Any:
+    if get_origin(hint) is Annotated:
+        inner, *metadata = get_args(hint)
+        return Annotated[_or_none(inner), *metadata]
+    return hint if hint is Any else Optional[hint]  # noqa: UP045 - a hint may be a ForwardRef, which has no "|"
+
+
+def _documented_parameters(function: Callable[..., Any]) -> dict[str, str]:
+    text = inspect.getdoc(_underlying(function)) or ""
+    if "\n" not in text:
+        return {}
+    import docstring_parser
+
+    try:
+        found = docstring_parser.parse(text).params
+    except docstring_parser.ParseError:
+        return {}
+    return {
+        name.strip(): " ".join(each.description.split())
+        for each in found
+        for name in each.arg_name.split(",")
+        if each.description
+    }
+
+
+def describe(function: Callable[..., Any]) -> str:
+    """The docstring without its section of parameters, which the schema tells already."""
+    lines = (inspect.getdoc(_underlying(function)) or "").splitlines()
+    kept: list[str] = []
+    within: str | None = None
+    for line, following in pairwise([*lines, ""]):
+        if re.fullmatch(r"-{3,}\s*", following):
+            within = "numpy" if _NUMPY_SECTION.fullmatch(line) else None
+        elif within == "indented" and line and not line[0].isspace():
+            within = None
+        if within is None and (_GOOGLE_SECTION.fullmatch(line) or _SPHINX_FIELD.match(line)):
+            within = "indented"
+        if within is None:
+            kept.append(line)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+
+
+def is_model(value: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(value, type) and issubclass(value, BaseModel)
+
+
+def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
+    """The schema and every schema inside it; what merely looks like one (a default, a property's name) is left out."""
+    yield schema
+    for keyword, value in schema.items():
+        inner: list[Any] = []
+        if keyword in _NAMED and isinstance(value, dict):
+            inner = list(value.values())
+        elif keyword in _NESTED:
+            inner = value if isinstance(value, list) else [value]
+        for item in inner:
+            if isinstance(item, dict):
+                yield from subschemas(item)
+
+
+class _Generator(GenerateJsonSchema):
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
+
+
+def model_schema(model: type[BaseModel]) -> JsonObject:
+    """The JSON Schema of a model: an object at the top, closed unless the model allows extras, no generated titles."""
+    if issubclass(model, RootModel):
+        raise SchemaError(
+            f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"
+        )
+    try:
+        generated = model.model_json_schema(by_alias=True, schema_generator=_Generator)
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        raise SchemaError(_undescribable(model, error)) from None
+    for schema in subschemas(generated):
+        schema.pop("title", None)
+        if schema.get("writeOnly") or not _is_json(schema.get("default")):
+            schema.pop("default", None)
+    top = generated
+    if "$ref" in generated:
+        top = {**generated["$defs"][generated["$ref"].rpartition("/")[2]], "$defs": generated["$defs"]}
+    ordered = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    return {**ordered, **top}
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _undescribable(model: type[BaseModel], error: Exception) -> str:
+    names = model.parameter_names if issubclass(model, SignatureModel) else {}
+    for field, info in model.model_fields.items():
+        try:
+            TypeAdapter[Any](info.rebuild_annotation()).json_schema(schema_generator=_Generator)
+        except (PydanticUserError, PydanticUndefinedAnnotation):
+            remedy = "use a type that JSON can carry" + (f", or define {model.__name__}_schema" if names else "")
+            return f"{model.__name__}: '{names.get(field, field)}' ({info.annotation!r}) has no JSON Schema; {remedy}"
+    return f"{model.__name__}: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

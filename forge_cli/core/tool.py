@@ -1,0 +1,308 @@
+"""A tool: what a model or a person may call, from whichever of the five places it comes."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import typing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from anyio import to_thread
+from pydantic import BaseModel
+
+from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
+from forge_cli.core.results import ResultValue, Text, for_model
+from forge_cli.core.schema import InputSchema, JsonObject, SchemaError, describe, signature_model, typed_arguments
+
+if TYPE_CHECKING:
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.toolset import SandboxView
+
+Args = dict[str, Any]
+Word = bool | Approval | Verdict
+NeedsApproval = Word | Callable[[Args], Word | Awaitable[Word]] | None
+Mode = Literal["llm", "manual", "both"]
+Status = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
+SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+READ_ONLY = frozenset({Effect.READ})
+
+
+@dataclass(frozen=True)
+class ManualExecution:
+    """Who may call a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
+
+    mode: Mode = "llm"
+    label: str | None = None
+    category: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a tool came from; shown to people, never branched on."""
+
+    kind: SourceKind
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.origin}"
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """What a model or a person asks for; ``unreadable`` is the input's text where it was no JSON object."""
+
+    id: str
+    name: str
+    input: JsonObject
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True)
+class ToolOutcome:
+    """The one result that every call gets, whatever happened."""
+
+    call: ToolCall
+    status: Status
+    value: ResultValue
+    error: str | None = None
+    duration_ms: int = 0
+    by: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "success"
+
+    def text(self) -> str:
+        """What the model reads."""
+        return for_model(self.value)
+
+    @classmethod
+    def failed(cls, call: ToolCall, status: Status, sentence: str, *, by: str | None = None) -> ToolOutcome:
+        return cls(call, status, Text(sentence), error=sentence, by=by)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a call would do, shown at the prompt; ``execute`` finds the stamp in its context and can check it."""
+
+    value: ResultValue
+    stamp: str | None = None
+
+
+def _no_progress(message: str, fraction: float | None) -> None:
+    """Progress that nobody follows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext:
+    """What a tool may know of the call it serves; a function gets it through a parameter of this type."""
+
+    call_id: str
+    tool: str
+    worker: str
+    workspace: Path
+    sandbox: SandboxView
+    interrupt: InterruptSignal
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Where the path arguments really led when the call was judged."""
+    stamp: str | None = None
+    report: Callable[[str, float | None], None] = field(default=_no_progress, repr=False)
+
+    def progress(self, message: str, fraction: float | None = None) -> None:
+        """Tell whoever watches how far the work is; may be called from a thread."""
+        self.report(message, fraction)
+
+
+Execute = Callable[[Args, ToolContext], Awaitable[Any]]
+MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """One thing that can be called, behind the gate."""
+
+    name: str
+    description: str
+    input_schema: JsonObject | type[BaseModel]
+    """What the model sees; validation is derived from the same thing."""
+    execute: Execute
+    preview: MakePreview | None = None
+    """Asked only before a prompt: what the call would do."""
+    needs_approval: NeedsApproval = None
+    """The tool's own word; None is silence, and then the worker decides."""
+    manual: ManualExecution | None = None
+    effects: frozenset[Effect] | None = None
+    """What it does to the world; None is unknown, and unknown is high risk."""
+    timeout: float | None = None
+    digest: str | None = None
+    """Content that a remembered grant is bound to, such as the hash of the source."""
+    source: Source | None = None
+
+    def __post_init__(self) -> None:
+        if not TOOL_NAME.fullmatch(self.name):
+            raise SchemaError(f"{self.name!r} is no name for a tool: use 1 to 64 letters, digits, '_' and '-'")
+        word = self.needs_approval
+        if not (word is None or callable(word) or isinstance(word, bool | Approval | Verdict)):
+            raise SchemaError(
+                f"{self.name}: needs_approval must be a bool, an Approval, a Verdict or a function of args"
+            )
+
+    @cached_property
+    def schema(self) -> InputSchema:
+        return InputSchema.of(self.input_schema)
+
+    @property
+    def mode(self) -> Mode:
+        return self.manual.mode if self.manual else "llm"
+
+    @property
+    def read_only(self) -> bool:
+        return self.effects is not None and self.effects <= READ_ONLY
+
+    @property
+    def risk(self) -> Risk:
+        return risk_of(self.effects)
+
+    @classmethod
+    def from_function(
+        cls, function: Callable[..., Any], *, schema: JsonObject | type[BaseModel] | None = None, **overrides: Any
+    ) -> Tool:
+        """A tool from a typed function; its schema comes from the hints unless ``schema`` decides.
+
+        What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win.
+        """
+        context_name = _context_parameter(function)
+        hidden = {context_name} if context_name else set()
+        model = schema if schema is not None else signature_model(function, skip=hidden)
+        options = getattr(function, OPTIONS, ToolOptions())
+        given: dict[str, Any] = {
+            "name": getattr(function, "__name__", type(function).__name__),
+            "description": describe(function) or f"Custom tool: {getattr(function, '__name__', 'a function')}",
+            "input_schema": model,
+            "execute": partial(_call_function, function, model, context_name),
+            **options.stated(),
+            **overrides,
+        }
+        return cls(**given)
+
+
+def _context_parameter(function: Callable[..., Any]) -> str | None:
+    """The parameter that wants the ToolContext; ``context`` counts by name where hints cannot be read."""
+    try:
+        hints = typing.get_type_hints(function)
+    except Exception:  # hints are foreign code: a name that does not resolve is reported by signature_model
+        hints = {}
+    parameters = inspect.signature(function).parameters
+    for name, parameter in parameters.items():
+        if hints.get(name) is ToolContext or parameter.annotation in (ToolContext, "ToolContext"):
+            return name
+    return None
+
+
+async def _call_function(
+    function: Callable[..., Any],
+    model: JsonObject | type[BaseModel],
+    context_name: str | None,
+    args: Args,
+    context: ToolContext,
+) -> Any:
+    arguments = typed_arguments(model, args) if isinstance(model, type) else dict(args)
+    if context_name:
+        arguments[context_name] = context
+    if inspect.iscoroutinefunction(function):
+        return await function(**arguments)
+    result = await to_thread.run_sync(partial(function, **arguments), abandon_on_cancel=True)
+    return await result if inspect.isawaitable(result) else result
+
+
+OPTIONS = "__forge_tool__"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOptions:
+    """What ``@tool`` says of a function, kept on the function itself, which stays callable as it was."""
+
+    name: str | None = None
+    description: str | None = None
+    needs_approval: NeedsApproval = None
+    manual: ManualExecution | None = None
+    effects: frozenset[Effect] | None = None
+    timeout: float | None = None
+    preview: MakePreview | None = None
+
+    def stated(self) -> dict[str, Any]:
+        return {entry.name: value for entry in fields(self) if (value := getattr(self, entry.name)) is not None}
+
+
+@overload
+def tool(function: Function, /) -> Function: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: NeedsApproval = None,
+    manual: Mode | None = None,
+    label: str | None = None,
+    category: str | None = None,
+    read_only: bool | None = None,
+    effects: Sequence[Effect | str] | None = None,
+    timeout: float | None = None,
+    preview: MakePreview | None = None,
+) -> Callable[[Function], Function]: ...
+def tool(function: Function | None = None, /, **stated: Any) -> Any:
+    """Say of a function, or of a method of a Toolset, how it is to be offered as a tool."""
+    options = _options(**stated)
+
+    def mark(function: Function) -> Function:
+        setattr(function, OPTIONS, options)
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def _options(
+    *,
+    manual: Mode | None = None,
+    label: str | None = None,
+    category: str | None = None,
+    read_only: bool | None = None,
+    effects: Sequence[Effect | str] | None = None,
+    **stated: Any,
+) -> ToolOptions:
+    if manual not in (None, "llm", "manual", "both"):
+        raise SchemaError(f"manual={manual!r}: use 'llm', 'manual' or 'both'")
+    execution = ManualExecution(manual or "llm", label, category) if manual or label or category else None
+    declared = frozenset(Effect(effect) for effect in effects) if effects is not None else None
+    if read_only and declared is None:
+        declared = READ_ONLY
+    elif read_only is not None and declared is not None and read_only != (declared <= READ_ONLY):
+        raise SchemaError("read_only and effects contradict each other; keep one")
+    return ToolOptions(manual=execution, effects=declared, **stated)
+
+
+def is_manual_tool(tool: Tool) -> bool:
+    """May a person call it?"""
+    return tool.mode in ("manual", "both")
+
+
+def llm_tools(tools: Sequence[Tool]) -> list[Tool]:
+    """Those that the model may see and call."""
+    return [tool for tool in tools if tool.mode in ("llm", "both")]
+
+
+def manual_tools(tools: Sequence[Tool]) -> list[Tool]:
+    """Those that a person may call."""
+    return [tool for tool in tools if is_manual_tool(tool)]
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

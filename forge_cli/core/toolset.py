@@ -1,0 +1,98 @@
+"""A toolset: tools that belong together, with a section of their own in the worker file and a life of one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+from pydantic import Field
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.config import Config
+from forge_cli.core.tool import OPTIONS, Tool
+
+
+class SandboxView(Protocol):
+    """What a tool can do with files: paths are virtual (``/ZONE/rest``), whatever leads outside is refused."""
+
+    def resolve(self, path: str) -> str: ...
+    def read_bytes(self, path: str) -> bytes: ...
+    def write_bytes(self, path: str, data: bytes) -> None: ...
+    def exists(self, path: str) -> bool: ...
+    def delete(self, path: str) -> None: ...
+
+
+class ApprovalConfig(Config):
+    """Consent for the tools of one toolset: for silent tools, and to tighten the word of those that speak."""
+
+    default: Approval | None = None
+    tools: dict[str, Approval] = Field(default_factory=dict)
+
+
+class ToolsetConfig(Config):
+    """The section of a toolset in the worker file; a toolset with settings of its own derives from this."""
+
+    approval: ApprovalConfig = Field(default_factory=ApprovalConfig)
+    tools: list[str] | None = None
+    prefix: str | None = None
+
+
+Level = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolsetEnv:
+    """What a toolset may know of the worker it serves."""
+
+    worker: str
+    worker_dir: Path
+    workspace: Path
+    home: Path
+    sandbox: Any
+    notify: Callable[[Level, str], None]
+
+
+class Toolset:
+    """One instance a session; ``async with`` owns its connections and processes (enter them into ``self.stack``)."""
+
+    name: ClassVar[str]
+    Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
+    dynamic: ClassVar[bool] = False
+    """True where the tools are known only from outside and may change between turns."""
+    picks: ClassVar[bool] = False
+    """True where the toolset reads ``tools:`` itself, because the names there are not those of tools."""
+
+    def __init__(self, config: Any, env: ToolsetEnv) -> None:
+        self.config = config
+        self.env = env
+        self.stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self.stack.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stack.__aexit__(kind, error, trace)
+
+    async def tools(self) -> Sequence[Tool]:
+        """Asked before every turn; by default the methods marked with ``@tool``."""
+        methods = [getattr(self, name) for name in _tool_methods(type(self))]
+        return [Tool.from_function(method) for method in methods]
+
+    def instructions(self) -> str | None:
+        """A paragraph for the system prompt, where the tools need one."""
+        return None
+
+
+def _tool_methods(cls: type[Toolset]) -> list[str]:
+    """The names of the marked methods, in the order in which they are written, base classes first."""
+    names: dict[str, None] = {}
+    for base in reversed(cls.__mro__):
+        names.update({name: None for name, value in vars(base).items() if hasattr(value, OPTIONS)})
+    return list(names)

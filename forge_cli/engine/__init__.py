@@ -1,0 +1,1 @@
+"""The gate, the loop and what assembles them."""

@@ -1,0 +1,203 @@
+"""The composition root: from a worker file to an open sandbox, open toolsets and the tools they offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from forge_cli.core.config import nearest, parse_config
+from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.schema import SchemaError
+from forge_cli.core.tool import Source, Tool
+from forge_cli.core.toolset import Level, Toolset, ToolsetEnv
+from forge_cli.engine.controller import ApprovalController
+from forge_cli.engine.guard import Guard, Offer
+from forge_cli.engine.host import PluginHost
+from forge_cli.engine.policy import Policy
+from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.worker import Worker
+from forge_cli.sandbox.paths import Sandbox
+from forge_cli.sandbox.zones import SandboxConfig, open_zones
+
+Notify = Callable[[Level, str], None]
+
+
+def open_sandbox(worker: Worker, workspace: Path) -> Sandbox:
+    """The zones that the worker declares, or the default one; the worker's own files are protected in it."""
+    section = worker.section("sandbox")
+    config = None if section is None else parse_config(SandboxConfig, section, at=("sandbox",), file=str(worker.path))
+    zones = open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path))
+    return Sandbox(zones, protected=_own_files(worker))
+
+
+def _own_files(worker: Worker) -> Iterator[Path]:
+    yield worker.path
+    module = worker.section("toolsets", "custom", "module")
+    if isinstance(module, str):
+        yield worker.folder / module
+
+
+@dataclass
+class OpenToolset:
+    """A toolset at work for one worker."""
+
+    toolset: Toolset
+    source: Source
+    where: Mark | None
+    warned: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        return self.toolset.name
+
+    async def offers(self, notify: Notify) -> list[Offer]:
+        """Its tools right now: whitelisted, named, sound, each with the worker's policy for it."""
+        tools = await self._tools()
+        self._check_names([tool.name for tool in tools], notify)
+        wanted = self._whitelist()
+        return [self._offer(tool, notify) for tool in tools if wanted is None or tool.name in wanted]
+
+    def _whitelist(self) -> list[str] | None:
+        return None if self.toolset.picks else self.toolset.config.tools
+
+    async def _tools(self) -> Sequence[Tool]:
+        try:
+            return await self.toolset.tools()
+        except (ForgeError, ToolError):
+            raise
+        except SchemaError as error:
+            raise WorkerError(self.where, f"toolsets.{self.name}: {error}") from None
+        except Exception as error:  # foreign code: a toolset that cannot list its tools
+            problem = f"toolsets.{self.name}: its tools cannot be listed: {type(error).__name__}: {error}"
+            raise WorkerError(self.where, problem) from error
+
+    def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
+        """What the worker says of tools that this toolset does not have, has no effect."""
+        config = self.toolset.config
+        listed = [(name, config.where("tools", index)) for index, name in enumerate(self._whitelist() or ())]
+        judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
+        for name, where in [*listed, *judged]:
+            if name not in offered:
+                near = nearest(name, offered)
+                remedy = f"did you mean '{near}'?" if near else f"it offers: {', '.join(offered)}"
+                self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
+
+    def _offer(self, tool: Tool, notify: Notify) -> Offer:
+        config = self.toolset.config
+        policy = Policy.of(config.approval, tool.name, self.name)
+        if policy.loosens(tool.needs_approval):
+            problem = f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's word, never loosen it"
+            self._no_effect(config.approval.where("tools", tool.name), problem, notify)
+        try:
+            _ = tool.schema
+        except SchemaError as error:
+            raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
+        name = prefixed(config.prefix, tool.name)
+        try:
+            return Offer(replace(tool, name=name, source=tool.source or self.source), self.name, policy)
+        except SchemaError as error:
+            raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
+
+    def _no_effect(self, where: Mark | None, problem: str, notify: Notify) -> None:
+        sentence = f"toolsets.{self.name}: {problem}"
+        if not self.toolset.dynamic:
+            raise WorkerError(where, sentence)
+        if sentence not in self.warned:
+            self.warned.add(sentence)
+            notify("warning", f"{where}: {sentence}" if where else sentence)
+
+
+def prefixed(prefix: str | None, name: str) -> str:
+    if not prefix:
+        return name
+    return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
+
+
+@dataclass
+class Toolbox:
+    """Everything a worker can call; asked anew before every turn."""
+
+    toolsets: list[OpenToolset]
+    notify: Notify
+    offers: dict[str, Offer] = field(default_factory=dict)
+
+    async def refresh(self) -> dict[str, Offer]:
+        found: dict[str, Offer] = {}
+        for opened in self.toolsets:
+            for offer in await opened.offers(self.notify):
+                other = found.setdefault(offer.tool.name, offer)
+                if other is not offer:
+                    raise _clash(other, offer, opened.where)
+        self.offers.clear()
+        self.offers.update(found)
+        return self.offers
+
+    def instructions(self) -> list[str]:
+        return [text for opened in self.toolsets if (text := opened.toolset.instructions())]
+
+
+def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
+    if first.toolset == second.toolset:
+        return WorkerError(where, f"toolsets.{first.toolset}: it offers two tools called '{first.tool.name}'")
+    both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
+    hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
+    return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A worker ready to be worked with: its tools, and the gate before them."""
+
+    toolbox: Toolbox
+    guard: Guard
+
+
+async def assemble(
+    worker: Worker,
+    *,
+    workspace: Path,
+    host: PluginHost,
+    controller: ApprovalController,
+    interrupt: InterruptSignal,
+    notify: Notify,
+    stack: AsyncExitStack,
+) -> Assembly:
+    """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them."""
+    sandbox = open_sandbox(worker, workspace)
+    env = ToolsetEnv(
+        worker=worker.name,
+        worker_dir=worker.folder,
+        workspace=workspace,
+        home=forge_home(),
+        sandbox=sandbox,
+        notify=notify,
+    )
+    toolbox = Toolbox([await _open(worker, name, host, env, stack) for name in worker.config.toolsets], notify)
+    await toolbox.refresh()
+    guard = Guard(
+        offers=toolbox.offers,
+        controller=controller,
+        bus=controller.bus,
+        interrupt=interrupt,
+        sandbox=sandbox,
+        workspace=workspace,
+        worker=worker.name,
+    )
+    return Assembly(toolbox, guard)
+
+
+async def _open(worker: Worker, name: str, host: PluginHost, env: ToolsetEnv, stack: AsyncExitStack) -> OpenToolset:
+    where = worker.config.where("toolsets", name)
+    cls, plugin = host.toolset(name, where)
+    section = worker.section("toolsets", name)
+    config = parse_config(cls.Config, {} if section is None else section, at=("toolsets", name), file=str(worker.path))
+    try:
+        toolset = await stack.enter_async_context(cls(config, env))
+    except ForgeError:
+        raise
+    except Exception as error:  # foreign code: a toolset that cannot start
+        raise WorkerError(where, f"toolsets.{name}: it cannot start: {type(error).__name__}: {error}") from error
+    return OpenToolset(toolset, plugin.source, where)

@@ -1,0 +1,78 @@
+"""Who settles an ``ask``: memory, the approval mode, a program's callback, a person on the bus, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import anyio
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import ApprovalRequired, ApprovalResponse
+
+ApprovalCallback = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
+HEADLESS = "nobody could be asked (not interactive)"
+
+
+class ApprovalController:
+    """Settles requests under one approval mode; a yes "for the session" covers identical calls only."""
+
+    def __init__(
+        self,
+        mode: ApprovalMode | str = ApprovalMode.INTERACTIVE,
+        approval_callback: ApprovalCallback | None = None,
+        *,
+        bus: EventBus | None = None,
+    ) -> None:
+        self.mode = ApprovalMode(mode)
+        self.callback = approval_callback
+        self.bus = bus or EventBus()
+        self._granted: set[str] = set()
+        self._one_prompt = anyio.Lock()
+
+    @property
+    def attended(self) -> bool:
+        """Could an ``ask`` reach somebody?"""
+        return self.callback is not None or self.bus.attended
+
+    def settled(self, fingerprint: str | None) -> ApprovalDecision | None:
+        """The answer that needs no asking: an earlier grant for the same call, or the mode."""
+        if fingerprint in self._granted:
+            return ApprovalDecision(True, note="approved earlier in this session", by="memory")
+        match self.mode:
+            case ApprovalMode.APPROVE_ALL:
+                return ApprovalDecision(True, note="approval mode approve_all", by="mode")
+            case ApprovalMode.AUTO_DENY:
+                return ApprovalDecision(False, note="approval mode auto_deny", by="mode")
+            case ApprovalMode.INTERACTIVE:
+                return None
+
+    async def request_approval(self, request: ApprovalRequest, fingerprint: str | None = None) -> ApprovalDecision:
+        """Settle a request, asking where it must be asked; one prompt at a time."""
+        async with self._one_prompt:
+            decision = self.settled(fingerprint) or await self._ask(request)
+        if decision.approved and decision.remember == "session" and fingerprint:
+            self._granted.add(fingerprint)
+        return decision
+
+    async def _ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        if self.callback is not None:
+            self.bus.emit(ApprovalRequired(request))
+            decision = await _answer_of(self.callback, request)
+            self.bus.emit(ApprovalResponse(request.request_id, decision))
+            return decision
+        if self.bus.attended:
+            return await self.bus.ask(request)
+        self.bus.emit(ApprovalRequired(request))
+        return ApprovalDecision(False, note=HEADLESS, by="headless")
+
+
+async def _answer_of(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:
+    try:
+        decision = await callback(request)
+    except Exception as error:  # foreign code: a callback that fails has not said yes
+        return ApprovalDecision(False, note=f"the approval callback failed: {type(error).__name__}: {error}")
+    if not isinstance(decision, ApprovalDecision):
+        return ApprovalDecision(False, note=f"the approval callback gave {decision!r}, which is no decision")
+    return replace(decision, by="user")

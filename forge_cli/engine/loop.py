@@ -1,0 +1,124 @@
+"""The loop of model and tools: ask the model, pass its calls through the gate, hand back results, until it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.errors import ModelError
+from forge_cli.core.events import MessageEvent, Streaming, TurnEnd, TurnStart
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import CallResult, Message, ModelProvider, ModelRequest, TextDelta, ToolSpec, Usage
+from forge_cli.core.messages import TurnEnd as ModelTurnEnd
+from forge_cli.core.tool import ToolCall, ToolOutcome, llm_tools
+from forge_cli.engine.assemble import Toolbox
+from forge_cli.engine.guard import Caller, Guard
+from forge_cli.engine.history import History
+
+
+class Interrupted(Exception):
+    """Somebody stopped the work."""
+
+
+class LimitReached(Exception):
+    """The work ends here, although the model would go on."""
+
+
+class Stopped(Exception):
+    """A call was refused, and that ends the work."""
+
+
+@dataclass
+class Tally:
+    """What one task has used so far."""
+
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    outcomes: list[ToolOutcome] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Loop:
+    model: ModelProvider
+    toolbox: Toolbox
+    guard: Guard
+    bus: EventBus
+    interrupt: InterruptSignal
+    history: History
+    system: str
+    max_turns: int
+    stop_on_refusal: bool
+
+    async def work(self, task: str, tally: Tally) -> str:
+        """Take turns until the model calls nothing more; returns its last words."""
+        self._say(Message("user", task))
+        while tally.turns < self.max_turns:
+            tally.turns += 1
+            reply = await self._turn(tally)
+            if not reply.calls:
+                return reply.text
+            refused = await self._call_all(reply.calls, tally)
+            if self.interrupt.interrupted:
+                raise Interrupted
+            if refused:
+                raise Stopped(refused.error)
+        raise LimitReached(f"the limit of {self.max_turns} turns was reached")
+
+    async def _turn(self, tally: Tally) -> Message:
+        offers = await self.toolbox.refresh()
+        tools = llm_tools([offer.tool for offer in offers.values()])
+        specs = [ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools]
+        digest = self.history.digest(self.system, specs)
+        self.bus.emit(TurnStart(tally.turns, digest, tuple(spec.name for spec in specs)))
+        reply, end = await self._listen(ModelRequest(self.system, self.history, specs))
+        self._say(reply)
+        tally.usage += end.usage
+        self.bus.emit(TurnEnd(tally.turns, end.stop, end.usage))
+        return reply
+
+    async def _listen(self, request: ModelRequest) -> tuple[Message, ModelTurnEnd]:
+        """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
+        stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
+        with self.interrupt.scope() as scope:
+            async for delta in self.model.stream(request):
+                match delta:
+                    case TextDelta():
+                        text += delta.text
+                        self.bus.emit(Streaming(stream_id, delta.text, done=False))
+                    case ToolCall():
+                        calls.append(delta)
+                    case ModelTurnEnd():
+                        end = delta
+        self.bus.emit(Streaming(stream_id, "", done=True))
+        if scope.cancelled_caught:
+            self._say(Message("assistant", text or "[Interrupted]"))
+            raise Interrupted
+        if end is None:
+            raise ModelError(f"{self.model.name} stopped in the middle of its answer")
+        return Message("assistant", text, tuple(calls), native=end.native), end
+
+    async def _call_all(self, calls: tuple[ToolCall, ...], tally: Tally) -> ToolOutcome | None:
+        """Every call gets its one result, in order; returns the refusal that ends the work, where one does."""
+        outcomes: list[ToolOutcome] = []
+        refused: ToolOutcome | None = None
+        for call in calls:
+            if refused:
+                outcomes.append(
+                    self.guard.skip(call, "not called: an earlier call was refused, and that ends the work")
+                )
+                continue
+            outcomes.append(await self.guard.call(call, Caller.MODEL))
+            if self.stop_on_refusal and outcomes[-1].status in ("denied", "blocked"):
+                refused = outcomes[-1]
+        tally.outcomes += outcomes
+        self.history.append(Message("tool", results=tuple(map(_result, outcomes))))
+        return refused
+
+    def _say(self, message: Message) -> None:
+        self.history.append(message)
+        if message.text:
+            self.bus.emit(MessageEvent({"role": message.role, "content": message.text}))
+
+
+def _result(outcome: ToolOutcome) -> CallResult:
+    return CallResult(outcome.call.id, outcome.call.name, outcome.text(), is_error=not outcome.ok)

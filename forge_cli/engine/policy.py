@@ -1,0 +1,82 @@
+"""Policy: what the worker says of one tool, combined with the tool's own word; pure, so it can be read as a table."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.errors import ToolError
+from forge_cli.core.tool import Args, Tool
+from forge_cli.core.toolset import ApprovalConfig
+
+SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The worker's side of the verdict for one tool."""
+
+    named: Verdict | None = None
+    default: Verdict | None = None
+
+    @classmethod
+    def of(cls, config: ApprovalConfig, tool: str, toolset: str) -> Policy:
+        """Read ``approval: {default, tools}`` of a toolset for one of its tools (its name before ``prefix:``)."""
+        section = f"toolsets.{toolset}.approval"
+        named, default = config.tools.get(tool), config.default
+        return cls(
+            _rule(named, f"{section}.tools.{tool}", config.where("tools", tool)) if named else None,
+            _rule(default, f"{section}.default", config.where("default")) if default else None,
+        )
+
+    def combine(self, word: Verdict | None) -> Verdict:
+        """A tool that speaks is believed unless the worker names it more strictly; a silent one gets the worker's."""
+        if word is None:
+            return self.named or self.default or SILENT
+        if self.named and self.named.approval.stricter_than(word.approval):
+            return self.named
+        return word
+
+    def loosens(self, word: Any) -> bool:
+        """Does the worker name a tool more loosely than the tool's own fixed word, which has no effect?"""
+        if self.named is None or word is None or callable(word):
+            return False
+        return as_verdict(word).approval.stricter_than(self.named.approval)
+
+
+def _rule(approval: Approval, rule: str, where: Any) -> Verdict:
+    return Verdict(approval, f"the worker says {approval.value}", rule, where, by="rule")
+
+
+async def word_of(tool: Tool, args: Args) -> Verdict | None:
+    """The tool's own word on a call. A ToolError refuses the call; any other failure, or nonsense, means ask."""
+    said: Any = tool.needs_approval
+    if said is None:
+        return None
+    if callable(said):
+        try:
+            said = said(args)
+            if inspect.isawaitable(said):
+                said = await said
+        except ToolError:
+            raise
+        except Exception as error:  # foreign code: whatever goes wrong in it must not open the gate
+            reason = f"the tool's own check failed ({type(error).__name__}: {error}), so it asks"
+            return Verdict(Approval.ASK, reason)
+    return as_verdict(said)
+
+
+def as_verdict(said: Any) -> Verdict:
+    match said:
+        case Verdict():
+            return said
+        case Approval():
+            return Verdict(said, f"the tool says {said.value}")
+        case True:
+            return Verdict(Approval.ASK, "the tool wants this call approved")
+        case False:
+            return Verdict(Approval.PRE_APPROVED, "the tool needs no approval for this call")
+        case _:
+            return Verdict(Approval.ASK, f"the tool's own check gave {said!r}, which is no approval, so it asks")

@@ -1,0 +1,1 @@
+"""The files people write, read safely and with marks."""

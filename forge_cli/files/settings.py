@@ -1,0 +1,30 @@
+"""The user's own settings: ``config.yaml`` in forge's home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from forge_cli.core.config import Config, parse_config
+from forge_cli.files.document import read_document
+from forge_cli.files.worker import ApprovalSection, Limits
+
+TraceLevel = Literal["quiet", "summary", "normal", "debug"]
+
+
+class Settings(Config):
+    """What a person prefers for every worker; nothing in here loosens what a worker forbids."""
+
+    model: str | None = None
+    approval: ApprovalSection = Field(default_factory=ApprovalSection)
+    limits: Limits = Field(default_factory=Limits)
+    trace: TraceLevel | None = None
+
+
+def load_settings(home: Path) -> Settings:
+    file = home / "config.yaml"
+    if not file.exists():
+        return Settings()
+    return parse_config(Settings, read_document(file).data, file=str(file))

@@ -1,0 +1,125 @@
+"""script:FILE, the scripted model: what it says and calls stands in a file, so that everything else can be real."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from pydantic import Field
+
+from forge_cli.core.config import Config, parse_config
+from forge_cli.core.errors import ForgeError, Mark
+from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.messages import Delta, Message, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd
+from forge_cli.core.tool import ToolCall
+from forge_cli.files.document import read_document
+
+_PLACEHOLDER = re.compile(r"\{(?:result|task|results\[(\d+)\])\}")
+_PIECE = re.compile(r"\s*\S+\s*")
+
+
+class ScriptedCall(Config):
+    tool: str
+    input: dict[str, Any] = Field(default_factory=dict)
+
+
+class Expectation(Config):
+    result: str
+
+
+class ScriptedTurn(Config):
+    """One turn of the model: what it must have been told, what it says, what it calls."""
+
+    expect: Expectation | None = None
+    text: str = ""
+    calls: list[ScriptedCall] = Field(default_factory=list)
+
+
+class Script(Config):
+    turns: list[ScriptedTurn]
+
+
+class ScriptError(ForgeError):
+    """The conversation left the script."""
+
+
+class ScriptedModel:
+    """Speaks its turns in order, whatever it is told; starts at the top with every session."""
+
+    context_window: int | None = None
+
+    def __init__(self, file: str, script: Script) -> None:
+        self.name = f"script:{file}"
+        self._script = script
+        self._spoken = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        index, self._spoken = self._spoken, self._spoken + 1
+        if index >= len(self._script.turns):
+            raise ScriptError(
+                f"{self.name} has {len(self._script.turns)} turns, and turn {index + 1} was asked for",
+                hint="add a turn to the script, or look why the work was not done",
+            )
+        turn = self._script.turns[index]
+        known = _Known(request.messages, turn.where(), self.name)
+        known.check(turn, index)
+        for piece in _PIECE.findall(known.fill(turn.text)):
+            yield TextDelta(piece)
+        for number, call in enumerate(turn.calls):
+            yield ToolCall(f"call_{index + 1}_{number + 1}", known.fill(call.tool), known.fill(call.input))
+        yield TurnEnd("tool_use" if turn.calls else "end")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class _Known:
+    """What placeholders can stand for: the task, and the results of the calls just made."""
+
+    def __init__(self, messages: Iterable[Message], where: Mark | None, name: str) -> None:
+        told = list(messages)
+        self.task = next((message.text for message in reversed(told) if message.role == "user"), "")
+        last = told[-1] if told else Message("user")
+        self.results = [result.text for result in last.results]
+        self._where = where
+        self._name = name
+
+    def check(self, turn: ScriptedTurn, index: int) -> None:
+        if turn.expect and not any(turn.expect.result in result for result in self.results):
+            got = "; ".join(repr(result[:200]) for result in self.results) or "no results"
+            problem = f"turn {index + 1} of {self._name} expected a result with {turn.expect.result!r}, got {got}"
+            raise ScriptError(problem, where=turn.where("expect"))
+
+    def fill(self, value: Any) -> Any:
+        """Replace the three placeholders, deep inside inputs too; other braces stay."""
+        match value:
+            case str():
+                return _PLACEHOLDER.sub(self._replace, value)
+            case dict():
+                return {key: self.fill(item) for key, item in value.items()}
+            case list():
+                return [self.fill(item) for item in value]
+            case _:
+                return value
+
+    def _replace(self, match: re.Match[str]) -> str:
+        if match.group() == "{task}":
+            return self.task
+        index = int(match.group(1)) if match.group(1) else -1
+        if index >= len(self.results) or not self.results:
+            problem = f"{match.group()} stands in the script, but there were {len(self.results)} results before it"
+            raise ScriptError(problem, where=self._where)
+        return self.results[index]
+
+
+def make(name: str, env: ModelEnv) -> ScriptedModel:
+    file = env.find(name)
+    script = parse_config(Script, read_document(file).data, file=str(file))
+    env.notify("info", f"the model is scripted: its words come from {name}, and nothing leaves this machine")
+    return ScriptedModel(name, script)
+
+
+@hookimpl
+def forge_models() -> list[ModelFactory]:
+    return [ModelFactory("script", make, needs="a file of turns; no key, no network")]

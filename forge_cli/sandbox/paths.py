@@ -1,0 +1,187 @@
+"""The sandbox: every way by which a tool reaches a file, each checked on the descriptor that it then uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.text import visible
+from forge_cli.sandbox import capability
+from forge_cli.sandbox.atomic import replace_file
+from forge_cli.sandbox.consent import consent
+from forge_cli.sandbox.names import shown, unusable
+from forge_cli.sandbox.protected import OwnFiles
+from forge_cli.sandbox.virtual import VirtualPath, parse, virtual
+from forge_cli.sandbox.walk import Kind, NotAFolder, Place, kind_of, locate, parent_made, readable
+from forge_cli.sandbox.zones import Access, Zone
+
+__all__ = ["Access", "Entry", "FileInfo", "Sandbox"]
+
+_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """What a file or folder is, by the path it really has."""
+
+    name: str
+    path: str
+    kind: Kind
+    size: int
+    mtime: float
+
+
+@dataclass(frozen=True, order=True)
+class Entry:
+    """One line of a listing; ``link`` is one that leads nowhere or outside, an unusable name is shown escaped."""
+
+    name: str
+    kind: Kind
+    size: int = 0
+
+
+Entries = list[Entry]
+
+
+class Sandbox:
+    """The zones of one worker, as its tools see them.
+
+    ``judge`` says whether somebody has to consent; the other methods act. Each of them resolves the path anew and
+    checks the capability again, so a tree that changed since ``judge`` is no way out. Consent is not checked again:
+    give ``expected``, the ``resolve`` of the path that was judged, and a path that meanwhile leads elsewhere is
+    ``Stale``.
+    """
+
+    def __init__(self, zones: Iterable[Zone], *, protected: Iterable[Path] = ()) -> None:
+        self._zones = tuple(zones)
+        self._own = OwnFiles(protected)
+
+    @property
+    def zones(self) -> tuple[Zone, ...]:
+        return self._zones
+
+    def judge(self, path: str, access: Access) -> Verdict:
+        """Whether the access needs consent, and why; a ToolError when it is not possible at all."""
+        if self._is_root(path) and not access.changes and access is not Access.READ:
+            return Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
+        with self._open(path, access) as place:
+            return consent(place, access, self._own)
+
+    def resolve(self, path: str, access: Access = Access.INFO) -> str:
+        """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
+        if self._is_root(path):
+            return "/"
+        with self._locate(parse(path, self._zones), follow=access is not Access.DELETE) as place:
+            return place.virtual
+
+    def real(self, path: str, access: Access) -> Path:
+        """The path on the host, for a child process; what that process finds there is its own affair."""
+        with self._open(path, access) as place:
+            return place.real
+
+    def exists(self, path: str) -> bool:
+        if self._is_root(path):
+            return True
+        try:
+            with self._open(path, Access.INFO) as place:
+                return place.info is not None
+        except NotAFolder:
+            return False
+
+    def stat(self, path: str, *, follow: bool = True) -> FileInfo:
+        """What a path leads to; without ``follow`` a link at its end is told as itself."""
+        if self._is_root(path):
+            return FileInfo("/", "/", "directory", 0, 0.0)
+        with self._open(path, Access.INFO, follow=follow) as place:
+            if place.info is None:
+                raise _no_such(path)
+            name = place.parts[-1] if place.parts else place.zone.name
+            return FileInfo(name, place.virtual, kind_of(place.info.st_mode), place.info.st_size, place.info.st_mtime)
+
+    def list(self, path: str) -> Entries:
+        """What is in a folder, sorted; ``/`` holds the zones."""
+        if self._is_root(path):
+            return sorted(Entry(zone.name, "directory") for zone in self._zones)
+        with self._open(path, Access.LIST) as place:
+            if place.info is None:
+                raise _no_such(path)
+            with readable(place.folder, place.name) as folder, os.scandir(folder) as found:
+                return sorted(filter(None, (self._entry(place, entry) for entry in found)))
+
+    def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
+        """The content of a regular file, or its first ``limit`` bytes."""
+        with self._open(path, Access.READ, expected) as place:
+            if place.info is None:
+                raise _no_such(path)
+            descriptor = os.open(place.name, _READING, dir_fd=place.folder)
+            try:
+                if kind_of(os.fstat(descriptor).st_mode) != "file":
+                    raise ToolError(f"{shown(path)} is no regular file any more")
+                with open(descriptor, "rb", closefd=False) as file:
+                    return file.read(-1 if limit is None else limit)
+            finally:
+                os.close(descriptor)
+
+    def write_bytes(self, path: str, data: bytes, *, expected: str | None = None) -> None:
+        """Replace a file as a whole, or make it, with the folders above it."""
+        with self._open(path, Access.WRITE, expected) as place, parent_made(place) as folder:
+            replace_file(folder, place.name, data)
+
+    def delete(self, path: str, *, expected: str | None = None) -> None:
+        """Delete a file, a link (never what it leads to), or an empty folder."""
+        with self._open(path, Access.DELETE, expected) as place:
+            if place.info is None:
+                raise _no_such(path)
+            if place.kind == "directory":
+                os.rmdir(place.name, dir_fd=place.folder)
+            else:
+                os.unlink(place.name, dir_fd=place.folder)
+
+    def _is_root(self, path: str) -> bool:
+        return parse(path, self._zones).zone is None
+
+    @contextmanager
+    def _open(self, path: str, access: Access, expected: str | None = None, *, follow: bool = True) -> Iterator[Place]:
+        """Hold the place for one access that its zone is capable of."""
+        asked = parse(path, self._zones)
+        with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
+            capability.check(asked, place, access, self._zones)
+            if expected is not None and place.virtual != expected:
+                raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
+            yield place
+
+    @contextmanager
+    def _locate(self, asked: VirtualPath, *, follow: bool) -> Iterator[Place]:
+        if asked.zone is None:
+            raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
+        try:
+            with locate(asked, asked.zone, self._zones, through_last=follow) as place:
+                yield place
+        except OSError as error:
+            raise ToolError(f"{asked} cannot be used: {error.strerror or error}") from error
+
+    def _entry(self, place: Place, entry: os.DirEntry[str]) -> Entry | None:
+        try:
+            info = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        kind, size = kind_of(info.st_mode), info.st_size
+        if kind == "link":
+            kind, size = self._behind(virtual(place.zone, (*place.parts, entry.name)))
+        return Entry(visible(entry.name) if unusable(entry.name) else entry.name, kind, size if kind == "file" else 0)
+
+    def _behind(self, link: str) -> tuple[Kind, int]:
+        try:
+            found = self.stat(link)
+        except ToolError:
+            return "link", 0
+        return found.kind, found.size
+
+
+def _no_such(path: str) -> ToolError:
+    return ToolError(f"{shown(path)} does not exist")

@@ -1,0 +1,150 @@
+"""The test kit, for forge itself and for authors of tools: a temporary project, a scripted model, what happened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from forge_cli.cli.common import in_loop
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.config import parse_config
+from forge_cli.core.events import Event, ToolResult
+from forge_cli.core.schema import JsonObject
+from forge_cli.engine.runtime import WorkerResult, WorkerRuntime
+from forge_cli.files.worker import load_worker
+from forge_cli.models.script import Script, ScriptedModel
+
+EventT = TypeVar("EventT", bound=Event)
+Answers = Iterable[ApprovalDecision | bool]
+
+
+def call(tool: str, /, **args: Any) -> JsonObject:
+    """A call in a scripted turn: ``{"calls": [call("read_file", path="/notes/a.txt")]}``."""
+    return {"tool": tool, "input": args}
+
+
+def calls(*made: JsonObject, text: str = "") -> JsonObject:
+    """A scripted turn that makes these calls."""
+    return {"text": text, "calls": list(made)}
+
+
+def scripted_model(*turns: JsonObject | str, name: str = "test") -> ScriptedModel:
+    """A model that speaks these turns, written as in a script file; a plain string is a turn of text."""
+    spoken = [{"text": turn} if isinstance(turn, str) else turn for turn in turns]
+    return ScriptedModel(name, parse_config(Script, {"turns": spoken}, file=name))
+
+
+@dataclass
+class Seen:
+    """Everything that came out of a task: its result, its events, and the lines of the record."""
+
+    events: list[Event] = field(default_factory=list)
+    lines: list[JsonObject] = field(default_factory=list)
+    asked: list[ApprovalRequest] = field(default_factory=list)
+    result: WorkerResult | None = None
+
+    def of(self, kind: type[EventT]) -> list[EventT]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def outcomes(self) -> list[ToolResult]:
+        return self.of(ToolResult)
+
+    @property
+    def statuses(self) -> list[str]:
+        return [outcome.status for outcome in self.outcomes]
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the recorded events, in order."""
+        return [line["type"] for line in self.lines if "seq" in line]
+
+
+@dataclass
+class Project:
+    """A folder with workers in it, and a home of its own beside it."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        return self.folder.parent / f"{self.folder.name}-home"
+
+    def write(self, name: str, content: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        return path
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+    def run(
+        self,
+        *turns: JsonObject | str,
+        task: str = "go",
+        worker: str = "worker.yaml",
+        answers: Answers | None = None,
+        **options: Any,
+    ) -> Seen:
+        """Give a worker a task, with the model speaking ``turns``; ``answers`` are those of a person, in order."""
+        return in_loop(self._run, turns, task, worker, answers, options)
+
+    async def _run(
+        self, turns: tuple[Any, ...], task: str, worker: str, answers: Answers | None, options: Mapping[str, Any]
+    ) -> Seen:
+        seen = Seen()
+        given: dict[str, Any] = {"workspace": self.folder, "sinks": (seen.lines.append,), **options}
+        if turns:
+            given.setdefault("model", scripted_model(*turns))
+        if answers is not None:
+            given["approval_callback"] = _person(list(answers), seen)
+        with self.environment():
+            loaded = load_worker(self.folder / worker)
+            async with WorkerRuntime(worker=loaded, on_event=seen.events.append, **given) as runtime:
+                seen.result = await runtime.run(task)
+        return seen
+
+    def forge(
+        self, *words: str, stdin: str | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """The command line itself, in a process of its own, headless."""
+        return subprocess.run(
+            [sys.executable, "-m", "forge_cli", *words],
+            cwd=self.folder,
+            env={**os.environ, "FORGE_HOME": str(self.home), **(env or {})},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """forge's home is this project's own for a while."""
+        before = os.environ.get("FORGE_HOME")
+        os.environ["FORGE_HOME"] = str(self.home)
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["FORGE_HOME"]
+            else:
+                os.environ["FORGE_HOME"] = before
+
+
+def _person(answers: list[ApprovalDecision | bool], seen: Seen) -> Callable[[ApprovalRequest], Any]:
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        seen.asked.append(request)
+        decision = answers.pop(0)
+        return ApprovalDecision(decision) if isinstance(decision, bool) else decision
+
+    return answer

@@ -1,0 +1,1 @@
+"""Toolsets that come in the box; each is a plugin like any other."""

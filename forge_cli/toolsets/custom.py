@@ -1,0 +1,131 @@
+"""The toolset ``custom``: functions, tools and toolsets from a Python file beside the worker."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from forge_cli.core.config import nearest
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.schema import SchemaError
+from forge_cli.core.tool import Source, Tool, digest_of
+from forge_cli.core.toolset import Toolset, ToolsetConfig
+
+
+class CustomConfig(ToolsetConfig):
+    """``module`` is relative to the worker file; only what ``tools`` lists is offered."""
+
+    module: str
+    tools: list[str]
+
+
+class CustomToolset(Toolset):
+    name = "custom"
+    Config = CustomConfig
+    picks = True
+
+    async def tools(self) -> Sequence[Tool]:
+        if not hasattr(self, "_tools"):
+            self._tools = await self._load()
+        return self._tools
+
+    async def _load(self) -> list[Tool]:
+        path = (self.env.worker_dir / self.config.module).resolve()
+        if not path.is_file():
+            raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
+        digest = digest_of(path.read_bytes())
+        module = load_module(path, digest)
+        source = Source("local", self.config.module)
+        found: list[Tool] = []
+        for index, name in enumerate(self.config.tools):
+            where = self.config.where("tools", index)
+            found += [replace(tool, digest=digest, source=source) for tool in await self._offered(module, name, where)]
+        return found
+
+    async def _offered(self, module: ModuleType, name: str, where: Mark | None) -> Sequence[Tool]:
+        """What one listed name stands for: a Tool, a Toolset with its tools, or a typed function."""
+        file = Path(str(module.__file__)).name
+        if not hasattr(module, name):
+            offered = offers_of(module)
+            near = nearest(name, offered)
+            hint = f"did you mean '{near}'?" if near else None
+            raise WorkerError(where, f"{file} has no '{name}'; it offers: {', '.join(offered) or 'nothing'}", hint=hint)
+        thing = getattr(module, name)
+        if isinstance(thing, Tool):
+            return [thing]
+        if isinstance(thing, type) and issubclass(thing, Toolset):
+            toolset = await self.stack.enter_async_context(thing(thing.Config(), self.env))
+            return await toolset.tools()
+        if inspect.isfunction(thing):
+            return [self._from_function(module, name, thing, where)]
+        kind = type(thing).__name__
+        raise WorkerError(where, f"'{name}' in {file} is neither a function nor a tool, but a {kind}")
+
+    def _from_function(self, module: ModuleType, name: str, function: Any, where: Mark | None) -> Tool:
+        schema = getattr(module, f"{name}_schema", None)
+        if schema is not None and not isinstance(schema, dict) and not _is_model(schema):
+            problem = f"'{name}_schema' must be a pydantic model or a JSON Schema dict, not a {type(schema).__name__}"
+            raise WorkerError(where, problem)
+        try:
+            return Tool.from_function(function, schema=schema)
+        except SchemaError as error:
+            raise WorkerError(where, f"'{name}' cannot be a tool: {error}") from None
+
+
+def _is_model(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, BaseModel)
+
+
+def offers_of(module: ModuleType) -> list[str]:
+    """The names in a module that could be listed under ``tools:``."""
+    return sorted(
+        name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)
+    )
+
+
+def _offerable(thing: Any, module: ModuleType) -> bool:
+    if isinstance(thing, Tool):
+        return True
+    own = getattr(thing, "__module__", None) == module.__name__
+    return own and (inspect.isfunction(thing) or (isinstance(thing, type) and issubclass(thing, Toolset)))
+
+
+def load_module(path: Path, digest: str) -> ModuleType:
+    """Import a file under a name of its own; modules beside it can be imported from it, after everything installed."""
+    name = f"forge_worker_tools_{digest[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise WorkerError(Mark(str(path)), "this is no Python file; a module of tools ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # foreign code: whatever happens while it is imported
+        del sys.modules[name]
+        raise WorkerError(_blame(error, path), f"cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _blame(error: BaseException, path: Path) -> Mark:
+    """The line of the file at which its import failed."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return Mark(str(path), error.lineno or 1, error.offset or 1)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return Mark(str(path), (lines[-1] if lines else None) or 1)
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [CustomToolset]

@@ -1,0 +1,145 @@
+"""The toolset ``filesystem``: files inside the zones of the sandbox, with the change shown before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from forge_cli.core.approval import Effect, Verdict
+from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
+from forge_cli.core.tool import READ_ONLY, Args, MakePreview, Preview, Tool, ToolContext, digest_of
+from forge_cli.core.toolset import Toolset
+from forge_cli.sandbox.paths import Access, Sandbox
+
+PathArgument = Annotated[
+    str, Field(description="Virtual path: /ZONE/... (list / to see the zones)", json_schema_extra={"format": "path"})
+]
+CHANGING = frozenset({Effect.READ, Effect.WRITE})
+ABSENT = "absent"
+
+
+class FilesystemToolset(Toolset):
+    name = "filesystem"
+
+    async def tools(self) -> Sequence[Tool]:
+        return [
+            self._tool(self.read_file, Access.READ),
+            self._tool(self.write_file, Access.WRITE, preview=self._preview_write),
+            self._tool(self.list_files, Access.LIST),
+            self._tool(self.delete_file, Access.DELETE, preview=self._preview_delete),
+            self._tool(self.file_exists, Access.INFO),
+            self._tool(self.file_info, Access.INFO),
+        ]
+
+    def _tool(self, method: Callable[..., Any], access: Access, preview: MakePreview | None = None) -> Tool:
+        """A method as a tool that asks the zones for its word."""
+        effects = CHANGING if access.changes else READ_ONLY
+        word = partial(self._word, access)
+        return Tool.from_function(method, needs_approval=word, preview=preview, effects=effects)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        sandbox: Sandbox = self.env.sandbox
+        return sandbox
+
+    def _word(self, access: Access, args: Args) -> Verdict:
+        return self.sandbox.judge(args["path"], access)
+
+    async def read_file(
+        self,
+        path: PathArgument,
+        offset: Annotated[int, Field(ge=1, description="First line to read, counted from 1")] = 1,
+        limit: Annotated[int | None, Field(ge=1, description="How many lines to read at most")] = None,
+        *,
+        context: ToolContext,
+    ) -> FileContent:
+        """Read a text file."""
+        data = self.sandbox.read_bytes(path, expected=context.paths.get("path"))
+        text = _text(path, data)
+        if offset > 1 or limit is not None:
+            lines = text.splitlines(keepends=True)
+            if offset > max(len(lines), 1):
+                raise ToolError(f"{path} has {len(lines)} lines, so there is nothing at line {offset}")
+            text = "".join(lines[offset - 1 : None if limit is None else offset - 1 + limit])
+        return FileContent(path, text, size=len(data))
+
+    async def write_file(
+        self,
+        path: PathArgument,
+        content: Annotated[str, Field(description="The whole new content of the file")],
+        *,
+        context: ToolContext,
+    ) -> Diff:
+        """Create a file, or replace its content; missing folders are made."""
+        before = self._current(path)
+        if context.stamp is not None and context.stamp != _stamp(before):
+            raise Stale(f"{path} has changed since it was shown")
+        self.sandbox.write_bytes(path, content.encode(), expected=context.paths.get("path"))
+        return _diff(path, before, content)
+
+    async def list_files(self, path: PathArgument) -> FileList:
+        """List a folder; names of folders end with a slash."""
+        entries = self.sandbox.list(path)
+        return FileList.of(
+            path, tuple(f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries)
+        )
+
+    async def delete_file(self, path: PathArgument, *, context: ToolContext) -> Text:
+        """Delete a file, or an empty folder."""
+        if context.stamp is not None and context.stamp != _stamp(self._current(path)):
+            raise Stale(f"{path} has changed since it was shown")
+        self.sandbox.delete(path, expected=context.paths.get("path"))
+        return Text(f"Deleted {path}.")
+
+    async def file_exists(self, path: PathArgument) -> Json:
+        """Tell whether a file or folder is there."""
+        return Json({"path": path, "exists": self.sandbox.exists(path)})
+
+    async def file_info(self, path: PathArgument) -> Json:
+        """Tell kind, size and time of change of a file or folder."""
+        info = self.sandbox.stat(path)
+        changed = datetime.fromtimestamp(info.mtime, UTC).isoformat(timespec="seconds")
+        return Json({"path": path, "kind": info.kind, "size": info.size, "modified": changed})
+
+    async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
+        before = self._current(args["path"])
+        return Preview(_diff(args["path"], before, args["content"]), _stamp(before))
+
+    async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
+        path = args["path"]
+        info = self.sandbox.stat(path)
+        return Preview(Text(f"deletes the {info.kind} {path} ({info.size} bytes)"), _stamp(self._current(path)))
+
+    def _current(self, path: str) -> bytes | None:
+        """What a file holds now; None where there is none, and for folders."""
+        if not self.sandbox.exists(path) or self.sandbox.stat(path).kind != "file":
+            return None
+        return self.sandbox.read_bytes(path)
+
+
+def _stamp(data: bytes | None) -> str:
+    return ABSENT if data is None else digest_of(data)
+
+
+def _text(path: str, data: bytes) -> str:
+    if b"\0" in data[:8192]:
+        raise ToolError(f"{path} is a binary file of {len(data)} bytes; file_info tells its size")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"{path} is no UTF-8 text ({len(data)} bytes)") from None
+
+
+def _diff(path: str, before: bytes | None, content: str) -> Diff:
+    return Diff.of(path, None if before is None else before.decode(errors="replace"), content)
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [FilesystemToolset]

@@ -1,0 +1,1 @@
+"""What people see; knows events, never the engine."""

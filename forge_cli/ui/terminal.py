@@ -1,0 +1,96 @@
+"""The terminal: streams the answer to standard output, traces to standard error, and asks when a call needs consent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+from rich.console import Console
+
+from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Streaming, ToolResult, UserInput
+from forge_cli.core.text import visible
+from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.prompts import ask_on_terminal, read_line
+from forge_cli.ui.render import FindRenderer, no_renderers, plain
+from forge_cli.ui.trace import trace_formatter
+
+
+class TerminalUI:
+    """Subscribes to a bus for as long as it is entered; it only knows events."""
+
+    def __init__(
+        self,
+        bus: EventBus,
+        *,
+        trace: TraceLevel = "normal",
+        stream_text: bool = False,
+        interactive: bool = False,
+        find: FindRenderer = no_renderers,
+    ) -> None:
+        self._bus = bus
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._trace = trace_formatter(trace, self._console, find)
+        self._stream_text = stream_text
+        self._interactive = interactive
+        self._find = find
+        self._prompts: dict[str, anyio.CancelScope] = {}
+        self._tasks: TaskGroup = anyio.create_task_group()
+        self._unsubscribe: Callable[[], None] | None = None
+        self._open_line = False
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        self._unsubscribe = self._bus.subscribe(self._show, answers=self._interactive)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if self._unsubscribe:
+            self._unsubscribe()
+        self._tasks.cancel_scope.cancel()
+        return await self._tasks.__aexit__(kind, error, trace)
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case Streaming() if self._stream_text:
+                self._stream(event)
+            case ApprovalRequired() if self._interactive:
+                self._tasks.start_soon(self._ask, event.request)
+            case InputPrompt() if self._interactive:
+                self._tasks.start_soon(self._ask_input, event)
+            case _:
+                self._trace(event)
+        if isinstance(event, ToolResult) and event.tool_call_id in self._prompts:
+            self._prompts[event.tool_call_id].cancel()
+
+    def _stream(self, event: Streaming) -> None:
+        text = visible(event.delta, keep="\n\t")
+        if event.done and self._open_line:
+            text = "\n"
+        if text:
+            self._open_line = not text.endswith("\n")
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    async def _ask(self, request: ApprovalRequest) -> None:
+        """Prompt until there is an answer, or until the call has ended without one."""
+        with anyio.CancelScope() as scope:
+            self._prompts[request.tool_call_id] = scope
+            try:
+                decision = await ask_on_terminal(request, self._console, self._find)
+            finally:
+                del self._prompts[request.tool_call_id]
+            self._bus.answer(request.request_id, decision)
+        if scope.cancelled_caught:
+            self._console.print()
+
+    async def _ask_input(self, event: InputPrompt) -> None:
+        self._console.print(plain(event.prompt), end="")
+        self._bus.emit(UserInput(event.request_id, (await read_line() or "").rstrip("\n")))

@@ -1,0 +1,118 @@
+"""The trace: what happens while a worker works, told on standard error, as much of it as one wants to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+
+from forge_cli.core.events import (
+    ApprovalDecided,
+    Event,
+    ManualToolsAvailable,
+    SessionEnd,
+    SessionStart,
+    Status,
+    ToolResult,
+    ToolStarted,
+    TurnEnd,
+    TurnStart,
+)
+from forge_cli.core.results import cut
+from forge_cli.core.text import visible
+from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.render import FindRenderer, no_renderers, plain, render
+
+LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
+
+
+def trace_formatter(
+    level: TraceLevel = "normal", console: Console | None = None, find: FindRenderer = no_renderers
+) -> Callable[[Event], None]:
+    """A handler for ``on_event`` that writes the trace to standard error."""
+    if level not in LEVELS:
+        raise ValueError(f"trace must be one of {', '.join(LEVELS)}, not {level!r}")
+    return _Trace(LEVELS.index(level), console or Console(stderr=True, highlight=False, soft_wrap=True), find)
+
+
+class _Trace:
+    def __init__(self, level: int, console: Console, find: FindRenderer) -> None:
+        self._level = level
+        self._console = console
+        self._find = find
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Status(level="error"):
+                self._line(0, f"error: {event.message}", "red")
+            case Status(level="warning"):
+                self._line(1, f"warning: {event.message}", "yellow")
+            case Status(tool_call_id=None):
+                self._line(1, event.message, "dim")
+            case Status():
+                self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
+            case ToolStarted():
+                self._line(2, f"> {event.tool_name} {_arguments(event.args)}", "cyan")
+            case ToolResult():
+                self._result(event)
+            case ManualToolsAvailable():
+                names = ", ".join(str(tool["name"]) for tool in event.tools)
+                self._line(3, f"tools for people: {names}", "dim")
+            case SessionStart():
+                settings = f"model {event.model}, workspace {event.workspace}, approval mode {event.approval_mode}"
+                self._line(3, settings, "dim")
+            case TurnStart():
+                self._line(
+                    3, f"turn {event.turn}: request {event.request_digest[:12]}, tools {list(event.tools)}", "dim"
+                )
+            case TurnEnd():
+                self._line(3, f"turn {event.turn} ended ({event.stop}): {event.usage.wire()}", "dim")
+            case ApprovalDecided():
+                place = f" ({event.where})" if event.where else ""
+                answer = "yes" if event.approved else "no"
+                self._line(3, f"  {event.verdict} -> {answer} by {event.by}: {event.reason}{place}", "dim")
+            case SessionEnd():
+                self._line(1, _summary(event.result), "dim")
+            case _:
+                return
+
+    def _line(self, level: int, text: str, style: str) -> None:
+        if self._level >= level:
+            self._console.print(plain(visible(text), style=style))
+
+    def _result(self, event: ToolResult) -> None:
+        if self._level < 2:
+            return
+        style = "green" if event.status == "success" else "red"
+        took = f" in {event.duration_ms} ms" if self._level > 2 else ""
+        if event.status == "success":
+            self._console.print(plain(f"  {event.status}{took}", style=style))
+            self._console.print(Padding(render(event.value, self._find), (0, 0, 0, 4)))
+        else:
+            self._console.print(plain(f"  {event.status}{took}: {cut(event.error or '', 2000)}", style=style))
+
+
+def _percent(progress: float | None) -> str:
+    return "" if progress is None else f"{progress:.0%} "
+
+
+def _arguments(args: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={cut(json.dumps(value, ensure_ascii=False), 200)}" for name, value in args.items())
+
+
+def _summary(result: Mapping[str, Any]) -> str:
+    usage = result.get("usage", {})
+    denied = len(result.get("denials", ()))
+    refused = f" ({denied} refused)" if denied else ""
+    tokens = f"{usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out"
+    return (
+        f"{result['status']}: {_count(result['turns'], 'turn')}, {_count(result['tool_calls'], 'call')}{refused}, "
+        f"{tokens}, {result['duration_ms'] / 1000:.1f} s"
+    )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,75 @@
+"""What runs before anything is merged: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
+
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["tests", "lint", "types", "build"]
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+PLUGINS = [str(path.parent) for path in sorted(Path("plugins").glob("*/pyproject.toml"))]
+PLUGIN_TESTS = [str(path) for path in sorted(Path("plugins").glob("*/tests"))]
+WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    """Install forge, its plugins and the dependency groups in one go, so that no plugin fetches another forge."""
+    editables = [argument for folder in (".", *PLUGINS) for argument in ("--editable", folder)]
+    session.install(*editables, *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests of forge and of every plugin."""
+    install(session, "test")
+    session.run("pytest", "-n", "2", *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+
+
+@nox.session
+def long(session: nox.Session) -> None:
+    """Run the tests that take minutes."""
+    install(session, "test")
+    args = ["-m", "long", "--hypothesis-profile", "long", *(session.posargs or ["tests", *PLUGIN_TESTS])]
+    session.run("pytest", *args, env=WITH_BYTECODE)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and formatting."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("ruff", "check", *session.posargs)
+    session.run("ruff", "format", "--check", *session.posargs)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the type hints."""
+    install(session, "types")
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build the wheel by way of the sdist and use it as a stranger would: in a clean venv, outside the checkout."""
+    session.install("build")
+    place = Path(session.create_tmp()).resolve()
+    dist, venv = place / "dist", place / "venv"
+    session.run("python", "-m", "build", "--outdir", str(dist), silent=True)
+    session.run("python", "-m", "venv", "--clear", str(venv))
+    wheel = max(dist.glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    session.run(str(venv / "bin" / "pip"), "install", "--quiet", str(wheel), external=True)
+
+    forge, calculator = str(venv / "bin" / "forge"), Path("examples/calculator").resolve()
+    home = {"FORGE_HOME": str(place / "home")}
+    with session.chdir(place):
+        session.run(forge, "--version", external=True)
+        session.run(forge, "tools", "list", external=True, env=home)
+        session.run(forge, "run", str(calculator), "-p", "What is the 20th Fibonacci number?", external=True, env=home)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Compare start-up with the floors of the same machine at the same time."""
+    session.install(".")
+    session.run("python", "benchmarks/startup.py", *session.posargs, env=WITH_BYTECODE)

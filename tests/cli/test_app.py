@@ -1,0 +1,193 @@
+"""How the console script finds commands and how it ends."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from forge_cli import __version__
+from forge_cli.cli.app import take_debug
+from forge_cli.cli.commands import COMMANDS
+
+START = """
+import sys
+from forge_cli.cli import app, commands
+commands.COMMANDS["probe"] = commands.Entry("probe", "Does what the test wants.")
+sys.exit(app.main())
+"""
+
+PROBE = """
+import os, sys, threading, typer
+from forge_cli.core.errors import Mark, UsageError, WorkerError
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+@app.command()
+def probe(word: str = "", times: int = 1) -> None:
+    {body}
+"""
+
+
+def forge(*args: str, cwd: Path | None = None, **options: object) -> subprocess.CompletedProcess[str]:
+    defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-c", START, *args]
+    return subprocess.run(command, text=True, cwd=cwd, timeout=60, check=False, **(defaults | options))  # type: ignore[call-overload]
+
+
+@pytest.fixture
+def probe(tmp_path: Path):
+    """Call ``forge probe``, a command whose body is the given line of Python."""
+
+    def call(body: str, *args: str, **options: object) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "probe.py").write_text(PROBE.format(body=body))
+        return forge("probe", *args, cwd=tmp_path, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_command_says(name: str) -> None:
+    entry = COMMANDS[name]
+    app = import_module(entry.module).app
+    command = get_command(app)
+    assert (command.help or "").splitlines()[:1] == [entry.help]
+    assert isinstance(command, TyperGroup) or command.name == name
+    assert app.rich_markup_mode is None
+    assert not [option for parameter in command.params for option in parameter.opts if "completion" in option]
+
+
+def test_version() -> None:
+    done = forge("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"forge {__version__}\n", "")
+
+
+@pytest.mark.parametrize("args", [(), ("--help",)])
+def test_help_lists_every_command(args: tuple[str, ...]) -> None:
+    done = forge(*args)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    for name, entry in COMMANDS.items():
+        assert [name, entry.help] in lines
+    assert any(line[:1] == ["--debug"] for line in lines)
+
+
+def test_an_unknown_command_suggests_the_nearest() -> None:
+    done = forge("rnu")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: forge [OPTIONS] COMMAND [ARGS]...\nTry 'forge --help' for help.\n")
+    assert done.stderr.endswith("forge: No such command 'rnu'. Did you mean 'run'?\n")
+
+
+def test_a_wrong_option_shows_the_usage_of_its_command(probe) -> None:
+    done = probe("pass", "--nonsense")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: forge probe [OPTIONS]\nTry 'forge probe --help' for help.\n")
+    assert done.stderr.endswith("forge: No such option: --nonsense\n")
+
+
+def test_a_command_ends_with_its_own_code(probe) -> None:
+    assert probe("raise typer.Exit(5)").returncode == 5
+    assert probe("sys.exit(6)").returncode == 6
+
+
+def test_a_forge_error_is_a_sentence_with_its_exit_code(probe) -> None:
+    done = probe("raise WorkerError(Mark('w.yaml', 3, 5), 'no such toolset', hint='did you mean shell?')")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "forge: w.yaml:3:5: no such toolset\n  did you mean shell?\n"
+
+
+def test_an_error_that_a_task_group_wrapped_is_the_same_sentence(probe) -> None:
+    done = probe("raise ExceptionGroup('tasks', [ExceptionGroup('more', [UsageError('the task is empty')])])")
+    assert (done.returncode, done.stderr) == (2, "forge: the task is empty\n")
+
+
+def test_a_bug_is_one_line_and_debug_shows_the_traceback(probe) -> None:
+    done = probe(r"raise ValueError('two\nlines')")
+    assert done.returncode == 1
+    assert done.stderr == "forge: internal error: ValueError: two lines; --debug shows the traceback\n"
+    done = probe("raise ValueError('word')", "--word", "x", "--debug")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert done.stderr.endswith("forge: internal error: ValueError: word\n")
+
+
+def test_an_error_of_the_system_names_the_file(probe) -> None:
+    done = probe("raise OSError(28, 'No space left on device', '/full/log')")
+    assert done.returncode == 1
+    assert done.stderr == "forge: No space left on device: /full/log; --debug shows the traceback\n"
+
+
+def test_errors_cannot_repaint_the_terminal(probe) -> None:
+    assert probe(r"raise UsageError('a\x1b[2Jb\x9bc')").stderr == "forge: a\\x1b[2Jb\\x9bc\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "left", "debug"),
+    [
+        (["run", "--debug", "w"], ["run", "w"], True),
+        (["--debug", "run", "--debug"], ["run"], True),
+        (["mcp", "add", "x", "--", "server", "--debug"], ["mcp", "add", "x", "--", "server", "--debug"], False),
+        (["--debug", "--", "--debug"], ["--", "--debug"], True),
+        ([], [], False),
+    ],
+)
+def test_debug_is_taken_from_anywhere_before_two_dashes(args: list[str], left: list[str], debug: bool) -> None:
+    assert take_debug(args) == (left, debug)
+
+
+def test_ctrl_c_is_130_and_silent(probe) -> None:
+    done = probe("raise KeyboardInterrupt")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("body", ["typer.echo(word)", "print('x' * 100_000)", "sys.stdout.write('short')"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_is_no_news(probe, body: str, unbuffered: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = probe(body, stdout=write, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_broken_pipe_elsewhere_is_news(probe) -> None:
+    done = probe("raise BrokenPipeError(32, 'Broken pipe')")
+    assert (done.returncode, done.stderr) == (1, "forge: Broken pipe; --debug shows the traceback\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("args", [["--version"], ["--help"]])
+def test_output_that_cannot_be_written_is_one_line(args: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = forge(*args, stdout=full)
+    assert (done.returncode, done.stderr) == (1, "forge: No space left on device; --debug shows the traceback\n")
+
+
+def test_a_code_survives_output_that_nobody_reads(probe) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = probe("sys.stdout.write('x'); raise typer.Exit(4)", stdout=write, env=os.environ | {"PYTHONUNBUFFERED": ""})
+    os.close(write)
+    assert (done.returncode, done.stderr) == (4, "")
+
+
+def test_closed_standard_streams_are_no_error(tmp_path: Path) -> None:
+    shell = f"{sys.executable} -c '{START}' --version <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", shell], timeout=60, check=False).returncode == 0
+
+
+def test_an_abandoned_thread_does_not_hold_the_process_nor_its_output(probe) -> None:
+    body = "threading.Thread(target=threading.Event().wait).start(); sys.stdout.write('done'); raise typer.Exit(5)"
+    done = probe(body)
+    assert (done.returncode, done.stdout, done.stderr) == (5, "done", "")
+
+
+def test_elsewhere_forge_says_where_it_works() -> None:
+    start = "import sys; sys.platform = 'win32'\nfrom forge_cli.cli.app import main\nsys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", start], text=True, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "forge: only Linux and macOS are supported; on Windows, use WSL\n"

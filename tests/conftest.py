@@ -1,0 +1,22 @@
+"""What every test needs: a home of its own, an environment without surprises, and calm property tests."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.register_profile("long", settings.get_profile("default"), max_examples=5000)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the developer's home, settings and terminal out of the tests, and the tests out of them."""
+    for name in list(os.environ):
+        if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))

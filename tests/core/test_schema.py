@@ -1,0 +1,541 @@
+from __future__ import annotations
+
+import copy
+import enum
+import json
+import math
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.schema import InputSchema, InvalidInput, SchemaError, lint
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    TWO = 2
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+class Everything(BaseModel):
+    """All kinds of fields."""
+
+    n: int = Field(ge=0)
+    text: str = "x"
+    flag: bool = False
+    ratio: float = 0.5
+    colour: Colour = Colour.RED
+    day: date | None = None
+    path: Path = Path(".")
+    point: Point | None = None
+    points: list[Point] = []
+    size: Literal["s", "m"] = "s"
+    either: int | list[int] = 1
+
+
+EVERYTHING = InputSchema.of(Everything)
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "minimum": 0},
+        "text": {"type": "string", "default": "x"},
+        "flag": {"type": "boolean"},
+        "colour": {"enum": ["red", 2]},
+        "point": {"anyOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]},
+        "points": {"type": "array", "items": {"$ref": "#/$defs/point"}},
+        "code": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 3},
+    },
+    "required": ["n"],
+    "$defs": {
+        "point": {
+            "type": "object",
+            "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+            "required": ["x"],
+            "additionalProperties": False,
+        }
+    },
+}
+FOREIGN = InputSchema.of(SCHEMA)
+BOTH = pytest.mark.parametrize("schema", [EVERYTHING, FOREIGN], ids=["model", "schema"])
+
+
+def problem(schema: InputSchema, args: Any) -> str:
+    with pytest.raises(InvalidInput) as caught:
+        schema.validate(args)
+    return str(caught.value)
+
+
+def test_a_model_becomes_plain_json_schema() -> None:
+    class Small(BaseModel):
+        """What it is for."""
+
+        name: str = Field(description="Who", title="Name")
+        title: str = "t"
+        point: Point = Point(x=1)
+
+    assert InputSchema.of(Small).json_schema == {
+        "type": "object",
+        "description": "What it is for.",
+        "properties": {
+            "name": {"type": "string", "description": "Who"},
+            "title": {"type": "string", "default": "t"},
+            "point": {"$ref": "#/$defs/Point", "default": {"x": 1, "y": 0}},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+        "$defs": {
+            "Point": {
+                "type": "object",
+                "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}},
+                "required": ["x"],
+            }
+        },
+    }
+
+
+class Node(BaseModel):
+    name: str
+    children: list[Node] = []
+
+
+def test_a_recursive_model_is_an_object_at_the_top() -> None:
+    schema = InputSchema.of(Node)
+    assert schema.json_schema["type"] == "object"
+    assert list(schema.json_schema["properties"]) == ["name", "children"]
+    given = {"name": "a", "children": [{"name": "b", "children": []}]}
+    assert schema.validate(given) == given
+    assert problem(schema, {"name": "a", "children": [{"nam": "b"}]}) == "missing field 'children[0].name' (a string)"
+
+
+def test_defaults_are_filled_in_the_order_of_the_schema() -> None:
+    args = EVERYTHING.validate({"size": "m", "n": 3})
+    assert list(args) == list(Everything.model_fields)
+    assert args == {
+        "n": 3,
+        "text": "x",
+        "flag": False,
+        "ratio": 0.5,
+        "colour": "red",
+        "day": None,
+        "path": ".",
+        "point": None,
+        "points": [],
+        "size": "m",
+        "either": 1,
+    }
+    assert FOREIGN.validate({"flag": True, "n": 3}) == {"n": 3, "text": "x", "flag": True}
+    assert list(FOREIGN.validate({"flag": True, "n": 3})) == ["n", "text", "flag"]
+
+
+def test_validated_args_are_new_and_plain() -> None:
+    given = MappingProxyType({"n": 1, "points": ({"x": "1"},)})
+    for schema in (EVERYTHING, FOREIGN):
+        args = schema.validate(given)
+        assert args["points"][0]["x"] == 1
+        assert type(args) is dict
+        assert type(args["points"]) is list
+        assert schema.validate(args) == args
+    assert given["points"] == ({"x": "1"},)
+
+
+def test_filled_defaults_are_not_shared_between_calls() -> None:
+    schema = InputSchema.of({"type": "object", "properties": {"tags": {"type": "array", "default": []}}})
+    schema.validate({})["tags"].append("x")
+    assert schema.validate({}) == {"tags": []}
+
+
+def test_a_default_that_does_not_fit_its_own_schema_is_not_filled() -> None:
+    schema = InputSchema.of({"type": "object", "properties": {"a": {"type": "string", "default": None}}})
+    assert schema.validate({}) == {}
+
+    class Sloppy(BaseModel):
+        a: str = None  # type: ignore[assignment]
+        b: int = 2
+
+    assert InputSchema.of(Sloppy).validate({}) == {"b": 2}
+
+
+@BOTH
+def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
+    assert problem(schema, {"n": "x", "tex": "y"}) == (
+        "n: must be an integer >= 0, got 'x'; unknown field 'tex' (did you mean 'text'?)"
+    )
+    assert issubclass(InvalidInput, ToolError)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ({}, "missing field 'n' (an integer >= 0)"),
+        ({"n": -1}, "n: must be an integer >= 0, got -1"),
+        ({"n": True}, "n: must be an integer >= 0, got true"),
+        ({"n": None}, "n: must be an integer >= 0, got null"),
+        ({"n": 1.5}, "n: must be an integer >= 0, got 1.5"),
+        ({"n": "007"}, "n: must be an integer >= 0, got '007'"),
+        ({"n": ""}, "n: must be an integer >= 0, got ''"),
+        ({"n": [1]}, "n: must be an integer >= 0, got a list"),
+        ({"n": 1, "text": 7}, "text: must be a string, got 7"),
+        ({"n": 1, "flag": "t"}, "flag: must be true or false, got 't'"),
+        ({"n": 1, "flag": 1}, "flag: must be true or false, got 1"),
+        ({"n": 1, "colour": "blue"}, "colour: must be one of 'red', 2, got 'blue'"),
+        ({"n": 1, "point": {"x": "a"}}, "point.x: must be an integer, got 'a'"),
+        ({"n": 1, "point": {"y": 1}}, "missing field 'point.x' (an integer)"),
+        ({"n": 1, "point": 3}, "point: must be an object or null, got 3"),
+        ({"n": 1, "points": [{"x": 1}, {"x": "b"}]}, "points[1].x: must be an integer, got 'b'"),
+        (
+            {"n": 1, "text": 7, "flag": "\x1b[2J"},
+            "text: must be a string, got 7; flag: must be true or false, got '\\x1b[2J'",
+        ),
+        ({"n": "9" * 99}, None),
+        ({"n": "9" * 5000}, f"n: must be an integer >= 0, got '{'9' * 56}..."),
+        ({"n": math.nan}, "n: must be a number that JSON can carry"),
+        ({"n": 1, "text": "\ud800"}, "text: must be text that UTF-8 can carry, got a lone surrogate"),
+        ({"n": 1, "\ud800": 2}, "must be text that UTF-8 can carry, got a lone surrogate"),
+        ({"n": 1, 2: 3}, "the names of an object must be strings, not int"),
+        ({"n": 1, "point": {2: 3}}, "point: the names of an object must be strings, not int"),
+        ({"n": 1, "text": b"x"}, "text: must be plain JSON, not bytes"),
+        ({"n": 1, "text": Path("x")}, "text: must be plain JSON, not PosixPath"),
+        ({"n": 1, "zzz\x1b": 2}, None),
+        ([], "the input must be an object, got a list"),
+        (None, "the input must be an object, got null"),
+        ("{}", "the input must be an object, got '{}'"),
+    ],
+)
+def test_what_is_refused(schema: InputSchema, args: Any, sentence: str | None) -> None:
+    if sentence is not None:
+        assert problem(schema, args) == sentence
+    elif "n" in args and len(args) == 1:
+        assert schema.validate(args)["n"] == int(args["n"])
+    else:
+        assert problem(schema, args).startswith("unknown field 'zzz\\x1b' (known: n, text, flag, ")
+
+
+@BOTH
+def test_numbers_too_large_to_write_down(schema: InputSchema) -> None:
+    assert problem(schema, 10**5000) == "the input must be an object, got a very large number"
+    assert problem(schema, {"n": 10**5000}) == "n: must be a number that JSON can carry"
+    assert problem(schema, {"n": 1, "text": 10**4000}) == "text: must be a string, got a very large number"
+
+
+def test_only_the_first_five_problems_are_told() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        FOREIGN.validate({f"unknown{index}": 1 for index in range(8)} | {"n": 1})
+    assert str(caught.value).count("unknown field") == 5
+    assert len(caught.value.problems) == 8
+
+
+def test_constraints_in_words() -> None:
+    wanted = "a string of at most 3 characters and matching '^[a-z]+$'"
+    assert problem(FOREIGN, {"n": 1, "code": "ABC"}) == f"code: must be {wanted}, got 'ABC'"
+    assert problem(FOREIGN, {"n": 1, "point": {"x": 1, "z": 2}}) == "unknown field 'point.z' (known: x, y)"
+
+
+def test_values_that_are_guessed_elsewhere_keep_their_type() -> None:
+    """Guessing types of values: "007" became 7, "t" became true, empty strings vanished."""
+    schema = InputSchema.of({"type": "object", "properties": {"id": {"type": "string"}, "on": {"type": "boolean"}}})
+    assert schema.validate({"id": "007"}) == {"id": "007"}
+    assert schema.validate({"id": ""}) == {"id": ""}
+    assert schema.validate({"id": "true"}) == {"id": "true"}
+    assert problem(schema, {"id": 7}) == "id: must be a string, got 7"
+    assert problem(schema, {"on": "t"}) == "on: must be true or false, got 't'"
+
+
+def test_strings_are_coerced_before_validation() -> None:
+    args = EVERYTHING.validate({"n": "10", "flag": "true", "colour": "2", "point": '{"x": "3"}', "day": "2024-02-29"})
+    assert (args["n"], args["flag"], args["colour"], args["day"]) == (10, True, 2, "2024-02-29")
+    assert args["point"] == {"x": 3, "y": 0}
+    assert problem(EVERYTHING, {"n": 1, "day": "2024-02-30"}).startswith("day: must be a valid date in the format YYYY")
+
+
+@BOTH
+def test_nesting_has_a_limit(schema: InputSchema) -> None:
+    deep: Any = []
+    for _ in range(101):
+        deep = [deep]
+    circular: list[Any] = []
+    circular.append(circular)
+    for value in (deep, circular, json.dumps(deep)):
+        assert problem(schema, {"n": 1, "points": value}) == "the input is nested too deeply"
+
+
+def test_an_integral_float_is_an_integer_only_where_json_schema_says_so() -> None:
+    assert FOREIGN.validate({"n": 1.0})["n"] == 1
+    assert problem(EVERYTHING, {"n": 1.0}) == "n: must be an integer >= 0, got 1.0"
+
+
+def test_unknown_fields_are_refused_unless_the_model_allows_them() -> None:
+    class Ignoring(BaseModel):
+        model_config = ConfigDict(extra="ignore")
+        a: int = 1
+
+    class Forbidding(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        a: int = 1
+        inner: Ignoring | None = None
+
+    class Allowing(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        a: int = 1
+
+    assert problem(InputSchema.of(Ignoring), {"b": 1}) == "unknown field 'b' (known: a)"
+    assert problem(InputSchema.of(Forbidding), {"b": 1}) == "unknown field 'b' (known: a, inner)"
+    assert InputSchema.of(Allowing).validate({"b": [1]}) == {"a": 1, "b": [1]}
+    assert InputSchema.of(Allowing).json_schema["additionalProperties"] is True
+
+
+@pytest.mark.parametrize(
+    ("more", "emitted", "accepted"),
+    [
+        ({}, False, False),
+        ({"additionalProperties": True}, True, True),
+        ({"additionalProperties": {"type": "integer"}}, {"type": "integer"}, True),
+        ({"patternProperties": {"^b$": {}}}, None, True),
+        ({"patternProperties": {"^c$": {}}, "additionalProperties": False}, False, False),
+        ({"unevaluatedProperties": False}, None, False),
+    ],
+)
+def test_a_schema_is_closed_unless_it_says_otherwise(more: dict[str, Any], emitted: Any, accepted: bool) -> None:
+    schema = InputSchema.of({"type": "object", "properties": {"a": {}}, **more})
+    assert schema.json_schema.get("additionalProperties") == emitted
+    if accepted:
+        assert schema.validate({"b": 1}) == {"b": 1}
+    else:
+        assert "b" in problem(schema, {"b": 1})
+
+
+def test_a_schema_without_properties_takes_nothing() -> None:
+    schema = InputSchema.of({"type": "object"})
+    assert schema.json_schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert schema.validate({}) == {}
+    assert problem(schema, {"a": 1}) == "unknown field 'a'"
+
+
+def test_aliases_are_what_the_model_sees() -> None:
+    class Inner(BaseModel):
+        model_config = ConfigDict(alias_generator=to_camel)
+        deep_value: int = 1
+
+    class Camel(BaseModel):
+        model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+        long_name: str
+        read_as: int = Field(1, validation_alias="readIt")
+        inner_one: Inner = Inner()
+
+    schema = InputSchema.of(Camel)
+    assert list(schema.json_schema["properties"]) == ["longName", "readIt", "innerOne"]
+    expected = {"longName": "x", "readIt": 2, "innerOne": {"deepValue": 3}}
+    assert schema.validate({"longName": "x", "readIt": "2", "innerOne": {"deepValue": 3}}) == expected
+    assert problem(schema, {"long_name": "x"}).startswith(
+        "missing field 'longName' (a string); unknown field 'long_name'"
+    )
+
+
+def test_validators_of_a_model_speak_in_their_own_words() -> None:
+    class Even(BaseModel):
+        n: int
+        low: int = 0
+
+        @field_validator("n")
+        @classmethod
+        def even(cls, value: int) -> int:
+            if value % 2:
+                raise ValueError("must be even")
+            return 10 // value
+
+        @model_validator(mode="after")
+        def ordered(self) -> Even:
+            if self.low > 5:
+                raise ValueError("low is too high")
+            return self
+
+        @computed_field  # type: ignore[prop-decorator]
+        @property
+        def double(self) -> int:
+            return self.n * 2
+
+    schema = InputSchema.of(Even)
+    assert problem(schema, {"n": 3}) == "n: must be even"
+    assert problem(schema, {"n": 2, "low": 6}) == "low is too high"
+    assert problem(schema, {"n": 0}) == "the input cannot be checked (ZeroDivisionError)"
+
+
+def test_normalised_values_are_what_approval_sees() -> None:
+    class Stripped(BaseModel):
+        model_config = ConfigDict(str_strip_whitespace=True)
+        command: str
+
+    assert InputSchema.of(Stripped).validate({"command": " rm "}) == {"command": "rm"}
+
+
+def test_fields_that_a_dump_leaves_out_survive() -> None:
+    class Hidden(BaseModel):
+        key: str = Field(exclude=True)
+        n: int = 1
+
+    assert InputSchema.of(Hidden).validate({"key": "k"}) == {"key": "k", "n": 1}
+
+
+def test_the_schemas_own_draft_counts() -> None:
+    tuples = {"type": "array", "items": [{"type": "integer"}], "additionalItems": False}
+    draft = "http://json-schema.org/draft-07/schema#"
+    schema = InputSchema.of({"$schema": draft, "type": "object", "properties": {"t": tuples}})
+    assert schema.validate({"t": [1]}) == {"t": [1]}
+    assert problem(schema, {"t": [1, 2]}).startswith("t: ")
+
+
+def test_the_given_schema_is_not_changed() -> None:
+    given = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    before = copy.deepcopy(given)
+    InputSchema.of(given).validate({"a": 1})
+    assert given == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        (SCHEMA, None),
+        ({"type": "object"}, None),
+        (
+            {"type": "object", "properties": {"$ref": {"type": "string", "default": {"$ref": "https://x"}}}},
+            "property name",
+        ),
+        ({"type": "object", "properties": {"a": {"default": {"$ref": "https://x"}}}}, None),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}}, None),
+        ({"type": "object", "properties": {"a": {"$anchor": "x"}, "b": {"$ref": "#x"}}}, None),
+        ([], "the schema must be a JSON Schema object or a pydantic model, not list"),
+        (int, "the schema must be a JSON Schema object or a pydantic model, not type"),
+        ({}, 'the top level must say "type": "object"'),
+        ({"type": "string"}, 'the top level must say "type": "object"'),
+        ({"type": ["object", "null"]}, 'the top level must say "type": "object"'),
+        ({"type": "object", "properties": []}, '"properties" must be a mapping from names to schemas'),
+        ({"type": "object", "properties": {"a b": {}}}, "property name 'a b' must match ^[a-zA-Z0-9_.-]{1,64}$"),
+        ({"type": "object", "properties": {"a" * 65: {}}}, "property name"),
+        ({"type": "object", "properties": {"": {}}}, "property name ''"),
+        ({"type": "object", "properties": {"a": {}}, "required": ["b"]}, "\"required\" names 'b', which is not under"),
+        ({"type": "object", "required": [[]]}, '"required" names []'),
+        ({"type": "object", "required": True}, "required: not valid JSON Schema: True is not of type 'array'"),
+        ({"type": "object", "anyOf": [{}]}, '"anyOf" at the top level is refused by providers'),
+        ({"type": "object", "oneOf": [{}]}, '"oneOf" at the top level'),
+        ({"type": "object", "allOf": [{}]}, '"allOf" at the top level'),
+        (
+            {"type": "object", "properties": {"a": {"type": "strin"}}},
+            "properties.a.type: not valid JSON Schema: 'strin'",
+        ),
+        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "properties.a.pattern: not valid JSON Schema"),
+        ({"type": "object", "properties": {"a": {"pattern": "a{99999999999}"}}}, "the schema cannot be checked: "),
+        ({"type": "object", "properties": {"a": 3}}, "properties.a: not valid JSON Schema: 3"),
+        ({"type": "object", "$schema": 3}, "the schema cannot be checked: "),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "https://example.org/x.json"}}},
+            "$ref 'https://example.org/x.json' is remote and never fetched; copy the definition under $defs",
+        ),
+        ({"type": "object", "properties": {"a": {"$ref": "other.json#/a"}}}, "$ref 'other.json#/a' is remote"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "$ref '#/$defs/b' points at nothing in this"),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+            "$ref '#/properties/a' only leads back to itself",
+        ),
+        ({"type": "object", "default": {1}}, "the schema is not plain JSON: default: must be plain JSON, not set"),
+        ({"type": "object", "default": math.inf}, "the schema is not plain JSON: default: must be a number"),
+        ({"type": "object", 3: 4}, "the schema is not plain JSON: the names of an object must be strings, not int"),
+    ],
+)
+def test_lint(schema: Any, sentence: str | None) -> None:
+    problems = lint(schema)
+    if sentence is None:
+        assert problems == []
+        InputSchema.of(schema)
+    else:
+        assert problems[0].startswith(sentence)
+        with pytest.raises(SchemaError) as caught:
+            InputSchema.of(schema)
+        assert str(caught.value) == problems[0]
+
+
+def test_lint_of_a_circular_dict() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    schema["properties"]["self"] = schema
+    assert lint(schema) == ["the schema is not plain JSON: the input is nested too deeply"]
+
+
+def circles(*ways_out: Any) -> dict[str, Any]:
+    everyone = [{"$ref": f"#/$defs/d{index}"} for index in range(16)]
+    definitions = {f"d{index}": {"anyOf": [*ways_out, *everyone]} for index in range(16)}
+    return {"type": "object", "properties": {"a": {"anyOf": everyone}}, "$defs": definitions}
+
+
+def test_schemas_in_circles_come_to_an_end() -> None:
+    assert lint(circles())[0] == "$ref '#/$defs/d0' only leads back to itself"
+    schema = InputSchema.of(circles({"type": "integer"}))
+    assert schema.validate({"a": "1"}) == {"a": 1}
+    assert problem(schema, {"a": None}) == "the input cannot be checked (RecursionError)"
+
+
+def test_a_typed_function_needs_neither_jsonschema_nor_a_docstring_parser() -> None:
+    program = """
+import sys
+from forge_cli.core.schema import InputSchema, signature_model
+
+def fibonacci(n: int) -> int:
+    "Calculate the nth Fibonacci number."
+
+assert InputSchema.of(signature_model(fibonacci)).validate({"n": "3"}) == {"n": 3}
+assert not {"jsonschema", "referencing", "docstring_parser"} & sys.modules.keys()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+class Broken(dict[str, Any]):
+    def items(self) -> Any:
+        raise OSError("gone")
+
+
+anything = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers() | st.just(5000).map(lambda digits: 10**digits),
+        st.floats(),
+        st.text(st.characters()),
+        st.binary(),
+        st.sampled_from([Colour.RED, Path("x"), {1, 2}, object(), "[", '{"x": NaN}', '{"x": "1"}', "\ud800"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.tuples(inner),
+        st.dictionaries(st.sampled_from(["x", "y", "z"]) | st.integers() | st.none(), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+fields = st.sampled_from([*Everything.model_fields, "code", "unknown"])
+
+
+@BOTH
+@given(args=anything | st.dictionaries(fields, anything))
+@example(args=Broken())
+@example(args={"n": 1, "points": Broken()})
+def test_validate_refuses_with_invalid_input_or_gives_json(schema: InputSchema, args: Any) -> None:
+    try:
+        validated = schema.validate(args)
+    except InvalidInput as refused:
+        assert str(refused)
+        assert str(refused).encode()
+        assert len(str(refused)) < 3000
+    else:
+        assert json.loads(json.dumps(validated, allow_nan=False)) == validated
+        assert schema.validate(validated) == validated

@@ -1,0 +1,550 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from forge_cli.core.config import MarkedDict, MarkedList, where_in
+from forge_cli.core.errors import ExitCode, Mark, WorkerError
+from forge_cli.files import document
+from forge_cli.files.document import MAX_BYTES, Document, parse_document, read_document, split_front_matter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PARSERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
+
+
+@pytest.fixture(params=PARSERS, ids=["python", "libyaml"])
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "LOADER", request.param)
+
+
+def refused(text: str | bytes) -> WorkerError:
+    with pytest.raises(WorkerError) as caught:
+        parse_document(text, "w.yaml")
+    return caught.value
+
+
+def places(data: Any) -> Iterator[tuple[Mark, str]]:
+    """Every key below ``data`` with its mark."""
+    for key, value in data.items() if isinstance(data, dict) else ():
+        yield data.keys_at[key], key
+        yield from places(value)
+    for item in data if isinstance(data, list) else ():
+        yield from places(item)
+
+
+def text_at(text: str, mark: Mark) -> str:
+    return text.split("\n")[mark.line - 1][mark.column - 1 :]
+
+
+# values
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("true", True),
+        ("True", True),
+        ("TRUE", True),
+        ("false", False),
+        ("False", False),
+        ("FALSE", False),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("# nothing", None),
+        ("0", 0),
+        ("-0", 0),
+        ("7", 7),
+        ("-12", -12),
+        ("18446744073709551615", 2**64 - 1),
+        ("-9223372036854775808", -(2**63)),
+        ("1.50", 1.5),
+        (".5", 0.5),
+        ("-.5", -0.5),
+        ("1e3", 1000.0),
+        ("1.5E-2", 0.015),
+        ("0.0", 0.0),
+    ],
+)
+def test_what_is_not_text(written: str, value: object) -> None:
+    read = parse_document(f"a: {written}", "w.yaml")["a"]
+    assert read == value
+    assert type(read) is type(value)
+
+
+NARROWED = """
+yes no on off y n Yes NO Off tRUE Null NULL 0777 007 -01 00 +1 1_000 1,000 0x1F 0o17 0b1 12:30:45 1:30 2024-01-01
+2001-12-14t21:59:43.10-05:00 1. 1.0.0 01.5 1e 1e+ e5 .inf -.inf .nan .NaN Infinity NaN . -- = << ٣ １
+"""
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("written", NARROWED.split())
+def test_what_yaml_1_1_would_have_changed_stays_text(written: str) -> None:
+    assert parse_document(f"a: {written}", "w.yaml") == {"a": written}
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"])
+def test_quoted_is_always_text(written: str) -> None:
+    assert parse_document(f"""a: "{written}"\nb: '{written}'""", "w.yaml") == {"a": written, "b": written}
+
+
+@pytest.mark.usefixtures("parser")
+def test_keys_without_special_meaning() -> None:
+    text = "<<: {a: 1}\n=: 2\nyes: 3\n'1': 4\n\"true\": 5\n? long\n: 6\n"
+    assert parse_document(text, "w.yaml") == {"<<": {"a": 1}, "=": 2, "yes": 3, "1": 4, "true": 5, "long": 6}
+
+
+@pytest.mark.usefixtures("parser")
+def test_blocks_of_text() -> None:
+    text = 'a: |\n  x: 1\n  # y\n\n   z\nb: >-\n  one\n  two\nc: one\n  two\nd: "\\t\\u00e9\\0"\n'
+    assert parse_document(text, "w.yaml") == {"a": "x: 1\n# y\n\n z\n", "b": "one two", "c": "one two", "d": "\té\0"}
+
+
+# marks
+
+
+@pytest.mark.usefixtures("parser")
+def test_mappings_lists_keys_and_values_have_marks() -> None:
+    text = (
+        "# top\nname: reporter\nsandbox:\n  zones:\n    - name: a\n      mode: rw\n    - {name: é, mode: ro}\n    -\n"
+    )
+    data = parse_document(text, "./w.yaml")
+    zones = data["sandbox"]["zones"]
+
+    assert isinstance(data, MarkedDict)
+    assert isinstance(zones, MarkedList)
+    assert data.mark == Mark("./w.yaml", 2, 1)
+    assert data.values_at["name"] == Mark("./w.yaml", 2, 7)
+    assert data["sandbox"].keys_at == {"zones": Mark("./w.yaml", 4, 3)}
+    assert zones.mark == Mark("./w.yaml", 5, 5)
+    assert zones.items_at == (Mark("./w.yaml", 5, 7), Mark("./w.yaml", 7, 7), Mark("./w.yaml", 8, 6))
+    assert where_in(data, ("sandbox", "zones", 1, "mode")) == Mark("./w.yaml", 7, 23)
+    assert where_in(data, ("sandbox", "zones", 1, "mode"), key=True) == Mark("./w.yaml", 7, 17)
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) -> None:
+    text = ending.join(["name: x", "text: |", "  one", "  two", "last: {🙂: 1}", ""])
+    data = parse_document((start + text).encode(), "w.yaml")
+    assert data == {"name": "x", "text": "one\ntwo\n", "last": {"🙂": 1}}
+    assert data.keys_at["name"] == Mark("w.yaml", 1, 1)
+    assert data["last"].values_at["🙂"] == Mark("w.yaml", 5, 11)
+
+
+# refusals
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(
+    ("text", "line", "column", "says"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, 1, "the key 'a' stands on line 1 already; keep one"),
+        ("x: {b: 1, 'b': 2}", 1, 11, "the key 'b' stands on line 1 already"),
+        ('"\\e[2J": 1\n"\\e[2J": 2', 2, 1, r"the key '\x1b[2J' stands on line 1"),
+        ("a: &x 1\nb: 2\n", 1, 4, "quote the text, or write the value out"),
+        ("a: &x {b: 1}", 1, 4, "quote the text, or write the value out"),
+        ("a: *x", 1, 4, "quote the text, or write the value out"),
+        ("include: *.py", 1, 10, "quote the text, or write the value out"),
+        ("a: !!str 1", 1, 4, "remove the tag, or quote the text"),
+        ("a: !!python/object/apply:os.system [ls]", 1, 4, "remove the tag, or quote the text"),
+        ("a: !custom {}", 1, 4, "remove the tag, or quote the text"),
+        ('a: ! "12"', 1, 4, "remove the tag, or quote the text"),
+        ("a: ! 12", 1, 4, "remove the tag, or quote the text"),
+        ("!!map\na: 1", 1, 1, "remove the tag, or quote the text"),
+        ("!a b: 1", 1, 1, "remove the tag, or quote the text"),
+        ("%YAML 1.1\n---\na: 1", 1, 1, "YAML directive, which is not read; remove it"),
+        ("%TAG ! tag:x,1:\n---\na: 1", 1, 1, "YAML directive, which is not read; remove it"),
+        ("%X\n---\na: 1", 1, 1, "YAML directive, which is not read; remove it"),
+        ("1: a", 1, 1, "a key must be text, and this one is a number; quote it"),
+        ("a: {1.50: a}", 1, 5, "a key must be text, and this one is a number; quote it"),
+        ("true: a", 1, 1, "a key must be text, and this one is true or false; quote it"),
+        ("~: a", 1, 1, "a key must be text, and this one is empty; quote it"),
+        ("? [a]\n: b", 1, 3, "a key must be text, and this one is a list; quote it"),
+        ("a: {{b: c}: d}", 1, 5, "a key must be text, and this one is a mapping; quote it"),
+        ("a: 1\n---\nb: 2", 2, 1, "a second document begins here; keep one in a file"),
+        ("---\n---\nb: 2", 2, 1, "a second document begins here; keep one in a file"),
+        ("a: 1\n...\nb: 2", 3, 1, "the document ends above this line; remove the line"),
+        ("", 1, 1, "write at least one 'key: value'"),
+        ("# only a comment\n", 1, 1, "write at least one 'key: value'"),
+        ("---\n", 1, 1, "write at least one 'key: value'"),
+        ("- a\n- b", 1, 1, "the file must hold keys and values ('key: value'), not just a list"),
+        ("\nhello world", 2, 1, "the file must hold keys and values ('key: value'), not just text"),
+        ("12", 1, 1, "the file must hold keys and values ('key: value'), not just a number"),
+        ("a: 18446744073709551616", 1, 4, "does not fit in 64 bits; quote it"),
+        ("a: -9223372036854775809", 1, 4, "does not fit in 64 bits; quote it"),
+        ("a: " + "9" * 5000, 1, 4, "does not fit in 64 bits; quote it"),
+        ("a: -1e999", 1, 4, "this number is too large; quote it"),
+        ("a:\n\tb: 1", 2, 1, "a tab indents this line; use spaces"),
+        ("a:\n  b: 1\n  \tc: 2", 3, 3, "a tab indents this line; use spaces"),
+        ("a: b: c", 1, 5, "a ':' has no place here; quote the text around it"),
+        ("a: 1\nb\n", 2, 1, "no ':' follows this key; add one"),
+        ("a:\n  - 1\n b: 2", 3, 2, "check the indentation"),
+        ("a: 'x\nb: 1\n", 1, 4, "the quote that opens here is never closed; close it"),
+        ('a: "x\nb: 1\n', 1, 4, "the quote that opens here is never closed; close it"),
+        ("a: 'it's'", 1, 8, "check the indentation and the quotes"),
+        ("a: [1,\n  2\n\n", 2, 4, "the bracket that closes what began on line 1 is missing before this place"),
+        ("a: {b: 1\nc: {}}", 2, 2, "the bracket that closes what began on line 1 is missing before this place"),
+        ("a: @here", 1, 4, "text cannot begin with this character; quote it"),
+        ("a: |x\n  y", 1, 5, "text after '|' or '>' belongs on the lines below"),
+        ("a: - b", 1, 4, "a list cannot begin here"),
+        ("a: ? b", 1, 4, "a '?' has no place here; quote the text"),
+        ("ok: 1\na: x\0y", 2, 5, "U+0000 is not text; delete it"),
+        ("a: \x1b[2J", 1, 4, "U+001B is not text; delete it"),
+        ("a: \x7f", 1, 4, "U+007F is not text; delete it"),
+        ("a: é\x85", 1, 5, "U+0085 is not text; delete it"),
+        ("a: \ud800", 1, 4, "U+D800 is not text; delete it"),
+        ("a: x\u2028y", 1, 5, "U+2028 is invisible; delete it"),
+        ("\ufeff\ufeffa: 1", 1, 1, "U+FEFF is invisible; delete it"),
+        (b"ok: 1\na: \xc3\xa9\xff", 2, 5, "byte 0xff at offset 11 is not UTF-8; save the file as UTF-8"),
+        (b"\xef\xbb\xbfa: \xe9", 1, 4, "byte 0xe9 at offset 6 is not UTF-8"),
+        ("a: 1".encode("utf-16"), 1, 1, "byte 0xff at offset 0 is not UTF-8"),
+        (b"a: " + b"x" * MAX_BYTES, 1, 1, "larger than 256 KiB"),
+    ],
+)
+def test_refused(text: str | bytes, line: int, column: int, says: str) -> None:
+    error = refused(text)
+    assert error.where == Mark("w.yaml", line, column)
+    assert says in error.message
+    assert "\n" not in str(error)
+    assert error.exit_code == ExitCode.INVALID
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(
+    "escape", [r"\ud800", r"\ud83d\ude00", r"\uDFFF", r"\Uffffffff", r"\U00110000", r"\q", r"\xzz"]
+)
+def test_an_escape_that_stands_for_no_character(escape: str) -> None:
+    error = refused(f'ok: 1\na: "{escape}"')
+    assert "this escape stands for no character; write the character itself" in error.message
+    assert error.where is not None
+
+
+@pytest.mark.usefixtures("parser")
+def test_a_tag_that_is_not_even_text() -> None:
+    assert refused("ok: 1\na: !%ED%A0%80 x").where is not None
+
+
+# depth and size
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [("[", "]"), ("{a: ", "}"), ("\n [", "]"), ("[{a: ", "}]")],
+    ids=["list", "map", "lines", "both"],
+)
+def test_depth_has_an_end(opening: str, closing: str) -> None:
+    levels = opening.count("[") + opening.count("{")
+    fits, deeper = 49 // levels, 49 // levels + 1
+    assert parse_document(f"a: {opening * fits}{closing * fits}", "w.yaml")
+    assert "nested deeper than 50 levels; flatten it" in refused(f"a: {opening * deeper}{closing * deeper}").message
+
+
+HOSTILE = {
+    "top-level lists": "[" * 200_000,
+    "lists": "a: " + "[" * 200_000,
+    "lists on lines": "a: " + "[\n" * 100_000,
+    "mappings": "a: " + "{a: " * 50_000,
+    "dashes": "a:\n  " + "- " * 100_000,
+    "question marks": "? " * 100_000,
+    "staircase": "".join(" " * depth + "a:\n" for depth in range(700)),
+    "many values": "a: [" + "1," * 120_000 + "]",
+    "many empty mappings": "a: [" + "{}," * 80_000 + "]",
+    "many deep lists": "a: [" + ("[" * 48 + "]" * 48 + ",") * 2_600 + "]",
+    "many documents": "---\n" * 60_000,
+    "many directives": "%a\n" * 80_000,
+    "tags": "a: " + "!" * 200_000,
+    "alias bomb": "a: &a [x, x]\n" + "".join(f"k{n}: [*a, *a]\n" for n in range(1_000)),
+    "digits": "a: " + "1" * 200_000,
+    "exponent": "a: 1e" + "9" * 200_000,
+    "unclosed": 'a: "' + "x\n" * 100_000,
+    "colons": "a: " + ":" * 200_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_text_is_refused_at_once(text: str) -> None:
+    assert len(text) <= MAX_BYTES
+    start = time.process_time()
+    error = refused(text)
+    assert time.process_time() - start < 2
+    assert len(error.message) < 200
+
+
+def test_a_long_key_is_shortened() -> None:
+    key = "k" * 100_000
+    assert len(refused(f"? {key}\n: 1\n? {key}\n: 2\n").message) < 200
+
+
+# files
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def unreadable(path: Path) -> str:
+    with pytest.raises(WorkerError) as caught:
+        read_document(path, shown="w")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["worker.yaml", "worker.yml", "WORKER.YAML", "script"])
+def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, name, "name: x\n")
+    read = read_document(path)
+    assert read == Document({"name": "x"}, None, str(path))  # type: ignore[arg-type]
+    assert read.data.mark.file == str(path)
+
+
+@pytest.mark.parametrize("name", ["worker.md", "x.worker", "X.MD"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_front_matter(tmp_path: Path, name: str, ending: str) -> None:
+    lines = ["\ufeff---", "name: x", "limits:", "  max_turns: 3", "--- ", "", "You write.", "---", "é: [", ""]
+    read = read_document(write(tmp_path, name, ending.join(lines)), shown="./" + name)
+    assert read.data == {"name": "x", "limits": {"max_turns": 3}}
+    assert read.body == "\nYou write.\n---\né: [\n"
+    assert read.file == "./" + name
+    assert read.data["limits"].keys_at["max_turns"] == Mark("./" + name, 4, 3)
+
+
+def test_front_matter_without_a_body() -> None:
+    assert split_front_matter("---\na: 1\n---", "w.md") == ("---\na: 1\n", "")
+    assert split_front_matter("---\na: |\n  ---\n---\n", "w.md") == ("---\na: |\n  ---\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "says"),
+    [
+        ("", "w:1:1", "no front matter here; begin the file with a line '---'"),
+        ("name: x\n---\nbody", "w:1:1", "no front matter here; begin the file with a line '---'"),
+        ("\n---\nname: x\n---\n", "w:1:1", "no front matter here; begin the file with a line '---'"),
+        (
+            "---\nname: x\n ---\n",
+            "w:1:1",
+            "the front matter that opens here is never closed; add a line '---' below it",
+        ),
+        ("---", "w:1:1", "the front matter that opens here is never closed; add a line '---' below it"),
+        ("---\n---\nbody", "w:1:1", "write at least one 'key: value'"),
+        ("---\na: 1\na: 2\n---\nbody", "w:3:1", "the key 'a' stands on line 2 already"),
+        ("---\na: [\n---\nbody", "w:2:5", "a ',' or the bracket that closes what began on line 2"),
+        ("---\na: 1\n---\nbo\x1bdy", "w:4:3", "U+001B is not text; delete it"),
+    ],
+)
+def test_front_matter_that_cannot_be_read(tmp_path: Path, text: str, where: str, says: str) -> None:
+    error = unreadable(write(tmp_path, "w.md", text))
+    assert error.startswith(f"{where}: ")
+    assert says in error
+
+
+def test_a_body_may_hold_what_yaml_may_not() -> None:
+    assert split_front_matter("---\na: 1\n---\nx\u2028y\ufeff", "w.md")[1] == "x\u2028y\ufeff"
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    assert unreadable(tmp_path / "w.yaml") == "w: no such file; check the path"
+    assert unreadable(write(tmp_path, "file", "") / "w.yaml") == "w: no such file; check the path"
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    assert unreadable(tmp_path) == "w: this is a folder; name a file in it"
+
+
+def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "w.yaml")
+    assert unreadable(tmp_path / "w.yaml") == "w: not a regular file; save the text to a file and name that"
+
+
+def test_a_device(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").symlink_to("/dev/zero")
+    assert unreadable(tmp_path / "w.yaml") == "w: not a regular file; save the text to a file and name that"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = write(tmp_path, "w.yaml", "a: 1")
+    path.chmod(0)
+    assert unreadable(path) == "w: you may not read this file; check its owner and mode"
+
+
+@pytest.mark.parametrize("name", ["a\0b.yaml", "a\ud800.yaml", "x" * 5000 + ".yaml"])
+def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
+    assert re.fullmatch(r"w: cannot be read \([^\n]+\); check the path", unreadable(tmp_path / name))
+
+
+def test_a_loop_of_links(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").symlink_to("w.yaml")
+    assert unreadable(tmp_path / "w.yaml").startswith("w: cannot be read (")
+
+
+def test_the_largest_file(tmp_path: Path) -> None:
+    fits = "a: " + "x" * (MAX_BYTES - 3)
+    assert read_document(write(tmp_path, "w.yaml", fits)).data == {"a": fits[3:]}
+    assert "larger than 256 KiB" in unreadable(write(tmp_path, "w.yaml", fits + "x"))
+
+
+# properties
+
+unhurried = settings(deadline=None)
+
+TOKENS = r"""
+a c: : [ ] { } ' " # - ~ 1 1e9 0x1 true << * *a & &a ! !! !!str !< !%ED %A0 % @ ` | > >- --- ... \ \ud800 \x \U é 🙂
+"""
+SPACES = [
+    "b: ",
+    "- ",
+    "? ",
+    ": ",
+    ", ",
+    " #",
+    "%YAML 1.1\n",
+    "---\n",
+    "|\n",
+    " ",
+    "\t",
+    "\n",
+    "\n  ",
+    "\n    ",
+    "\r",
+    "\r\n",
+]
+PIECES = st.sampled_from(SPACES) | st.sampled_from(TOKENS.split()) | st.text(max_size=3)
+yaml_like = st.lists(PIECES | st.sampled_from("\ufeff\u2028\x85"), max_size=40).map("".join)
+
+
+def outcome(text: str | bytes) -> MarkedDict | WorkerError:
+    try:
+        return parse_document(text, "w.yaml")
+    except WorkerError as error:
+        return error
+
+
+def check(text: str | bytes) -> None:
+    match outcome(text):
+        case MarkedDict() as data:
+            json.dumps(data).encode()
+        case WorkerError(where=Mark(line=line, column=column)) as error:
+            assert "\n" not in str(error)
+            lines = re.split(r"\r\n|\r|\n", text if isinstance(text, str) else text.decode(errors="replace"))
+            assert 1 <= line <= len(lines)
+            assert 1 <= column <= len(lines[line - 1]) + 1
+        case other:
+            pytest.fail(f"no mark: {other}")
+
+
+@unhurried
+@given(st.binary(max_size=200))
+@example(b"\xff\xfea\x00")
+@example(b"a: !%ED%A0%80 x")
+def test_any_bytes(raw: bytes) -> None:
+    check(raw)
+
+
+@pytest.mark.parametrize("loader", PARSERS)
+@unhurried
+@given(text=yaml_like)
+def test_any_text_that_looks_like_yaml(loader: Any, text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document, "LOADER", loader)
+        check(text)
+        check(f"a: 1\nb:\n  {text}")
+
+
+@unhurried
+@given(
+    st.binary(max_size=30) | yaml_like.map(str.encode),
+    st.sampled_from([b"", b"---\n"]),
+    st.sampled_from([b"", b"\n---\n"]),
+)
+def test_any_front_matter(raw: bytes, before: bytes, after: bytes) -> None:
+    try:
+        front, body = split_front_matter(before + raw + after, "w.md")
+    except WorkerError:
+        return
+    assert front.startswith("---")
+    assert len(front) + len(body) <= len(before + raw + after)
+    check(front)
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_leaves=15
+)
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON with the characters themselves, but for those that no text file should hold."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+@unhurried
+@given(st.dictionaries(words, values, max_size=5), st.sampled_from([None, 0, 2]))
+def test_json_reads_as_the_same_data_with_marks_on_its_keys(data: dict[str, Any], indent: int | None) -> None:
+    text = as_json(data, indent)
+    read = parse_document(text, "w.yaml")
+    assert json.dumps(read) == json.dumps(data)
+    for mark, key in places(read):
+        assert text_at(text, mark).startswith(as_json(key))
+    for key, value in read.items():
+        assert text_at(text, read.values_at[key]).startswith(as_json(value)[0])
+
+
+names = st.text("abcnoy_éß🙂", min_size=1, max_size=8)
+trees = st.dictionaries(
+    names,
+    st.recursive(
+        st.integers(0, 99) | names,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@unhurried
+@given(trees, st.booleans())
+def test_marks_stand_where_the_keys_do(tree: dict[str, Any], front: bool) -> None:
+    text = yaml.safe_dump(tree, allow_unicode=True, sort_keys=False)
+    if front:
+        text = f"---\n{text}---\n{text}"
+    read = parse_document(split_front_matter(text, "w.md")[0] if front else text, "w.md")
+    assert read == tree
+    for mark, key in places(read):
+        assert text_at(text, mark).lstrip("'\"").startswith(key)
+
+
+@unhurried
+@given(st.text("0123456789+-._eExob:", min_size=1, max_size=12))
+def test_a_number_is_one_in_json_too_or_begins_with_a_point(written: str) -> None:
+    try:
+        read = parse_document(f"a: {written}", "w.yaml").get("a")
+    except WorkerError:
+        return
+    if isinstance(read, int | float):
+        assert read == json.loads(re.sub(r"^(-?)\.", r"\g<1>0.", written))

@@ -1,0 +1,43 @@
+"""A root with zones in it, as a worker file would declare them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli.core.config import parse_config
+from forge_cli.sandbox.paths import Sandbox
+from forge_cli.sandbox.zones import SandboxConfig, open_zones
+
+THREE_ZONES: list[dict[str, Any]] = [
+    {"name": "scratch", "mode": "rw", "approval": {"write": "preApproved", "delete": "preApproved"}},
+    {"name": "output", "mode": "rw", "approval": {"write": "ask", "delete": "blocked"}},
+    {"name": "src", "mode": "ro"},
+]
+
+OpenSandbox = Callable[..., Sandbox]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """What the zones lie in: itself outside of every zone."""
+    for name in ("scratch", "output", "src", "outside"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("secret")
+    return tmp_path
+
+
+@pytest.fixture
+def open_sandbox(root: Path) -> OpenSandbox:
+    def opened(zones: list[dict[str, Any]] | None = THREE_ZONES, *, protected: tuple[Path, ...] = ()) -> Sandbox:
+        config = parse_config(SandboxConfig, {"zones": zones})
+        home = Path("/nonexistent/home")
+        return Sandbox(open_zones(config, workspace=root, user_home=home, file="worker.yaml"), protected=protected)
+
+    return opened
+
+
+@pytest.fixture
+def sandbox(open_sandbox: OpenSandbox) -> Sandbox:
+    return open_sandbox()

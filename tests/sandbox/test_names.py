@@ -1,0 +1,51 @@
+"""Names as text: unusable ones, ones that look alike, and how they are shown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.sandbox.names import folded, looks, shown, unusable
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a\0b", "NUL"),
+        ("a\nb", "control"),
+        ("a\x1b[2J", "control"),
+        ("a\x7f", "control"),
+        ("a\u2028b", "control"),
+        ("a\u202etxt.exe", "direction"),
+        ("a\u2066b", "direction"),
+        ("\ud800", "encoded"),
+        ("n" * 256, "255 bytes"),
+        ("é" * 128, "255 bytes"),
+    ],
+)
+def test_names_that_no_file_may_have(name: str, problem: str) -> None:
+    assert problem in (unusable(name) or "")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "-rf", "~", "CON", "a:b", "a\\b", "‥", "café", "👨\u200d👩", "n" * 255, " "])
+def test_names_that_are_ordinary(name: str) -> None:
+    assert unusable(name) is None
+
+
+@pytest.mark.parametrize("other", ["cafe\u0301", "ｃafé", "ca\u200bfé", "caf\u00ade\u0301"])
+def test_names_that_look_the_same(other: str) -> None:
+    assert looks(other) == looks("café")
+
+
+def test_case_is_seen_but_not_by_every_file_system() -> None:
+    assert looks(".GIT") != looks(".git")
+    assert folded(".GIT") == folded(".g\u200cit") == ".git"
+
+
+def test_a_long_name_is_cut_in_the_middle() -> None:
+    assert shown("a" * 150 + "b" * 150) == f"'{'a' * 100}...{'b' * 100}'"
+
+
+@given(st.text())
+def test_whatever_is_shown_cannot_repaint_a_prompt(text: str) -> None:
+    assert not unusable(shown(text))
+    assert "\x1b" not in shown(text)

@@ -1,0 +1,262 @@
+"""The house rules that a reader relies on: who imports whom, and what stands in one place only."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+BASE = frozenset({"core", "files", "sandbox"})
+MAY_IMPORT = {
+    "core": frozenset({"core"}),
+    "files": frozenset({"core", "files"}),
+    "sandbox": BASE,
+    "engine": BASE | {"engine"},
+    "toolsets": BASE | {"toolsets"},
+    "models": BASE | {"models"},
+    "ui": BASE | {"ui"},
+}
+ABOVE_ALL = frozenset({"__init__", "cli", "testing"})
+ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
+HEAVY = frozenset(
+    {"anthropic", "docstring_parser", "genai_prices", "httpx2", "jsonschema", "mcp", "referencing"}
+) | frozenset({"prompt_toolkit", "starlette", "trafilatura", "uvicorn"})
+OUR_WORDS_ELSEWHERE = re.compile(
+    r"AGENTS\.md|user-agent|(ssh|gpg)-agent|agent[- ]client[- ]protocol|PermissionError|permission denied",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file: its path inside the repository and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def room(self) -> str:
+        """``core`` for forge_cli/core/tool.py, ``testing`` for forge_cli/testing.py."""
+        return self.path.removesuffix(".py").split("/")[1]
+
+    def at(self, node: ast.AST, what: str) -> str:
+        return f"{self.path}:{getattr(node, 'lineno', 1)}: {what}"
+
+    def imports(self, inside: ast.AST | None = None) -> Iterator[tuple[ast.stmt, str]]:
+        """Every dotted name that is imported, ``from a import b`` as ``a.b``."""
+        for node in ast.walk(inside or self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                package = self.path.split("/")[: -node.level] if node.level else []
+                origin = ".".join([*package, *(node.module or "").split(".")]).strip(".")
+                yield from ((node, f"{origin}.{alias.name}") for alias in node.names)
+
+
+def read(*patterns: str) -> list[Module]:
+    found = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
+    return [Module(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in found]
+
+
+FORGE = read("forge_cli/**/*.py")
+PLUGINS = read("plugins/*/**/*.py")
+PLUGIN_SOURCES = [module for module in PLUGINS if "tests" not in module.path.split("/")]
+SCRIPTS = read("noxfile.py", "benchmarks/*.py")
+DOCUMENTS = read("*.md", "docs/**/*.md", "benchmarks/*.md", "plugins/*/*.md", "examples/**/*.md", "examples/**/*.yaml")
+
+
+def imports_point_down(module: Module) -> Iterator[str]:
+    """Rooms import the rooms below them, and of the package itself only the version."""
+    allowed = MAY_IMPORT.get(module.room)
+    for node, name in module.imports():
+        package, room, *_ = [*name.split("."), ""]
+        if package != "forge_cli" or allowed is None or room == "__version__" or room in allowed:
+            continue
+        yield module.at(node, f"{module.room}/ must not import {name}")
+
+
+def plugins_use_the_public_api(module: Module) -> Iterator[str]:
+    """Plugins import ``forge_cli`` itself; their tests also ``forge_cli.testing``."""
+    in_tests = "tests" in module.path.split("/")
+    for node, name in module.imports():
+        package, member, *deeper = [*name.split("."), ""]
+        if package != "forge_cli" or (member == "testing" and in_tests):
+            continue
+        if member in ROOMS or len(deeper) > 1:
+            yield module.at(node, f"{name} is not the public API")
+
+
+def imports_stand_on_top(module: Module) -> Iterator[str]:
+    """No import hides in a function, but for lazy packages, the console script and what is heavy."""
+    if module.path.endswith(("__init__.py", "forge_cli/cli/app.py")):
+        return
+    for function in ast.walk(module.tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node, name in module.imports(function):
+                if name.split(".")[0] not in HEAVY:
+                    yield module.at(node, f"import of {name} inside {function.name}()")
+
+
+def rich_is_for_people(module: Module) -> Iterator[str]:
+    """Only ui/ and cli/ know the terminal."""
+    for node, name in module.imports():
+        if name.split(".")[0] == "rich" and module.room not in {"ui", "cli"}:
+            yield module.at(node, "rich belongs to ui/ and cli/")
+
+
+def modules_say_what_they_are_for(module: Module) -> Iterator[str]:
+    """The first line of a module is a docstring of one sentence."""
+    first, *rest = (ast.get_docstring(module.tree) or "").split("\n")
+    if not re.fullmatch(r"\S.*\.", first) or re.search(r"[.!?] +[A-Z]", first) or (rest and rest[0]):
+        yield module.at(module.tree, "the first line must be a docstring of one sentence")
+
+
+def nothing_is_left_for_later(module: Module) -> Iterator[str]:
+    """What is here works."""
+    for number, line in enumerate(module.text.splitlines(), 1):
+        if found := re.search(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", line):
+            yield f"{module.path}:{number}: {found[0]}"
+
+
+def strings_use_our_words(module: Module) -> Iterator[str]:
+    """Docstrings, helps and messages speak of workers and approval."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from (module.at(node, word) for word in foreign_words(node.value))
+
+
+def documents_use_our_words(document: Module) -> Iterator[str]:
+    """So does what people read."""
+    for number, line in enumerate(document.text.splitlines(), 1):
+        yield from (f"{document.path}:{number}: {word}" for word in foreign_words(line))
+
+
+def foreign_words(text: str) -> list[str]:
+    return re.findall(r"(?i)\b(?:agent|permission)s?\b", OUR_WORDS_ELSEWHERE.sub("", text))
+
+
+Rule = Callable[[Module], Iterator[str]]
+
+RULES: dict[Rule, list[Module]] = {
+    imports_point_down: FORGE,
+    plugins_use_the_public_api: PLUGINS,
+    imports_stand_on_top: FORGE + PLUGIN_SOURCES,
+    rich_is_for_people: FORGE,
+    modules_say_what_they_are_for: FORGE + PLUGIN_SOURCES + SCRIPTS,
+    nothing_is_left_for_later: FORGE + PLUGINS + SCRIPTS + DOCUMENTS,
+    strings_use_our_words: FORGE + PLUGIN_SOURCES,
+    documents_use_our_words: DOCUMENTS,
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house_keeps(rule: Rule) -> None:
+    assert [broken for module in RULES[rule] for broken in rule(module)] == []
+
+
+def test_every_room_is_in_the_plan() -> None:
+    assert {module.room for module in FORGE} <= ROOMS
+
+
+def references(modules: list[Module], owners: set[str], attribute: str) -> list[str]:
+    """Where ``owner.attribute`` is used; ``*`` is any owner."""
+    return [
+        module.path
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == attribute
+        and ("*" in owners or (isinstance(node.value, ast.Name) and node.value.id in owners))
+    ]
+
+
+def test_one_place_executes_tools() -> None:
+    assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/guard.py"]
+
+
+def test_one_place_starts_the_event_loop() -> None:
+    assert len(references(FORGE, {"anyio", "asyncio"}, "run")) == 1
+    assert [m.path for m in FORGE for _, name in m.imports() if name in {"anyio.run", "asyncio.run"}] == []
+
+
+BROKEN = [
+    (imports_point_down, "forge_cli/core/x.py", "from forge_cli.files import worker"),
+    (imports_point_down, "forge_cli/core/x.py", "from forge_cli import Tool"),
+    (imports_point_down, "forge_cli/core/x.py", "from ..engine import guard"),
+    (imports_point_down, "forge_cli/core/x.py", "from .. import engine"),
+    (imports_point_down, "forge_cli/sandbox/x.py", "import forge_cli.engine.loop"),
+    (imports_point_down, "forge_cli/engine/x.py", "import forge_cli.toolsets.shell"),
+    (imports_point_down, "forge_cli/toolsets/x.py", "from forge_cli.models import script"),
+    (
+        imports_point_down,
+        "forge_cli/toolsets/deep/x.py",
+        "def f():\n    from forge_cli.engine.runtime import WorkerRuntime",
+    ),
+    (imports_point_down, "forge_cli/ui/web/x.py", "from forge_cli import engine"),
+    (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli.core.tool import Tool"),
+    (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import core"),
+    (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli.testing import project"),
+    (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "import forge_cli.engine.guard"),
+    (imports_stand_on_top, "forge_cli/core/x.py", "def f():\n    import json"),
+    (imports_stand_on_top, "forge_cli/cli/run.py", "class A:\n    async def f(self):\n        from os import path"),
+    (rich_is_for_people, "forge_cli/toolsets/x.py", "from rich.console import Console"),
+    (rich_is_for_people, "forge_cli/testing.py", "import rich"),
+    (modules_say_what_they_are_for, "forge_cli/core/x.py", "import json"),
+    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""helpers"""'),
+    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""One thing. And another."""'),
+    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""Starts here\nand ends there."""'),
+    (nothing_is_left_for_later, "forge_cli/core/x.py", "x = 1  # TODO: later"),
+    (nothing_is_left_for_later, "forge_cli/core/x.py", "raise NotImplementedError"),
+    (strings_use_our_words, "forge_cli/core/x.py", 'def f():\n    """Start the Agent."""'),
+    (strings_use_our_words, "forge_cli/core/x.py", 'raise ToolError(f"{x}: no permission")'),
+    (documents_use_our_words, "README.md", "Two agents and AGENTS.md."),
+]
+
+KEPT = [
+    (imports_point_down, "forge_cli/core/x.py", "from forge_cli import __version__\nfrom forge_cli.core import tool"),
+    (imports_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.paths import resolve\nimport json"),
+    (imports_point_down, "forge_cli/ui/x.py", "from . import render\nfrom ..core.events import Event"),
+    (imports_point_down, "forge_cli/cli/run.py", "from forge_cli.engine.runtime import WorkerRuntime"),
+    (imports_point_down, "forge_cli/testing.py", "from forge_cli.toolsets.shell import Shell"),
+    (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import Tool, tool\nimport forge_cli"),
+    (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "from forge_cli.testing import project"),
+    (imports_stand_on_top, "forge_cli/models/x.py", "def f():\n    import anthropic\n    from mcp.client import x"),
+    (imports_stand_on_top, "forge_cli/cli/app.py", "def f():\n    import traceback"),
+    (imports_stand_on_top, "forge_cli/__init__.py", "def __getattr__(name):\n    import importlib"),
+    (rich_is_for_people, "forge_cli/ui/x.py", "import rich\nimport richer"),
+    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""What it is: this, e.g. that.\n\nMore of it."""'),
+    (nothing_is_left_for_later, "forge_cli/core/x.py", "todo = 'a todo list'"),
+    (strings_use_our_words, "forge_cli/core/x.py", "headers = {'User-Agent': 'forge'}\nexcept_ = PermissionError"),
+    (documents_use_our_words, "README.md", "`agents_md: true` reads AGENTS.md, a reagent."),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
+def test_a_broken_rule_is_noticed(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(Module(path, text)))
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), KEPT)
+def test_a_kept_rule_is_not_blamed(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(Module(path, text))) == []
+
+
+def test_every_rule_has_been_seen_broken_and_kept() -> None:
+    assert {rule for rule, *_ in BROKEN} == {rule for rule, *_ in KEPT} == set(RULES)
+
+
+def test_references_are_counted() -> None:
+    module = Module(
+        "forge_cli/x.py", "await tool.execute(a)\nf = tool.execute\nanyio.run(f)\nanyio.run_process()\nexecute()"
+    )
+    assert len(references([module], {"*"}, "execute")) == 2
+    assert len(references([module], {"anyio", "asyncio"}, "run")) == 1
