@@ -25,7 +25,7 @@ ABOVE_ALL = frozenset({"__init__", "cli", "testing"})
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {"anthropic", "docstring_parser", "genai_prices", "httpx2", "jsonschema", "mcp", "referencing"}
-) | frozenset({"prompt_toolkit", "starlette", "trafilatura", "uvicorn"})
+) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|user-agent|(ssh|gpg)-agent|agent[- ]client[- ]protocol|PermissionError|permission denied",
     re.IGNORECASE,
@@ -102,7 +102,7 @@ def imports_stand_on_top(module: Module) -> Iterator[str]:
     for function in ast.walk(module.tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node, name in module.imports(function):
-                if name.split(".")[0] not in HEAVY:
+                if name not in HEAVY and name.split(".")[0] not in HEAVY:
                     yield module.at(node, f"import of {name} inside {function.name}()")
 
 

@@ -41,6 +41,8 @@ def carry_out(args: list[str]) -> int:
     if args[:1] == ["--version"]:
         sys.stdout.write(f"forge {__version__}\n")
         return 0
+    # pydantic would read the metadata of everything installed, to look for plugins of its own
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from forge_cli.cli.commands import dispatch
 
     return dispatch(args or ["--help"])

@@ -18,8 +18,9 @@ from forge_cli.cli.common import JsonOption, bare_worker, in_loop, new_app, open
 from forge_cli.core.config import nearest
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.engine.guard import Offer
-from forge_cli.engine.host import OWN, Plugin, PluginHost
+from forge_cli.engine.host import PluginHost
 from forge_cli.engine.policy import as_verdict
+from forge_cli.engine.scan import OWN, Plugin
 from forge_cli.files.worker import load_worker
 from forge_cli.ui.render import plain
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -38,11 +39,16 @@ class _Subscriber:
 
 
 class EventBus:
-    """Hands every event to every subscriber, in order, and pairs questions with their answers."""
+    """Hands every event to every subscriber, in order, and pairs questions with their answers.
+
+    An event emitted by a handler waits until everybody has heard the one before it.
+    """
 
     def __init__(self) -> None:
         self._subscribers: list[_Subscriber] = []
         self._questions: dict[str, _Question] = {}
+        self._waiting: deque[Event] = deque()
+        self._delivering = False
 
     @property
     def attended(self) -> bool:
@@ -67,6 +73,17 @@ class EventBus:
         return unsubscribe
 
     def emit(self, event: Event) -> None:
+        self._waiting.append(event)
+        if self._delivering:
+            return
+        self._delivering = True
+        try:
+            while self._waiting:
+                self._deliver(self._waiting.popleft())
+        finally:
+            self._delivering = False
+
+    def _deliver(self, event: Event) -> None:
         for subscriber in list(self._subscribers):
             subscriber.handler(event)
         if isinstance(event, ApprovalResponse | UserInput):
@@ -82,7 +99,9 @@ class EventBus:
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         """Put a request to whoever can answer; with nobody there it is denied at once, saying so."""
         answer = await self._question(request.request_id, ApprovalRequired(request))
-        return answer.decision if isinstance(answer, ApprovalResponse) else ApprovalDecision(False, note=NOBODY)
+        if isinstance(answer, ApprovalResponse):
+            return replace(answer.decision, by="user")
+        return ApprovalDecision(False, note=NOBODY, by="headless")
 
     async def ask_input(self, prompt: str) -> str | None:
         """Ask for a line of text; None when nobody can give one."""

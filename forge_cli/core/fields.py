@@ -74,7 +74,7 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
         options = rest.get(keyword)
         if isinstance(options, list) and (keyword != "allOf" or len(options) == 1):
             del rest[keyword]
-            spread = [{**rest, **option} for option in options if isinstance(option, dict)]
+            spread = [{**rest, **_mapping(option)} for option in options if option is not False]
             return [branch for option in spread for branch in alternatives(option, root, seen)]
     return [schema]
 
@@ -199,7 +199,7 @@ def _words(branch: JsonObject) -> str:
         more = ", ..." if len(listed) > _LISTED else ""
         return ("one of " if len(listed) > 1 else "") + ", ".join(map(shown, listed[:_LISTED])) + more
     declared = branch.get("type", [])
-    nouns = [_NOUNS[name] for name in ([declared] if isinstance(declared, str) else declared)]
+    nouns = [_NOUNS.get(name, name) for name in ([declared] if isinstance(declared, str) else declared)]
     limits = [text.format(branch[keyword]) for keyword, text in _LIMITS.items() if keyword in branch]
     if not nouns or (limits and nouns == ["null"]):
         return " or ".join(nouns)

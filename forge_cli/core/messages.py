@@ -96,6 +96,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True)
+class Restart:
+    """The turn starts again, after a cut in the line: what came of it so far is void."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class TurnEnd:
     """The model has finished its turn; ``stop`` says why."""
 
@@ -104,7 +111,7 @@ class TurnEnd:
     native: Any = None
 
 
-Delta = TextDelta | ToolCall | TurnEnd
+Delta = TextDelta | ToolCall | Restart | TurnEnd
 
 
 class ModelProvider(Protocol):

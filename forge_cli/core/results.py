@@ -203,9 +203,10 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             return value if len(text) <= limit else Text(cut(text, limit), display=value.display)
         case Custom():
             text = json.dumps(jsonable(value.data), ensure_ascii=False)
-            return value if len(text) <= limit else replace(value, data=cut(text, limit))
+            kept = value if len(text) <= limit else replace(value, data=cut(text, limit))
+            return replace(kept, summary=cut(value.summary, limit)) if value.summary else kept
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
     """What the model reads of a result."""
-    return cut(value.text(), limit)
+    return clean_text(cut(value.text(), limit))

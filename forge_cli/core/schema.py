@@ -213,7 +213,7 @@ def _plain(value: Any, path: Loc = (), limit: int = _DEPTH) -> Any:
     """A copy in JSON's own types; what JSON cannot carry is InvalidInput."""
     match value:
         case Mapping() | list() | tuple() if limit == 0:
-            raise InvalidInput("the input is nested too deeply")
+            raise InvalidInput("nested too deeply")
         case Mapping():
             return {_key(key, path): _plain(item, (*path, key), limit - 1) for key, item in value.items()}
         case list() | tuple():
@@ -288,7 +288,8 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
     if kind == "missing":
         return _missing(path, schema)
     if kind == "extra_forbidden":
-        return _unknown(path, ())
+        around = alternatives(_declared(path[:-1], schema), schema)
+        return _unknown(path, [name for branch in around for name in branch.get("properties", {})])
     if len(details) > 1 or kind in _PYDANTIC_TYPES:
         words = expectation(_declared(path, schema), schema)
         if words:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -95,7 +95,8 @@ def plain_arguments(instance: BaseModel, given: JsonObject) -> JsonObject:
         names[field] = _seen_name(field, info)
         key = info.serialization_alias or field
         if isinstance(written, dict) and key in written:
-            values[names[field]] = written[key]
+            is_set = isinstance(getattr(instance, field), set | frozenset)
+            values[names[field]] = _in_order(written[key]) if is_set else written[key]
     lost: set[str] = set()
     while True:
         known = {**given, **{name: value for name, value in values.items() if name not in lost}}
@@ -104,6 +105,14 @@ def plain_arguments(instance: BaseModel, given: JsonObject) -> JsonObject:
         if not newly:
             return plain
         lost |= newly
+
+
+def _in_order(items: list[Any]) -> list[Any]:
+    """A set's items in one order for every process: schemas and fingerprints must not change with the hash seed."""
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
 
 def _lost(instance: BaseModel, plain: JsonObject, names: Mapping[str, str]) -> set[str]:
@@ -236,10 +245,14 @@ def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
 class _Generator(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
 
+    def encode_default(self, dft: Any) -> Any:
+        encoded = super().encode_default(dft)
+        return _in_order(encoded) if isinstance(dft, set | frozenset) else encoded
+
 
 def model_schema(model: type[BaseModel]) -> JsonObject:
     """The JSON Schema of a model: an object at the top, closed unless the model allows extras, no generated titles."""
-    if issubclass(model, RootModel):
+    if model.__pydantic_root_model__:
         raise SchemaError(
             f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"
         )

@@ -16,7 +16,7 @@ from anyio import to_thread
 from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
-from forge_cli.core.results import ResultValue, Text, for_model
+from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, cut, for_model
 from forge_cli.core.schema import InputSchema, JsonObject, SchemaError, describe, signature_model, typed_arguments
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class ToolOutcome:
 
     @classmethod
     def failed(cls, call: ToolCall, status: Status, sentence: str, *, by: str | None = None) -> ToolOutcome:
-        return cls(call, status, Text(sentence), error=sentence, by=by)
+        kept = cut(sentence, VALUE_LIMIT)
+        return cls(call, status, Text(kept), error=kept, by=by)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ class Toolset:
     Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
     dynamic: ClassVar[bool] = False
     """True where the tools are known only from outside and may change between turns."""
+    repeatable: ClassVar[bool] = False
+    """True where the worker file may give a list of sections, each opened by itself."""
     picks: ClassVar[bool] = False
     """True where the toolset reads ``tools:`` itself, because the names there are not those of tools."""
 

@@ -13,7 +13,8 @@ from typing import Any
 from forge_cli.core.errors import Mark
 
 MAX_DEPTH = 60
-_SCALARS = (bool, int, type(None))
+MAX_BITS = 14_000
+"""Python refuses to write larger integers as decimal digits."""
 
 
 def camel_case(name: str) -> str:
@@ -58,8 +59,10 @@ def jsonable(value: Any) -> Any:
 def _plain(value: Any, above: tuple[int, ...]) -> Any:
     if isinstance(value, Enum):
         return _plain(value.value, above)
-    if isinstance(value, _SCALARS):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= MAX_BITS else f"[an integer of {value.bit_length()} bits]"
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, float):
@@ -76,7 +79,8 @@ def _plain(value: Any, above: tuple[int, ...]) -> Any:
 def _nested(value: Any, above: tuple[int, ...]) -> Any:
     if isinstance(value, Mapping):
         return {
-            clean_text(key if isinstance(key, str) else str(key)): _plain(item, above) for key, item in value.items()
+            clean_text(key if isinstance(key, str) else _safe_text(key)): _plain(item, above)
+            for key, item in value.items()
         }
     if isinstance(value, Set):
         return sorted((_plain(item, above) for item in value), key=repr)
@@ -86,7 +90,7 @@ def _nested(value: Any, above: tuple[int, ...]) -> Any:
         return {field.name: _plain(getattr(value, field.name), above) for field in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
         return _plain(value.model_dump(), above)
-    return clean_text(str(value) if isinstance(value, PurePath) else _safe_repr(value))
+    return clean_text(str(value) if isinstance(value, PurePath) else _safe_text(value))
 
 
 def text_of_bytes(data: bytes) -> str:
@@ -96,7 +100,13 @@ def text_of_bytes(data: bytes) -> str:
         return f"[{len(data)} bytes that are no UTF-8 text]"
 
 
-def _safe_repr(value: Any) -> str:
+def error_text(error: BaseException) -> str:
+    """An error of foreign code in one sentence: its type and what it says."""
+    message = clean_text(_safe_text(error)).strip()
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _safe_text(value: Any) -> str:
     """What an object says of itself; a ``__str__`` is foreign code and may fail."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", str(value))

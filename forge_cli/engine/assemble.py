@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forge_cli.core.config import nearest, parse_config
+from forge_cli.core.config import Loc, nearest, parse_config
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.schema import SchemaError
@@ -175,7 +175,9 @@ async def assemble(
         sandbox=sandbox,
         notify=notify,
     )
-    toolbox = Toolbox([await _open(worker, name, host, env, stack) for name in worker.config.toolsets], notify)
+    toolbox = Toolbox([], notify)
+    for name in worker.config.toolsets:
+        toolbox.toolsets += await _open(worker, name, host, env, stack)
     await toolbox.refresh()
     guard = Guard(
         offers=toolbox.offers,
@@ -189,15 +191,23 @@ async def assemble(
     return Assembly(toolbox, guard)
 
 
-async def _open(worker: Worker, name: str, host: PluginHost, env: ToolsetEnv, stack: AsyncExitStack) -> OpenToolset:
+async def _open(
+    worker: Worker, name: str, host: PluginHost, env: ToolsetEnv, stack: AsyncExitStack
+) -> list[OpenToolset]:
+    """Open the toolset of a section; one that may be used several times takes a list of sections."""
     where = worker.config.where("toolsets", name)
     cls, plugin = host.toolset(name, where)
     section = worker.section("toolsets", name)
-    config = parse_config(cls.Config, {} if section is None else section, at=("toolsets", name), file=str(worker.path))
-    try:
-        toolset = await stack.enter_async_context(cls(config, env))
-    except ForgeError:
-        raise
-    except Exception as error:  # foreign code: a toolset that cannot start
-        raise WorkerError(where, f"toolsets.{name}: it cannot start: {type(error).__name__}: {error}") from error
-    return OpenToolset(toolset, plugin.source, where)
+    listed = isinstance(section, list) and cls.repeatable
+    opened: list[OpenToolset] = []
+    for index, part in enumerate(section if listed else [{} if section is None else section]):
+        at: Loc = ("toolsets", name, index) if listed else ("toolsets", name)
+        config = parse_config(cls.Config, part, at=at, file=str(worker.path))
+        try:
+            toolset = await stack.enter_async_context(cls(config, env))
+        except ForgeError:
+            raise
+        except Exception as error:  # foreign code: a toolset that cannot start
+            raise WorkerError(where, f"toolsets.{name}: it cannot start: {type(error).__name__}: {error}") from error
+        opened.append(OpenToolset(toolset, plugin.source, where))
+    return opened

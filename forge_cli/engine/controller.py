@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import anyio
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse
+from forge_cli.core.wire import error_text
 
 ApprovalCallback = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 HEADLESS = "nobody could be asked (not interactive)"
@@ -51,7 +53,9 @@ class ApprovalController:
     async def request_approval(self, request: ApprovalRequest, fingerprint: str | None = None) -> ApprovalDecision:
         """Settle a request, asking where it must be asked; one prompt at a time."""
         async with self._one_prompt:
-            decision = self.settled(fingerprint) or await self._ask(request)
+            decision = self.settled(fingerprint)
+            if decision is None:
+                decision = await self._ask(request)
         if decision.approved and decision.remember == "session" and fingerprint:
             self._granted.add(fingerprint)
         return decision
@@ -72,7 +76,7 @@ async def _answer_of(callback: ApprovalCallback, request: ApprovalRequest) -> Ap
     try:
         decision = await callback(request)
     except Exception as error:  # foreign code: a callback that fails has not said yes
-        return ApprovalDecision(False, note=f"the approval callback failed: {type(error).__name__}: {error}")
+        return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}")
     if not isinstance(decision, ApprovalDecision):
-        return ApprovalDecision(False, note=f"the approval callback gave {decision!r}, which is no decision")
+        return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(decision)}, no decision")
     return replace(decision, by="user")

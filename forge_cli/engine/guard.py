@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -24,11 +26,15 @@ from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Preview, Tool, ToolCall, ToolContext, ToolOutcome
 from forge_cli.core.tool import Status as CallStatus
-from forge_cli.core.toolset import SandboxView
+from forge_cli.core.wire import error_text
 from forge_cli.engine.controller import ApprovalController
 from forge_cli.engine.policy import Policy, word_of
+from forge_cli.sandbox.paths import Access, Sandbox
 
 ASK_AGAIN = 3
+INTERRUPTED = '{"type": "interrupted"}'
+PATH_FORMATS = {"path": Access.INFO, "entry": Access.DELETE}
+"""Formats of path arguments: the file that a path leads to, or the last name itself, even if it is a link."""
 
 
 class Caller(Enum):
@@ -86,7 +92,7 @@ class Guard:
     controller: ApprovalController
     bus: EventBus
     interrupt: InterruptSignal
-    sandbox: SandboxView
+    sandbox: Sandbox
     workspace: Path
     worker: str
 
@@ -94,7 +100,7 @@ class Guard:
         """Take a call from its start to its one outcome, whatever happens on the way."""
         self.bus.emit(ToolStarted(call.id, call.name, call.input))
         started = time.monotonic()
-        outcome = ToolOutcome.failed(call, "interrupted", '{"type": "interrupted"}')
+        outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED)
         with self.interrupt.scope():
             try:
                 outcome = await self._pass(call, caller)
@@ -126,7 +132,7 @@ class Guard:
         try:
             args = offer.tool.schema.validate(call.input)
             paths = self._paths(offer.tool, args)
-            word = await word_of(offer.tool, args)
+            word = await word_of(offer.tool, deepcopy(args))
         except InvalidInput as error:
             raise Refusal("invalid", f"invalid input for {call.name}: {error}") from None
         except BlockedError as error:
@@ -138,13 +144,20 @@ class Guard:
     async def _pass(self, call: ToolCall, caller: Caller) -> ToolOutcome:
         judged = await self.judge(call, caller)
         for _ in range(ASK_AGAIN):
+            self._go_on()
             stamp = await self._settle(judged)
+            self._go_on()
             try:
                 return await self._execute(judged, stamp)
             except Stale as stale:
                 again = f"{stale}; what was approved no longer holds, so it asks again"
                 judged = replace(judged, verdict=Verdict(Approval.ASK, again, by="tool"))
         raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")
+
+    def _go_on(self) -> None:
+        """Code that never waits would not notice the end of the scope around it."""
+        if self.interrupt.interrupted:
+            raise Refusal("interrupted", INTERRUPTED)
 
     async def _settle(self, judged: Judged) -> str | None:
         """Get consent or refuse; returns the stamp of what was shown, where something was."""
@@ -197,13 +210,13 @@ class Guard:
             request_id=new_id("approval"),
             tool_call_id=judged.call.id,
             tool_name=tool.name,
-            args=judged.args,
+            args=deepcopy(judged.args),
             description=f"{self.worker} wants to call {tool.name}",
             reason=verdict.reason,
             risk=tool.risk,
             rule=verdict.rule,
             where=verdict.where,
-            preview=bounded(preview.value) if preview else None,
+            preview=preview.value if preview else None,
         )
 
     async def _preview(self, judged: Judged) -> Preview | None:
@@ -212,17 +225,18 @@ class Guard:
         if tool.preview is None:
             return None
         try:
-            return await tool.preview(judged.args, self._context(judged, None))
+            preview = await tool.preview(deepcopy(judged.args), self._context(judged, None))
+            return replace(preview, value=bounded(as_result(preview.value)))
         except ToolError as error:
             raise Refusal("error", str(error)) from None
-        except Exception as error:  # foreign code
-            return Preview(Text(f"no preview: {type(error).__name__}: {error}"))
+        except (Exception, SystemExit) as error:  # foreign code
+            return Preview(Text(f"no preview: {error_text(error)}"))
 
     async def _execute(self, judged: Judged, stamp: str | None) -> ToolOutcome:
         tool, call = judged.offer.tool, judged.call
         with anyio.move_on_after(tool.timeout) as limit:
             try:
-                value = await tool.execute(judged.args, self._context(judged, stamp))
+                value = await tool.execute(deepcopy(judged.args), self._context(judged, stamp))
                 return ToolOutcome(call, "success", _kept(value))
             except Stale:
                 raise
@@ -230,11 +244,12 @@ class Guard:
                 return ToolOutcome.failed(call, "blocked", str(error), by="tool")
             except ToolError as error:
                 return ToolOutcome.failed(call, "error", str(error) or f"{call.name} failed without a word")
-            except (Exception, SystemExit) as error:  # foreign code: a failed call is a result like any other
-                return ToolOutcome.failed(call, "error", f"{type(error).__name__}: {error}")
-        if limit.cancelled_caught:
-            return ToolOutcome.failed(call, "timeout", f"{call.name} was stopped after {tool.timeout:g} seconds")
-        return ToolOutcome.failed(call, "interrupted", '{"type": "interrupted"}')
+            except (Exception, SystemExit, BaseExceptionGroup, asyncio.CancelledError) as error:
+                # foreign code: a failed call is a result like any other, unless it is we who cancel
+                if _cancelling():
+                    raise
+                return ToolOutcome.failed(call, "error", error_text(error))
+        return ToolOutcome.failed(call, "timeout", f"{call.name} was stopped after {tool.timeout:g} seconds")
 
     def _context(self, judged: Judged, stamp: str | None) -> ToolContext:
         return ToolContext(
@@ -262,16 +277,25 @@ class Guard:
         return fingerprint(worker=self.worker, source=source, digest=tool.digest, tool=tool.name, args=args)
 
     def _paths(self, tool: Tool, args: Args) -> dict[str, str]:
-        """The arguments whose schema has the format ``path``, as the files that they really mean."""
+        """The arguments whose schema has the format of a path, as the files that they really mean."""
         properties = tool.schema.json_schema["properties"]
-        named = {name: args.get(name) for name, schema in properties.items() if schema.get("format") == "path"}
-        return {name: self._canonical(path) for name, path in named.items() if isinstance(path, str)}
+        formats = {name: schema.get("format") for name, schema in properties.items() if isinstance(schema, dict)}
+        return {
+            name: self._canonical(args[name], PATH_FORMATS[kind])
+            for name, kind in formats.items()
+            if kind in PATH_FORMATS and isinstance(args.get(name), str)
+        }
 
-    def _canonical(self, path: str) -> str:
+    def _canonical(self, path: str, access: Access) -> str:
         try:
-            return self.sandbox.resolve(path)
+            return self.sandbox.resolve(path, access)
         except ToolError:
             return path
+
+
+def _cancelling() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _kept(value: Any) -> ResultValue:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import pluggy
@@ -16,10 +14,10 @@ from forge_cli.core.config import nearest
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
-from forge_cli.core.tool import Source
 from forge_cli.core.toolset import Toolset
+from forge_cli.engine.scan import OWN, Plugin, installed
+from forge_cli.files.home import forge_home
 
-OWN = "forge-workers"
 MODEL, RENDER = "model.", "render."
 
 
@@ -27,23 +25,6 @@ class PluginError(ForgeError):
     """A plugin cannot be used; only what names it is concerned."""
 
     exit_code = ExitCode.INVALID
-
-
-@dataclass(frozen=True)
-class Plugin:
-    """An entry point of the group ``forge``; nothing of it is imported yet."""
-
-    name: str
-    distribution: str
-    version: str
-    entry: EntryPoint
-
-    @property
-    def source(self) -> Source:
-        return Source("builtin" if self.distribution == OWN else "package", str(self))
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version}"
 
 
 class PluginHost:
@@ -61,9 +42,7 @@ class PluginHost:
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """All that are installed and allowed, forge's own first."""
-        found = [_plugin(entry) for entry in entry_points(group=GROUP)]
-        allowed = {plugin for plugin in found if self._allowed(plugin)}
-        return tuple(sorted(allowed, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
+        return tuple(plugin for plugin in installed(forge_home() / "cache") if self._allowed(plugin))
 
     def _allowed(self, plugin: Plugin) -> bool:
         return plugin.distribution == OWN or self._only is None or plugin.distribution in self._only
@@ -140,7 +119,7 @@ class PluginHost:
             ) from error
 
     def _load(self, plugin: Plugin) -> Any:
-        loaded = plugin.entry.load()
+        loaded = plugin.load()
         if not self._manager.is_registered(loaded):
             self._manager.register(loaded, plugin.name)
             try:
@@ -149,9 +128,3 @@ class PluginHost:
                 self._manager.unregister(loaded)
                 raise
         return loaded
-
-
-def _plugin(entry: EntryPoint) -> Plugin:
-    distribution = entry.dist
-    name, version = (distribution.name, distribution.version) if distribution else ("unknown", "0")
-    return Plugin(entry.name, name, version, entry)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ModelError
-from forge_cli.core.events import MessageEvent, Streaming, TurnEnd, TurnStart
+from forge_cli.core.events import MessageEvent, Status, Streaming, TurnEnd, TurnStart
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import CallResult, Message, ModelProvider, ModelRequest, TextDelta, ToolSpec, Usage
+from forge_cli.core.messages import (
+    Attachment,
+    CallResult,
+    Message,
+    ModelProvider,
+    ModelRequest,
+    Restart,
+    TextDelta,
+    ToolSpec,
+    Usage,
+)
 from forge_cli.core.messages import TurnEnd as ModelTurnEnd
 from forge_cli.core.tool import ToolCall, ToolOutcome, llm_tools
 from forge_cli.engine.assemble import Toolbox
@@ -49,9 +60,9 @@ class Loop:
     max_turns: int
     stop_on_refusal: bool
 
-    async def work(self, task: str, tally: Tally) -> str:
+    async def work(self, task: str, attachments: Sequence[Attachment], tally: Tally) -> str:
         """Take turns until the model calls nothing more; returns its last words."""
-        self._say(Message("user", task))
+        self._say(Message("user", task, attachments=tuple(attachments)))
         while tally.turns < self.max_turns:
             tally.turns += 1
             reply = await self._turn(tally)
@@ -87,6 +98,9 @@ class Loop:
                         self.bus.emit(Streaming(stream_id, delta.text, done=False))
                     case ToolCall():
                         calls.append(delta)
+                    case Restart():
+                        text, calls = "", []
+                        self.bus.emit(Status("warning", f"the answer starts again: {delta.reason}"))
                     case ModelTurnEnd():
                         end = delta
         self.bus.emit(Streaming(stream_id, "", done=True))
@@ -117,7 +131,8 @@ class Loop:
     def _say(self, message: Message) -> None:
         self.history.append(message)
         if message.text:
-            self.bus.emit(MessageEvent({"role": message.role, "content": message.text}))
+            files = {"attachments": [file.name for file in message.attachments]} if message.attachments else {}
+            self.bus.emit(MessageEvent({"role": message.role, "content": message.text, **files}))
 
 
 def _result(outcome: ToolOutcome) -> CallResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import ToolError
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.toolset import ApprovalConfig
+from forge_cli.core.wire import error_text
 
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
 
@@ -62,9 +64,8 @@ async def word_of(tool: Tool, args: Args) -> Verdict | None:
                 said = await said
         except ToolError:
             raise
-        except Exception as error:  # foreign code: whatever goes wrong in it must not open the gate
-            reason = f"the tool's own check failed ({type(error).__name__}: {error}), so it asks"
-            return Verdict(Approval.ASK, reason)
+        except (Exception, SystemExit) as error:  # foreign code: whatever goes wrong in it must not open the gate
+            return Verdict(Approval.ASK, f"the tool's own check failed ({error_text(error)}), so it asks")
     return as_verdict(said)
 
 
@@ -79,4 +80,5 @@ def as_verdict(said: Any) -> Verdict:
         case False:
             return Verdict(Approval.PRE_APPROVED, "the tool needs no approval for this call")
         case _:
-            return Verdict(Approval.ASK, f"the tool's own check gave {said!r}, which is no approval, so it asks")
+            given = reprlib.repr(said)
+            return Verdict(Approval.ASK, f"the tool's own check gave {given}, which is no approval, so it asks")

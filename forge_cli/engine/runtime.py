@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from forge_cli.core.events import (
     Status,
 )
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
-from forge_cli.core.messages import ModelEnv, ModelProvider, Usage
+from forge_cli.core.messages import Attachment, ModelEnv, ModelProvider, Usage
 from forge_cli.core.tool import Tool, ToolCall, ToolOutcome, manual_tools
 from forge_cli.core.toolset import Level
 from forge_cli.engine.assemble import Assembly, Toolbox, assemble
@@ -36,7 +36,7 @@ from forge_cli.engine.host import PluginHost
 from forge_cli.engine.loop import Interrupted, LimitReached, Loop, Stopped, Tally
 from forge_cli.engine.record import Recorder, Sink
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.settings import ModelOptions, Settings, load_settings
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Worker
 from forge_cli.sandbox.secrets import Redactor
 
@@ -199,7 +199,8 @@ class WorkerRuntime:
         prefix, colon, name = given.partition(":")
         if not colon or not name:
             raise WorkerError(None, f"'{given}' is no model", hint="write PROVIDER:MODEL, such as script:demo.yaml")
-        return self.host.model(prefix).make(name, ModelEnv(folders=folders, notify=self._notify))
+        options = settings.models.get(given, ModelOptions()).model_dump(exclude_none=True)
+        return self.host.model(prefix).make(name, ModelEnv(folders=folders, notify=self._notify, options=options))
 
     def _make_loop(self, model: ModelProvider, assembly: Assembly, settings: Settings) -> Loop:
         toolbox, guard = assembly.toolbox, assembly.guard
@@ -235,7 +236,7 @@ class WorkerRuntime:
             )
         return self._loop
 
-    async def run(self, task: str) -> WorkerResult:
+    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
         """Work on one task; at the root the conversation so far is kept for the next one."""
         loop, tally, started = self._ready(), Tally(), time.monotonic()
         if not task.strip():
@@ -244,7 +245,7 @@ class WorkerRuntime:
         error: str | None = None
         code = ExitCode.DONE
         try:
-            status, response = "completed", await loop.work(task, tally)
+            status, response = "completed", await loop.work(task, attachments, tally)
         except Interrupted:
             terminated = self.interrupt_signal.reason == TERMINATED
             code = ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED

@@ -14,6 +14,12 @@ from forge_cli.files.worker import ApprovalSection, Limits
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 
 
+class ModelOptions(Config):
+    """What forge cannot know of one model: whether it calls tools natively, or has to be forced into a schema."""
+
+    tools: Literal["native", "schema"] | None = None
+
+
 class Settings(Config):
     """What a person prefers for every worker; nothing in here loosens what a worker forbids."""
 
@@ -21,6 +27,7 @@ class Settings(Config):
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     limits: Limits = Field(default_factory=Limits)
     trace: TraceLevel | None = None
+    models: dict[str, ModelOptions] = Field(default_factory=dict)
 
 
 def load_settings(home: Path) -> Settings:

@@ -12,11 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel
-
 from forge_cli.core.config import nearest
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.schema import SchemaError
 from forge_cli.core.tool import Source, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
@@ -60,30 +59,11 @@ class CustomToolset(Toolset):
             near = nearest(name, offered)
             hint = f"did you mean '{near}'?" if near else None
             raise WorkerError(where, f"{file} has no '{name}'; it offers: {', '.join(offered) or 'nothing'}", hint=hint)
-        thing = getattr(module, name)
-        if isinstance(thing, Tool):
-            return [thing]
-        if isinstance(thing, type) and issubclass(thing, Toolset):
-            toolset = await self.stack.enter_async_context(thing(thing.Config(), self.env))
-            return await toolset.tools()
-        if inspect.isfunction(thing):
-            return [self._from_function(module, name, thing, where)]
-        kind = type(thing).__name__
-        raise WorkerError(where, f"'{name}' in {file} is neither a function nor a tool, but a {kind}")
-
-    def _from_function(self, module: ModuleType, name: str, function: Any, where: Mark | None) -> Tool:
         schema = getattr(module, f"{name}_schema", None)
-        if schema is not None and not isinstance(schema, dict) and not _is_model(schema):
-            problem = f"'{name}_schema' must be a pydantic model or a JSON Schema dict, not a {type(schema).__name__}"
-            raise WorkerError(where, problem)
         try:
-            return Tool.from_function(function, schema=schema)
+            return await tools_from(getattr(module, name), name, env=self.env, stack=self.stack, schema=schema)
         except SchemaError as error:
-            raise WorkerError(where, f"'{name}' cannot be a tool: {error}") from None
-
-
-def _is_model(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, BaseModel)
+            raise WorkerError(where, f"{file}: {error}") from None
 
 
 def offers_of(module: ModuleType) -> list[str]:
@@ -97,7 +77,7 @@ def _offerable(thing: Any, module: ModuleType) -> bool:
     if isinstance(thing, Tool):
         return True
     own = getattr(thing, "__module__", None) == module.__name__
-    return own and (inspect.isfunction(thing) or (isinstance(thing, type) and issubclass(thing, Toolset)))
+    return own and (inspect.isfunction(thing) or is_toolset(thing))
 
 
 def load_module(path: Path, digest: str) -> ModuleType:

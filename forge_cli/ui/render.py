@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.markdown import Markdown
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text as Styled
 from rich.tree import Tree
@@ -76,7 +74,7 @@ def _styled_lines(lines: Sequence[str], limit: int | None) -> list[Styled]:
 
 
 def _text(content: str, view: str | None, lines: int | None) -> RenderableType:
-    return Markdown(visible(content, keep="\n\t")) if view == "markdown" else plain(content, lines)
+    return _markdown(content) if view == "markdown" else plain(content, lines)
 
 
 def _custom(value: Custom, find: FindRenderer, lines: int | None) -> RenderableType:
@@ -104,11 +102,23 @@ def _hinted(value: Custom, lines: int | None) -> RenderableType:
             return Group(*head, _tree(value.kind, data))
         case "code":
             language = (value.display.language if value.display else None) or "text"
-            return Group(*head, Syntax(visible(_pretty(data), keep="\n\t"), language, background_color="default"))
+            return Group(*head, _code(_pretty(data), language))
         case "markdown" if isinstance(data, str):
-            return Group(*head, Markdown(visible(data, keep="\n\t")))
+            return Group(*head, _markdown(data))
         case _:
             return Group(*head, plain(_pretty(data), lines))
+
+
+def _markdown(text: str) -> RenderableType:
+    from rich.markdown import Markdown
+
+    return Markdown(visible(text, keep="\n\t"))
+
+
+def _code(text: str, language: str) -> RenderableType:
+    from rich.syntax import Syntax
+
+    return Syntax(visible(text, keep="\n\t"), language, background_color="default")
 
 
 def _pretty(data: Any) -> str:

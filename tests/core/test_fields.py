@@ -137,6 +137,8 @@ OPTIONAL = {"anyOf": [INTEGER, {"type": "null"}]}
         ({"type": "string"}, "null", "null"),
         ({}, "10", "10"),
         (True, "10", "10"),
+        ({"anyOf": [INTEGER, True]}, "10", "10"),
+        ({"anyOf": [INTEGER, False]}, "10", 10),
         ({"type": ["integer", "string"]}, "10", "10"),
         ({"type": ["integer", "null"]}, "null", None),
         (OPTIONAL, "10", 10),

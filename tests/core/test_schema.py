@@ -4,6 +4,7 @@ import copy
 import enum
 import json
 import math
+import socket
 import subprocess
 import sys
 from datetime import date
@@ -270,7 +271,7 @@ def test_nesting_has_a_limit(schema: InputSchema) -> None:
     circular: list[Any] = []
     circular.append(circular)
     for value in (deep, circular, json.dumps(deep)):
-        assert problem(schema, {"n": 1, "points": value}) == "the input is nested too deeply"
+        assert problem(schema, {"n": 1, "points": value}) == "nested too deeply"
 
 
 def test_an_integral_float_is_an_integer_only_where_json_schema_says_so() -> None:
@@ -286,7 +287,7 @@ def test_unknown_fields_are_refused_unless_the_model_allows_them() -> None:
     class Forbidding(BaseModel):
         model_config = ConfigDict(extra="forbid")
         a: int = 1
-        inner: Ignoring | None = None
+        inner: Forbidding | None = None
 
     class Allowing(BaseModel):
         model_config = ConfigDict(extra="allow")
@@ -294,6 +295,9 @@ def test_unknown_fields_are_refused_unless_the_model_allows_them() -> None:
 
     assert problem(InputSchema.of(Ignoring), {"b": 1}) == "unknown field 'b' (known: a)"
     assert problem(InputSchema.of(Forbidding), {"b": 1}) == "unknown field 'b' (known: a, inner)"
+    assert problem(InputSchema.of(Forbidding), {"inner": {"innr": 1}}) == (
+        "unknown field 'inner.innr' (did you mean 'inner'?)"
+    )
     assert InputSchema.of(Allowing).validate({"b": [1]}) == {"a": 1, "b": [1]}
     assert InputSchema.of(Allowing).json_schema["additionalProperties"] is True
 
@@ -398,6 +402,16 @@ def test_the_schemas_own_draft_counts() -> None:
     assert problem(schema, {"t": [1, 2]}).startswith("t: ")
 
 
+def test_no_reference_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("somebody opened a connection")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    inner = {"$id": "http://example.org/inner", "$ref": "#/$defs/outer"}
+    schema = InputSchema.of({"type": "object", "properties": {"a": inner}, "$defs": {"outer": {}}})
+    assert problem(schema, {"a": 1}).startswith("the input cannot be checked (")
+
+
 def test_the_given_schema_is_not_changed() -> None:
     given = {"type": "object", "properties": {"a": {"type": "integer"}}}
     before = copy.deepcopy(given)
@@ -470,7 +484,7 @@ def test_lint(schema: Any, sentence: str | None) -> None:
 def test_lint_of_a_circular_dict() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     schema["properties"]["self"] = schema
-    assert lint(schema) == ["the schema is not plain JSON: the input is nested too deeply"]
+    assert lint(schema) == ["the schema is not plain JSON: nested too deeply"]
 
 
 def circles(*ways_out: Any) -> dict[str, Any]:

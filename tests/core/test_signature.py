@@ -275,6 +275,15 @@ def test_field_as_default() -> None:
     assert call(read, {"size": 2}) == {"limit": 3, "size": 2}
 
 
+def test_sets_have_one_order() -> None:
+    def tag(names: set[str] = {"c", "a", "b"}, mixed: frozenset[int | str] = frozenset({2, "a", 10})) -> None: ...  # noqa: B006
+
+    schema = InputSchema.of(signature_model(tag))
+    assert schema.json_schema["properties"]["names"]["default"] == ["a", "b", "c"]
+    assert schema.validate({"names": ["z", "y", "x"]}) == {"names": ["x", "y", "z"], "mixed": ["a", 10, 2]}
+    assert call(tag, {"names": ["z"]}) == {"names": {"z"}, "mixed": frozenset({2, "a", 10})}
+
+
 class Folder:
     def list(self, path: str, deep: bool = False) -> None:
         """List it."""
@@ -382,7 +391,9 @@ def test_a_value_valid_for_its_type_makes_the_round_trip(parameters: dict[str, t
     values = {name: value for name, (_, value) in parameters.items()}
     plain = model(**values).model_dump(mode="json", by_alias=True)
 
-    validated = InputSchema.of(model).validate(plain)
+    schema = InputSchema.of(model)
+    validated = schema.validate(plain)
 
-    assert validated == plain
+    assert list(validated) == list(plain)
+    assert schema.validate(validated) == validated
     assert typed_arguments(model, validated) == values

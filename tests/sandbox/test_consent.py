@@ -181,7 +181,12 @@ def test_an_own_file_that_is_a_link_is_protected_with_what_it_leads_to(
 def test_an_own_folder_protects_what_is_in_it(open_sandbox: OpenSandbox, project: Path) -> None:
     sandbox = open_sandbox(PROJECT, protected=(project / "home-of-forge",))
 
+    (project / "home-of-forge").mkdir()
+    (project / "home-of-forge" / "link").symlink_to("../elsewhere")
+
     assert sandbox.judge("/project/home-of-forge/trust.json", Access.WRITE).approval is Approval.ASK
+    assert sandbox.judge("/project/home-of-forge/link", Access.WRITE).approval is Approval.ASK
+    assert sandbox.judge("/project/elsewhere", Access.WRITE).approval is Approval.PRE_APPROVED
 
 
 def test_another_hard_link_to_an_own_file_is_that_file(open_sandbox: OpenSandbox, project: Path) -> None:
@@ -214,6 +219,13 @@ def test_a_name_that_looks_like_an_existing_one_asks(permissive: Sandbox, projec
     assert verdict.approval is Approval.ASK
     assert "looks the same as the existing 'café." in verdict.reason
     assert permissive.judge("/project/café.txt", Access.WRITE).approval is Approval.PRE_APPROVED
+
+
+def test_another_spelling_of_the_same_file_is_no_second_file(permissive: Sandbox, project: Path) -> None:
+    (project / "café.txt").write_text("")
+    (project / "cafe\u0301.txt").hardlink_to(project / "café.txt")
+
+    assert "looks the same" not in permissive.judge("/project/café.txt", Access.WRITE).reason
 
 
 def test_blocked_wins_over_what_asks(open_sandbox: OpenSandbox) -> None:

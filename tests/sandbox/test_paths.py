@@ -1,6 +1,7 @@
 """What tools do with files through the sandbox, and what it refuses to do."""
 
 import os
+import resource
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,19 @@ class TestWriting:
 
         refusal(lambda: sandbox.write_bytes("/scratch/a", b"new"))
 
+        assert (root / "scratch/a").read_text() == "old"
+        assert os.listdir(root / "scratch") == ["a"]
+
+    def test_a_write_that_fails_half_way_leaves_the_old_content(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").write_text("old")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            sentence = refusal(lambda: sandbox.write_bytes("/scratch/a", b"x" * 5000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+        assert sentence == "'/scratch/a' cannot be used: File too large"
         assert (root / "scratch/a").read_text() == "old"
         assert os.listdir(root / "scratch") == ["a"]
 

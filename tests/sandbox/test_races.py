@@ -78,7 +78,7 @@ def test_a_file_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox, r
         link.rename(file)
 
     with meanwhile(swap):
-        for _ in range(300):
+        for _ in range(1500):
             with suppress(ToolError):
                 assert sandbox.read_bytes("/scratch/a") in (b"public", b"mine")
             with suppress(ToolError):

@@ -1,0 +1,82 @@
+"""Every example works as its README says: offline, in a copy, with the answer that is written there."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forge_cli import load_worker
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+
+OFFLINE = """
+import sys
+
+def refuse(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        raise SystemExit(f"an example went online: {event} {args}")
+
+sys.addaudithook(refuse)
+from forge_cli.cli.app import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder in which the commands of a README find the examples."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__", "notes", "scratch"))
+    return tmp_path
+
+
+def forge(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", OFFLINE, *words]
+    return subprocess.run(
+        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def promised(readme: str) -> tuple[list[str], str]:
+    """The first command of a README, without ``forge``, and the output under it."""
+    first = readme.partition("```console\n$ forge ")[2].partition("\n```")[0]
+    command, _, below = first.partition("\n")
+    return shlex.split(command), below.partition("\n$ ")[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_gives_the_answer_of_its_readme_offline(name: str, clone: Path) -> None:
+    words, answer = promised((EXAMPLES / name / "README.md").read_text())
+    assert words[:2] == ["run", f"examples/{name}"]
+    assert "-p" in words
+    done = forge(*words, cwd=clone)
+    assert (done.returncode, done.stdout.rstrip("\n"), done.stderr) == (0, answer, "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_a_sound_worker(name: str, clone: Path) -> None:
+    done = forge("worker", "check", f"examples/{name}/worker.yaml", cwd=clone)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert name in done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_named_after_its_folder_and_scripted(name: str) -> None:
+    worker = load_worker(EXAMPLES / name)
+    assert worker.name == name
+    assert worker.config.model == "script:script.yaml"
+
+
+def test_going_online_would_be_noticed(tmp_path: Path) -> None:
+    (tmp_path / "worker.yaml").write_text(
+        "name: w\ntoolsets: {custom: {module: tools.py, tools: [look], approval: {default: preApproved}}}\n"
+    )
+    (tmp_path / "tools.py").write_text(
+        "import socket\n\n\ndef look() -> None:\n    socket.create_connection(('127.0.0.1', 9))\n"
+    )
+    done = forge("tools", "call", "look", "--worker", "worker.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "went online" in done.stderr
