@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
+
 from forge_cli.cli.common import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.config import parse_config
@@ -47,7 +49,8 @@ class Seen:
     events: list[Event] = field(default_factory=list)
     lines: list[JsonObject] = field(default_factory=list)
     asked: list[ApprovalRequest] = field(default_factory=list)
-    result: WorkerResult | None = None
+    result: WorkerResult = field(init=False, repr=False, compare=False)
+    """How the task ended; there only once it has."""
 
     def of(self, kind: type[EventT]) -> list[EventT]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -91,13 +94,23 @@ class Project:
         task: str = "go",
         worker: str = "worker.yaml",
         answers: Answers | None = None,
+        timeout: float = 30,
         **options: Any,
     ) -> Seen:
-        """Give a worker a task, with the model speaking ``turns``; ``answers`` are those of a person, in order."""
-        return in_loop(self._run, turns, task, worker, answers, options)
+        """Give a worker a task, with the model speaking ``turns``; ``answers`` are those of a person, in order.
+
+        ``options`` are those of WorkerRuntime. What has not ended after ``timeout`` seconds is a TimeoutError.
+        """
+        return in_loop(self._run, turns, task, worker, answers, timeout, options)
 
     async def _run(
-        self, turns: tuple[Any, ...], task: str, worker: str, answers: Answers | None, options: Mapping[str, Any]
+        self,
+        turns: tuple[Any, ...],
+        task: str,
+        worker: str,
+        answers: Answers | None,
+        timeout: float,
+        options: Mapping[str, Any],
     ) -> Seen:
         seen = Seen()
         given: dict[str, Any] = {"workspace": self.folder, "sinks": (seen.lines.append,), **options}
@@ -105,7 +118,7 @@ class Project:
             given.setdefault("model", scripted_model(*turns))
         if answers is not None:
             given["approval_callback"] = _person(list(answers), seen)
-        with self.environment():
+        with self.environment(), anyio.fail_after(timeout):
             loaded = load_worker(self.folder / worker)
             async with WorkerRuntime(worker=loaded, on_event=seen.events.append, **given) as runtime:
                 seen.result = await runtime.run(task)

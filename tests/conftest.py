@@ -1,9 +1,12 @@
 """What every test needs: a home of its own, an environment without surprises, and calm property tests."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from forge_cli.testing import Project
 
 settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
@@ -20,3 +23,11 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """An empty project, in which a test writes its worker and tools."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Project(folder)

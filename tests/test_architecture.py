@@ -21,10 +21,19 @@ MAY_IMPORT = {
     "models": BASE | {"models"},
     "ui": BASE | {"ui"},
 }
-ABOVE_ALL = frozenset({"__init__", "cli", "testing"})
+ABOVE_ALL = frozenset({"__main__", "__init__", "cli", "testing"})
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
-    {"anthropic", "docstring_parser", "genai_prices", "httpx2", "jsonschema", "mcp", "referencing"}
+    {
+        "anthropic",
+        "docstring_parser",
+        "genai_prices",
+        "httpx2",
+        "importlib.metadata",
+        "jsonschema",
+        "mcp",
+        "referencing",
+    }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|user-agent|(ssh|gpg)-agent|agent[- ]client[- ]protocol|PermissionError|permission denied",
@@ -84,6 +93,17 @@ def imports_point_down(module: Module) -> Iterator[str]:
         yield module.at(node, f"{module.room}/ must not import {name}")
 
 
+def plugins_in_the_box_keep_apart(module: Module) -> Iterator[str]:
+    """A toolset or a model imports no other one, as if each were a package of its own."""
+    if module.room not in {"toolsets", "models"}:
+        return
+    own = module.path.removesuffix(".py").split("/")[2]
+    for node, name in module.imports():
+        package, room, other, *_ = [*name.split("."), "", "", ""]
+        if (package, room) == ("forge_cli", module.room) and other != own:
+            yield module.at(node, f"{own} must not import {name}")
+
+
 def plugins_use_the_public_api(module: Module) -> Iterator[str]:
     """Plugins import ``forge_cli`` itself; their tests also ``forge_cli.testing``."""
     in_tests = "tests" in module.path.split("/")
@@ -102,7 +122,7 @@ def imports_stand_on_top(module: Module) -> Iterator[str]:
     for function in ast.walk(module.tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node, name in module.imports(function):
-                if name not in HEAVY and name.split(".")[0] not in HEAVY:
+                if not any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY):
                     yield module.at(node, f"import of {name} inside {function.name}()")
 
 
@@ -148,6 +168,7 @@ Rule = Callable[[Module], Iterator[str]]
 
 RULES: dict[Rule, list[Module]] = {
     imports_point_down: FORGE,
+    plugins_in_the_box_keep_apart: FORGE,
     plugins_use_the_public_api: PLUGINS,
     imports_stand_on_top: FORGE + PLUGIN_SOURCES,
     rich_is_for_people: FORGE,
@@ -190,6 +211,8 @@ def test_one_place_starts_the_event_loop() -> None:
 
 BROKEN = [
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli.files import worker"),
+    (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x.py", "from forge_cli.toolsets.y import Y"),
+    (plugins_in_the_box_keep_apart, "forge_cli/models/x/y.py", "from forge_cli.models import z"),
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli import Tool"),
     (imports_point_down, "forge_cli/core/x.py", "from ..engine import guard"),
     (imports_point_down, "forge_cli/core/x.py", "from .. import engine"),
@@ -226,6 +249,7 @@ KEPT = [
     (imports_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.paths import resolve\nimport json"),
     (imports_point_down, "forge_cli/ui/x.py", "from . import render\nfrom ..core.events import Event"),
     (imports_point_down, "forge_cli/cli/run.py", "from forge_cli.engine.runtime import WorkerRuntime"),
+    (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x/y.py", "from forge_cli.toolsets.x.z import Z"),
     (imports_point_down, "forge_cli/testing.py", "from forge_cli.toolsets.shell import Shell"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import Tool, tool\nimport forge_cli"),
     (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "from forge_cli.testing import project"),

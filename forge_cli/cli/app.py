@@ -9,6 +9,7 @@ from forge_cli import __version__
 def main() -> int:
     """Carry out ``sys.argv`` and return the exit code; the outermost frame, where an exception becomes a sentence."""
     open_missing_streams()
+    speak_utf8()
     args, debug = take_debug(sys.argv[1:])
     code = 0
     try:
@@ -25,6 +26,14 @@ def open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def speak_utf8() -> None:
+    """Write UTF-8 whatever the locale says, and escape what cannot be written, such as a lone surrogate."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def take_debug(args: list[str]) -> tuple[list[str], bool]:

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO, TextIO
 
+import anyio
 import typer
 
-from forge_cli.cli.common import DirectoryOption, JsonInputOption, JsonOption, in_loop, new_app, opened, work_folder
+from forge_cli.cli.common import (
+    DirectoryOption,
+    JsonInputOption,
+    JsonOption,
+    in_loop,
+    json_object,
+    new_app,
+    opened,
+    work_folder,
+)
+from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
+from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import ToolCall
 from forge_cli.engine.guard import Caller, Guard, Refusal
 from forge_cli.files.worker import load_worker
-from forge_cli.ui.slash import input_of, parse_arguments
+from forge_cli.ui.slash import OptionValue, input_of, parse_arguments
 
 app = new_app()
 
 Answer = dict[str, Any]
+Calls = AsyncIterator[tuple[str, Any, Mapping[str, OptionValue]] | Answer]
+"""Tool, input and typed options of each; what is no call at all has its answer already."""
 
 
 @app.command()
 def approve(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
-    tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="The tool that would be called.")] = None,
-    pairs: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Its input.")] = None,
+    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="The tool that would be called.")] = None,
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its input.")] = None,
     json_input: JsonInputOption = None,
     batch: Annotated[
         str | None,
@@ -39,58 +56,83 @@ def approve(
     """Say what the policy would decide, without a model."""
     if (tool is None) == (batch is None):
         raise UsageError("name either a TOOL or --batch", hint="forge approve WORKER TOOL KEY=VALUE ...")
-    calls = _batch(batch) if batch is not None else iter([(str(tool), _given(pairs or [], json_input))])
-    in_loop(_approve, worker, work_folder(directory), calls, as_json or batch is not None)
+    if batch is not None and (pairs or json_input is not None):
+        raise UsageError("--batch brings the input of every call itself")
+    with _opened_batch(batch) as lines, data_output() as out:
+        calls = _one(str(tool), pairs or [], json_object(json_input)) if lines is None else _batch(lines)
+        in_loop(_approve, worker, work_folder(directory), calls, out, as_json or batch is not None)
 
 
-async def _approve(worker: str, workspace: Path, calls: Iterator[tuple[str | None, Any]], as_json: bool) -> None:
+async def _approve(worker: str, workspace: Path, calls: Calls, out: TextIO, as_json: bool) -> None:
     async with opened(load_worker(worker), workspace=workspace) as assembly:
-        for tool, given in calls:
-            answer = await verdict_on(assembly.guard, tool, given)
-            sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer))
-            sys.stdout.flush()
+        async for call in calls:
+            answer = call if isinstance(call, dict) else await verdict_on(assembly.guard, *call)
+            out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer))
+            out.flush()
 
 
-def _given(pairs: list[str], json_input: str | None) -> Any:
-    """The input from the command line: pairs over the JSON object."""
+async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
+    """The call of the command line: pairs over the JSON object."""
     words, options = parse_arguments(pairs)
     if words:
-        raise UsageError(f"'{visible(words[0])}' is no KEY=VALUE")
-    if json_input is None:
-        return options
-    try:
-        given = json.loads(json_input)
-    except ValueError as error:
-        raise UsageError(f"--json-input is no JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise UsageError("--json-input must be a JSON object")
-    return {**given, **options}
+        raise UsageError(f"'{words[0]}' is no KEY=VALUE")
+    yield tool, given, options
 
 
-def _batch(source: str) -> Iterator[tuple[str | None, Any]]:
-    """The calls of a batch, in order; a line that is no call is given as (None, why)."""
-    try:
-        lines = sys.stdin.buffer.readlines() if source == "-" else Path(source).read_bytes().splitlines()
-    except OSError as error:
-        raise UsageError(f"--batch {source}: {error.strerror}") from None
-    for number, line in enumerate(lines, 1):
+@contextmanager
+def _opened_batch(source: str | None) -> Iterator[BinaryIO | None]:
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(source, "rb")) if source not in (None, "-") else None
+        except OSError as error:
+            raise UsageError(f"--batch {source}: {error.strerror}") from None
+        yield sys.stdin.buffer if source == "-" else file
+
+
+async def _batch(source: BinaryIO) -> Calls:
+    """The calls of a batch, in order, each as soon as its line is there."""
+    number = 0
+    async for line in _lines(source.fileno()):
+        number += 1
         if not line.strip():
             continue
         try:
             call = json.loads(line)
-            yield call["tool"], call.get("input", {})
+            tool, given = call["tool"], call.get("input", {})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            yield None, f'line {number} is no {{"tool", "input"}} object'
+            yield _answer(None, "refused", f'line {number} is no {{"tool", "input"}} object')
+        else:
+            named = isinstance(tool, str)
+            yield (tool, given, {}) if named else _answer(tool, "refused", f"line {number}: the tool must be a string")
 
 
-async def verdict_on(guard: Guard, tool: str | None, given: Any) -> Answer:
-    """What the gate says of one call; ``refused`` when it could not run at all."""
-    if not isinstance(tool, str):
-        return _answer(tool, "refused", str(given) if tool is None else "the tool's name must be a string")
+async def _lines(descriptor: int) -> AsyncIterator[bytes]:
+    """Lines as they come; pipes and terminals are waited for in the event loop, where Ctrl+C ends the waiting."""
+    kind, rest = os.fstat(descriptor).st_mode, b""
+    waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(descriptor)
+    while True:
+        if waits:
+            await anyio.wait_readable(descriptor)
+        piece = os.read(descriptor, 65536)
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line
+        if not piece:
+            break
+    yield rest
+
+
+async def verdict_on(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> Answer:
+    """What the gate says of one call; ``refused`` when it could not run at all.
+
+    What people type is read with the tool's schema; JSON is judged as it is, for a model's call would be.
+    """
     offer = guard.offers.get(tool)
-    args = input_of(given, offer.tool.schema.json_schema) if offer and isinstance(given, dict) else given
-    unreadable = None if isinstance(args, dict) else json.dumps(given)
-    call = ToolCall("approve", tool, args if isinstance(args, dict) else {}, unreadable)
+    options = input_of(typed, offer.tool.schema.json_schema) if offer else {}
+    if isinstance(given, dict):
+        call = ToolCall("approve", tool, {**given, **options})
+    else:
+        call = ToolCall("approve", tool, {}, unreadable=json.dumps(given))
     try:
         judged = await guard.judge(call, Caller.MODEL)
     except Refusal as refusal:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from forge_cli.cli.common import Mode as ModeChoice
-from forge_cli.cli.common import chosen_mode, is_interactive, opened
+from forge_cli.cli.common import chosen_mode, interruptible, is_interactive, json_object, opened
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.config import nearest
 from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.events import Interrupt
+from forge_cli.core.interrupt import TERMINATED, InterruptSignal
+from forge_cli.core.results import FileContent, Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool, ToolCall, ToolOutcome
@@ -71,7 +75,7 @@ def read_invocation(words: Sequence[str]) -> Invocation:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if word == "--":
-            kept += ["--", *rest]
+            kept += rest
             break
         if name in WITH_VALUE and (equals or word == name):
             if not equals and not rest:
@@ -94,18 +98,17 @@ def input_from(invocation: Invocation, tool: Tool) -> JsonObject:
     plain, options = parse_arguments(invocation.words, flags_of(schema))
     if plain:
         raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE")
-    given: Any = {}
-    if invocation.json_input is not None:
-        try:
-            given = json.loads(invocation.json_input)
-        except ValueError as error:
-            raise UsageError(f"--json-input is no JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise UsageError("--json-input must be a JSON object")
-    return {**given, **input_of(options, schema)}
+    return {**json_object(invocation.json_input), **input_of(options, schema)}
 
 
-async def call_tool(invocation: Invocation, worker: Worker, workspace: Path) -> ExitCode:
+def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
+    """There is no such tool, here or at all."""
+    near = nearest(name, known)
+    all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
+    return UsageError(f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them)
+
+
+async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out: TextIO) -> ExitCode:
     """Open the worker's tools, call one of them as the operator, and show what came of it."""
     bus, host = EventBus(), PluginHost()
     interactive = is_interactive()
@@ -113,26 +116,38 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path) -> 
         worker.config.approval.mode, load_settings(forge_home()).approval.mode
     )
     screen = TerminalUI(bus, trace="quiet", interactive=interactive, find=host.renderer)
-    session = opened(worker, workspace=workspace, host=host, bus=bus, mode=mode or ApprovalMode.INTERACTIVE)
+    signal = InterruptSignal()
+    bus.subscribe(lambda event: signal.interrupt(event.reason) if isinstance(event, Interrupt) else None)
+    session = opened(
+        worker, workspace=workspace, host=host, bus=bus, mode=mode or ApprovalMode.INTERACTIVE, interrupt=signal
+    )
     async with screen, session as assembly:
         offer = assembly.toolbox.offers.get(invocation.tool)
-        args = input_from(invocation, offer.tool) if offer else {}
-        if offer and invocation.interactive:
+        if offer is None:
+            raise unknown_tool(invocation.tool, assembly.toolbox.offers, invocation.worker)
+        args = input_from(invocation, offer.tool)
+        if invocation.interactive:
             if not interactive:
                 raise UsageError("-i asks questions, and there is no terminal to ask them on")
             args = await fill_form(offer.tool, args, Console(stderr=True, highlight=False))
-        outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
-    _show(outcome, invocation.as_json, host)
-    return _code(outcome)
+        with interruptible(lambda reason: bus.emit(Interrupt(reason))):
+            outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
+    _show(outcome, invocation.as_json, host, out)
+    return ExitCode.TERMINATED if signal.reason == TERMINATED else _code(outcome)
 
 
-def _show(outcome: ToolOutcome, as_json: bool, host: PluginHost) -> None:
+def _show(outcome: ToolOutcome, as_json: bool, host: PluginHost, out: TextIO) -> None:
+    """The value to standard output, as it is where nobody looks; what went wrong to standard error."""
     if as_json:
-        sys.stdout.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
+        out.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
+    elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
+        out.write(outcome.value.content.removesuffix("\n") + "\n")
     elif outcome.ok:
-        Console(highlight=False, soft_wrap=True).print(render(outcome.value, host.renderer, lines=None))
-    if not outcome.ok:
-        sys.stderr.write(f"forge: {visible(outcome.error or outcome.status)}\n")
+        Console(file=out, highlight=False, soft_wrap=True).print(render(outcome.value, host.renderer, lines=None))
+    if outcome.ok or outcome.status == "interrupted":
+        return
+    hint = "\n  -y approves it" if outcome.by == "headless" else ""
+    sys.stderr.write(f"forge: {visible(outcome.error or outcome.status, keep=chr(10))}{hint}\n")
 
 
 def _code(outcome: ToolOutcome) -> ExitCode:

@@ -23,10 +23,17 @@ COMMANDS = {
     "run": Entry("forge_cli.cli.run", "Run a worker on one task."),
     "tools": Entry("forge_cli.cli.tools", "List, show and call tools."),
     "worker": Entry("forge_cli.cli.worker", "Check worker files."),
+    "models": Entry("forge_cli.cli.models", "List the providers of models."),
+    "doctor": Entry("forge_cli.cli.doctor", "Check Python, home, terminal, models and plugins, each with a remedy."),
     "approve": Entry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
 }
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.callback()
@@ -68,7 +75,7 @@ def dispatch(args: list[str]) -> int:
 
 def usage_message(error: typer.TyperException) -> str:
     """The usage of the command that was meant, where to read more, and what is wrong."""
-    message = error.format_message()
+    message = error.format_message().replace("Value error, ", "")
     context = getattr(error, "ctx", None)
     if context is None:
         return f"forge: {message}"

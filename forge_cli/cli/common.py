@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
+from typer.core import TyperCommand
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.config import MarkedDict, parse_config
-from forge_cli.core.errors import Mark, UsageError
+from forge_cli.core.errors import ExitCode, Mark, UsageError
 from forge_cli.core.events import Status
-from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.interrupt import TERMINATED, InterruptSignal
+from forge_cli.core.schema import JsonObject
 from forge_cli.engine.assemble import Assembly, assemble
 from forge_cli.engine.controller import ApprovalController
 from forge_cli.engine.host import PluginHost
@@ -35,9 +41,23 @@ JsonInputOption = Annotated[
 ]
 
 
+class Command(TyperCommand):
+    """A command whose usage reads ``WORKER [TASK|-]``; typer would write ``{WORKER}``."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece[1:-1] if piece.startswith("{") else piece for piece in super().collect_usage_pieces(ctx)]
+
+
+class App(typer.Typer):
+    """Commands of the house unless another class is named."""
+
+    def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
+        return super().command(name, cls=cls or Command, **settings)
+
+
 def new_app(**settings: object) -> typer.Typer:
     """A Typer in the house style: plain help, our own errors."""
-    return typer.Typer(
+    return App(
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -49,6 +69,30 @@ def new_app(**settings: object) -> typer.Typer:
 def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     """Run an async function to its end; the only place where the event loop is started."""
     return anyio.run(function, *args)
+
+
+@contextmanager
+def interruptible(interrupt: Callable[[str], object]) -> Iterator[None]:
+    """Ctrl+C and SIGTERM call ``interrupt`` with the reason; a second within a second leaves at once.
+
+    Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
+    """
+    loop, last = asyncio.get_running_loop(), float("-inf")
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        terminated = number == signal.SIGTERM
+        if last - before < 1:
+            os._exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
+        loop.call_soon_threadsafe(interrupt, TERMINATED if terminated else "interrupted")
+
+    handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def is_interactive() -> bool:
@@ -64,6 +108,17 @@ def work_folder(directory: Path | None) -> Path:
     return folder.resolve()
 
 
+def json_object(text: str | None) -> JsonObject:
+    """What ``--json-input`` says; nothing where it is not given."""
+    try:
+        given = {} if text is None else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--json-input is no JSON: {error}", hint="quote it as in --json-input '{...}'") from None
+    if not isinstance(given, dict):
+        raise UsageError("--json-input must be a JSON object", hint="""as in --json-input '{"path": "/a"}'""")
+    return given
+
+
 def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None = None) -> Worker:
     """A worker for commands that need none: these toolsets, the default zone, nothing said about approval."""
     data: dict[str, object] = {"name": "forge", "toolsets": toolsets}
@@ -71,7 +126,7 @@ def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None =
         data["sandbox"] = sandbox
     mark = Mark("-")
     marked = MarkedDict(data.items(), mark=mark, keys=dict.fromkeys(data, mark), values=dict.fromkeys(data, mark))
-    return Worker(parse_config(WorkerConfig, marked), Path.cwd() / "-", "")
+    return Worker(parse_config(WorkerConfig, marked), Path.cwd() / "worker.yaml", "")
 
 
 @asynccontextmanager

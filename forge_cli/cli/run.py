@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
-import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
-import anyio
 import typer
 
-from forge_cli.cli.common import DirectoryOption, Mode, chosen_mode, in_loop, is_interactive, new_app, work_folder
+from forge_cli.cli.common import (
+    DirectoryOption,
+    Mode,
+    chosen_mode,
+    in_loop,
+    interruptible,
+    is_interactive,
+    new_app,
+    work_folder,
+)
+from forge_cli.cli.output import data_output
 from forge_cli.cli.stdin import task_from
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ExitCode, ForgeError, UsageError
-from forge_cli.core.interrupt import TERMINATED
+from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.messages import Attachment
+from forge_cli.core.text import visible
 from forge_cli.engine.host import PluginHost
 from forge_cli.engine.runtime import WorkerResult, WorkerRuntime
+from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import load_worker
@@ -78,17 +86,18 @@ class Plan:
     interactive: bool
     max_turns: int | None
     workspace: Path
+    attachments: tuple[Attachment, ...]
+    plugins: bool
 
-    @property
-    def streams_text(self) -> bool:
-        return self.format is Format.text and sys.stdout.isatty() and self.trace != "quiet"
+    def streams_text(self, out: TextIO) -> bool:
+        return self.format is Format.text and out.isatty() and self.trace != "quiet"
 
 
 @app.command(epilog=EXIT_CODES)
 def run(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
     task: Annotated[
-        str | None, typer.Argument(metavar="[TASK|-]", help="What to do; - reads it from standard input.")
+        str | None, typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input.")
     ] = None,
     model: Annotated[
         str | None,
@@ -113,11 +122,18 @@ def run(
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
     ] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option("--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."),
+    ] = None,
+    no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False,
     directory: DirectoryOption = None,
 ) -> None:
     """Run a worker on one task."""
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
+    if output is not None and output.is_dir():
+        raise UsageError(f"-o {output}: that is a folder; name a file in it")
     plan = Plan(
         worker=worker,
         task=task_from(task),
@@ -130,9 +146,12 @@ def run(
         interactive=is_interactive() and not print_only,
         max_turns=max_turns,
         workspace=work_folder(directory),
+        attachments=tuple(read_attachment(file) for file in attach or ()),
+        plugins=not no_plugins,
     )
-    result = in_loop(_carry_out, plan)
-    raise typer.Exit(finish(plan, result))
+    with data_output() as out:
+        code = finish(plan, in_loop(_carry_out, plan, out), out)
+    raise typer.Exit(code)
 
 
 def _trace(flag: Trace | None, print_only: bool) -> TraceLevel:
@@ -142,9 +161,9 @@ def _trace(flag: Trace | None, print_only: bool) -> TraceLevel:
     return level
 
 
-async def _carry_out(plan: Plan) -> WorkerResult:
-    bus, host = EventBus(), PluginHost()
-    sinks = (JsonLines(sys.stdout),) if plan.format is Format.stream_json else ()
+async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
+    bus, host = EventBus(), PluginHost(only=None if plan.plugins else ())
+    sinks = (JsonLines(out),) if plan.format is Format.stream_json else ()
     runtime = WorkerRuntime(
         worker=load_worker(plan.worker),
         model=plan.model,
@@ -157,48 +176,41 @@ async def _carry_out(plan: Plan) -> WorkerResult:
         sinks=sinks,
     )
     screen = TerminalUI(
-        bus, trace=plan.trace, stream_text=plan.streams_text, interactive=plan.interactive, find=host.renderer
+        bus,
+        trace=plan.trace,
+        stream_text=plan.streams_text(out),
+        interactive=plan.interactive,
+        find=host.renderer,
+        out=out,
     )
-    async with screen, anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_signals, runtime)
-        async with runtime:
-            result = await runtime.run(plan.task)
-        tasks.cancel_scope.cancel()
-    return result
+    with interruptible(runtime.interrupt):
+        async with screen, runtime:
+            return await runtime.run(plan.task, plan.attachments)
 
 
-async def _watch_signals(runtime: WorkerRuntime) -> None:
-    """The first signal interrupts the turn; a second within a second leaves at once."""
-    last = float("-inf")
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for number in signals:
-            code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
-            if time.monotonic() - last < 1:
-                sys.stdout.flush()
-                os._exit(code)
-            last = time.monotonic()
-            runtime.interrupt(TERMINATED if number == signal.SIGTERM else "interrupted")
-
-
-def finish(plan: Plan, result: WorkerResult) -> ExitCode:
+def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
     """Print what was asked for, keep the answer, and say what went wrong."""
+    answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
     match plan.format:
         case Format.json:
-            sys.stdout.write(json.dumps(result.wire(), ensure_ascii=False) + "\n")
-        case Format.text if not plan.streams_text and result.response:
-            sys.stdout.write(result.response.removesuffix("\n") + "\n")
+            out.write(json.dumps(result.wire(), ensure_ascii=False) + "\n")
+        case Format.text if answer and not plan.streams_text(out):
+            out.write((visible(answer, keep="\n\t") if out.isatty() else answer) + "\n")
         case _:
             pass
-    sys.stdout.flush()
-    if plan.output is not None:
-        _write(plan.output, result.response)
+    out.flush()
     if result.error:
-        sys.stderr.write(f"forge: {result.error}\n")
+        sys.stderr.write(f"forge: {visible(result.error, keep=chr(10))}\n")
+    final = answer or result.status == "completed"
+    if plan.output is not None and final and not _write(plan.output, answer):
+        return result.exit_code or ExitCode.FAILED
     return result.exit_code
 
 
-def _write(file: Path, response: str) -> None:
+def _write(file: Path, answer: str) -> bool:
     try:
-        file.write_text(response.removesuffix("\n") + "\n")
+        file.write_text(f"{answer}\n", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise ForgeError(f"-o {file}: the answer could not be written: {error.strerror}") from None
+        sys.stderr.write(f"forge: -o {visible(str(file))}: the answer could not be written: {error.strerror}\n")
+        return False
+    return True

@@ -22,8 +22,8 @@ def task_from(argument: str | None) -> str:
             "no task was given", hint='say what to do: forge run WORKER "TASK", or - to read it from stdin'
         )
     else:
-        block = _piped()
-        task = f"{argument}\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>" if block else argument
+        block = _piped() if argument.strip() else ""
+        task = f"{argument}\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>" if block.strip() else argument
     if not task.strip():
         raise UsageError("the task is empty", hint='say what to do: forge run WORKER "TASK"')
     return task

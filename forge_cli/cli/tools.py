@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from typer.core import TyperCommand
 
-from forge_cli.cli.call import Invocation, call_tool, read_invocation
-from forge_cli.cli.common import JsonOption, bare_worker, in_loop, new_app, opened, work_folder
-from forge_cli.core.config import nearest
-from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.cli.call import Invocation, call_tool, read_invocation, unknown_tool
+from forge_cli.cli.common import Command, JsonOption, bare_worker, in_loop, new_app, opened, work_folder
+from forge_cli.cli.output import data_output
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.fields import derive_fields, expectation
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.text import visible
+from forge_cli.core.tool import SourceKind
 from forge_cli.engine.guard import Offer
 from forge_cli.engine.host import PluginHost
 from forge_cli.engine.policy import as_verdict
 from forge_cli.engine.scan import OWN, Plugin
-from forge_cli.files.worker import load_worker
-from forge_cli.ui.render import plain
+from forge_cli.files.worker import Worker, load_worker
 
 app = new_app(no_args_is_help=True)
 
 WorkerArgument = Annotated[
-    str | None, typer.Argument(metavar="[WORKER]", help="Only the tools of this worker, under its policy.")
+    str | None, typer.Argument(metavar="WORKER", help="Only the tools of this worker, under its policy.")
 ]
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]
 
@@ -79,54 +81,50 @@ def approval_of(offer: Offer) -> str:
 def list_tools(
     worker: WorkerArgument = None,
     as_json: JsonOption = False,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="KIND", help="Only tools from there: builtin, package, local ...")
-    ] = None,
+    source: Annotated[SourceKind | None, typer.Option("--source", help="Only tools from there.")] = None,
 ) -> None:
-    """List every tool with its toolset, source, mode and approval; broken ones with the reason."""
-    rows = in_loop(_rows, worker)
-    shown = [row for row in rows if source is None or row.source == source]
+    """List every tool, and what is broken.
+
+    Each with its toolset, source, mode and approval; broken ones with the reason.
+    """
+    with data_output():
+        rows = in_loop(_rows, worker)
+    shown = [row.wire() for row in rows if source is None or row.source == source]
     if as_json:
-        sys.stdout.write(json.dumps([row.wire() for row in shown], ensure_ascii=False, indent=2) + "\n")
+        print_json(shown)
     else:
-        _print_table(shown)
+        print_table(["name", "toolset", "source", "mode", "approval", "description"], shown)
 
 
 async def _rows(worker: str | None) -> list[Row]:
     if worker is not None:
-        async with opened(load_worker(worker), workspace=Path.cwd()) as assembly:
-            return [Row.of(offer) for offer in assembly.toolbox.offers.values()]
+        return [Row.of(offer) for offer in await _offers(load_worker(worker))]
     host = PluginHost()
     return [row for plugin in host.toolset_plugins() for row in await _rows_of(host, plugin)]
 
 
 async def _rows_of(host: PluginHost, plugin: Plugin) -> list[Row]:
-    """The tools of one plugin, opened by itself; one that needs settings has none until a worker gives them."""
     try:
-        if needs_settings(host, plugin):
-            return []
-        async with opened(bare_worker({plugin.name: {}}, {"zones": []}), workspace=Path.cwd(), host=host) as assembly:
-            return [Row.of(offer) for offer in assembly.toolbox.offers.values()]
+        return [Row.of(offer) for offer in await _offers_of(host, plugin)]
     except ForgeError as error:
         return [Row.broken(plugin, error)]
+
+
+async def _offers_of(host: PluginHost, plugin: Plugin) -> list[Offer]:
+    """The tools of one plugin, opened by itself; one that needs settings has none until a worker gives them."""
+    if needs_settings(host, plugin):
+        return []
+    return await _offers(bare_worker({plugin.name: {}}, {"zones": []}), host)
+
+
+async def _offers(worker: Worker, host: PluginHost | None = None) -> list[Offer]:
+    async with opened(worker, workspace=Path.cwd(), host=host) as assembly:
+        return list(assembly.toolbox.offers.values())
 
 
 def needs_settings(host: PluginHost, plugin: Plugin) -> bool:
     fields = host.toolset_of(plugin).Config.model_fields.values()
     return any(field.is_required() for field in fields)
-
-
-def _print_table(rows: list[Row]) -> None:
-    table = Table("tool", "toolset", "source", "mode", "approval", "description", box=None, pad_edge=False)
-    for row in rows:
-        cells = [row.name, row.toolset, row.source, row.mode, row.approval, row.description]
-        if row.error is not None:
-            cells = [row.name, row.toolset, row.origin, "", "broken", row.error]
-        table.add_row(*(plain(cell) for cell in cells), style="red" if row.error is not None else None)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
-    console.print(table)
 
 
 @app.command()
@@ -135,26 +133,51 @@ def show(
     worker: WorkerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one tool: what it takes, what it does, who may call it and what it needs."""
-    offer = in_loop(_find, name, worker)
+    """Show one tool.
+
+    What it does, what it takes, who may call it and what it needs.
+    """
+    with data_output():
+        offer = in_loop(_find, name, worker)
     details = _details(offer)
     if as_json:
-        sys.stdout.write(json.dumps(details, ensure_ascii=False, indent=2) + "\n")
+        print_json(details)
         return
-    console = Console(highlight=False, soft_wrap=True)
+    schema = details.pop("inputSchema")
     for key, value in details.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-        console.print(plain(f"{key}: {text}"))
+        text = ", ".join(value) if isinstance(value, list) else value
+        sys.stdout.write(visible(f"{key}: {text}", keep="\n\t") + "\n")
+    parameters = _parameters(schema)
+    sys.stdout.write("\n".join(["input:", *parameters] if parameters else ["input: none"]) + "\n")
 
 
 async def _find(name: str, worker: str | None) -> Offer:
-    async with opened(tool_worker(worker), workspace=Path.cwd()) as assembly:
-        offers = assembly.toolbox.offers
-        if name not in offers:
-            near = nearest(name, offers)
-            remedy = f"did you mean '{near}'?" if near else "forge tools list shows them"
-            raise UsageError(f"there is no tool '{name}'", hint=remedy)
-        return offers[name]
+    found = {offer.tool.name: offer for offer in await _known_offers(worker)}
+    if name not in found:
+        raise unknown_tool(name, found, worker)
+    return found[name]
+
+
+async def _known_offers(worker: str | None) -> list[Offer]:
+    """The worker's tools, or those of every plugin that works."""
+    if worker is not None:
+        return await _offers(load_worker(worker))
+    host, found = PluginHost(), list[Offer]()
+    for plugin in host.toolset_plugins():
+        with suppress(ForgeError):
+            found += await _offers_of(host, plugin)
+    return found
+
+
+def _parameters(schema: JsonObject) -> list[str]:
+    """One line for each argument: its name, what it has to be, what it means."""
+    lines: list[str] = []
+    for field in derive_fields(schema):
+        kind = expectation(schema["properties"][field.name], schema) or "anything"
+        default = f", default {json.dumps(field.default, ensure_ascii=False)}" if field.has_default else ""
+        meaning = f": {field.description}" if field.description else ""
+        lines.append(visible(f"  {field.name} ({kind}{', required' if field.required else default}){meaning}"))
+    return lines
 
 
 def _details(offer: Offer) -> dict[str, Any]:
@@ -173,7 +196,7 @@ def _details(offer: Offer) -> dict[str, Any]:
     }
 
 
-def tool_worker(worker: str | None) -> Any:
+def tool_worker(worker: str | None) -> Worker:
     """The worker that is named, or one with every built-in toolset that needs no settings."""
     if worker is not None:
         return load_worker(worker)
@@ -182,11 +205,12 @@ def tool_worker(worker: str | None) -> Any:
     return bare_worker({plugin.name: {} for plugin in own if not needs_settings(host, plugin)})
 
 
-class RawCommand(TyperCommand):
+class RawCommand(Command):
     """Takes its words as they are: the tool's own arguments are no options of forge."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--help" in args or "-h" in args[:1]:
+        own = args[: args.index("--")] if "--" in args else args
+        if "--help" in own or "-h" in own[:1]:
             return super().parse_args(ctx, ["--help"])
         ctx.meta["forge.words"] = args
         return super().parse_args(ctx, ["-"])
@@ -212,5 +236,6 @@ def call(
 ) -> None:
     """Call one tool by hand, through the same gate as the model's calls."""
     invocation: Invocation = read_invocation(ctx.meta["forge.words"])
-    code = in_loop(call_tool, invocation, tool_worker(invocation.worker), work_folder(invocation.directory))
+    with data_output() as out:
+        code = in_loop(call_tool, invocation, tool_worker(invocation.worker), work_folder(invocation.directory), out)
     raise typer.Exit(code)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from forge_cli.cli.common import DirectoryOption, in_loop, new_app, opened, work_folder
+from forge_cli.cli.output import data_output
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event, Status
+from forge_cli.core.text import visible
 from forge_cli.files.worker import Worker, load_worker
 
 app = new_app(help="Check worker files.", no_args_is_help=True)
@@ -25,18 +28,24 @@ def check(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
     directory: DirectoryOption = None,
 ) -> None:
-    """Say whether a worker file is sound: keys, zones, toolsets, tools and approvals."""
-    in_loop(_check, worker, load_worker(worker), directory)
+    """Say whether a worker file is sound.
+
+    Its keys, zones, toolsets, tools and approvals are looked at, and what its tools import.
+    """
+    found = load_worker(worker)
+    with data_output():
+        toolsets, tools = in_loop(_check, found, work_folder(directory))
+    sys.stdout.write(f"{visible(worker)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})\n")
 
 
-async def _check(shown: str, worker: Worker, directory: DirectoryOption) -> None:
+async def _check(worker: Worker, workspace: Path) -> tuple[int, int]:
+    """Open everything that the worker names, once; returns how many toolsets and tools that are."""
     bus = EventBus()
     bus.subscribe(_warn)
-    async with opened(worker, workspace=work_folder(directory), bus=bus) as assembly:
-        toolsets, tools = len(assembly.toolbox.toolsets), len(assembly.toolbox.offers)
-    sys.stdout.write(f"{shown}: ok (worker '{worker.name}', toolsets: {toolsets}, tools: {tools})\n")
+    async with opened(worker, workspace=workspace, bus=bus) as assembly:
+        return len(assembly.toolbox.toolsets), len(assembly.toolbox.offers)
 
 
 def _warn(event: Event) -> None:
     if isinstance(event, Status):
-        sys.stderr.write(f"{event.level}: {event.message}\n")
+        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

@@ -28,6 +28,7 @@ NOBODY = "nobody is there to answer"
 
 @dataclass
 class _Question:
+    answer_type: type[ApprovalResponse | UserInput]
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: Event | None = None
 
@@ -88,7 +89,7 @@ class EventBus:
             subscriber.handler(event)
         if isinstance(event, ApprovalResponse | UserInput):
             question = self._questions.get(event.request_id)
-            if question and question.answer is None:
+            if question and question.answer is None and isinstance(event, question.answer_type):
                 question.answer = event
                 question.answered.set()
 
@@ -98,7 +99,7 @@ class EventBus:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         """Put a request to whoever can answer; with nobody there it is denied at once, saying so."""
-        answer = await self._question(request.request_id, ApprovalRequired(request))
+        answer = await self._question(request.request_id, ApprovalRequired(request), ApprovalResponse)
         if isinstance(answer, ApprovalResponse):
             return replace(answer.decision, by="user")
         return ApprovalDecision(False, note=NOBODY, by="headless")
@@ -106,11 +107,13 @@ class EventBus:
     async def ask_input(self, prompt: str) -> str | None:
         """Ask for a line of text; None when nobody can give one."""
         request_id = new_id("input")
-        answer = await self._question(request_id, InputPrompt(request_id, prompt))
+        answer = await self._question(request_id, InputPrompt(request_id, prompt), UserInput)
         return answer.content if isinstance(answer, UserInput) else None
 
-    async def _question(self, request_id: str, event: Event) -> Event | None:
-        question = self._questions[request_id] = _Question()
+    async def _question(
+        self, request_id: str, event: Event, answer_type: type[ApprovalResponse | UserInput]
+    ) -> Event | None:
+        question = self._questions[request_id] = _Question(answer_type)
         try:
             self.emit(event)
             if self.attended:

@@ -150,3 +150,5 @@ class ModelFactory:
     make: Callable[[str, ModelEnv], ModelProvider]
     needs: str = ""
     """What the provider needs to work, in a few words, for people."""
+    missing: Callable[[], str | None] = lambda: None
+    """What of it is not there right now, as a sentence with the remedy; None when the provider is ready."""

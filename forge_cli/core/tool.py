@@ -91,10 +91,14 @@ class ToolOutcome:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a call would do, shown at the prompt; ``execute`` finds the stamp in its context and can check it."""
+    """What a call would do, shown at the prompt; ``execute`` finds the stamp in its context and can check it.
+
+    With ``once`` a yes is good for this call only: its arguments do not tell what it does (a commit, say).
+    """
 
     value: ResultValue
     stamp: str | None = None
+    once: bool = False
 
 
 def _no_progress(message: str, fraction: float | None) -> None:
@@ -233,11 +237,11 @@ class ToolOptions:
 
     name: str | None = None
     description: str | None = None
-    needs_approval: NeedsApproval = None
+    needs_approval: NeedsApproval | str = None
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
     timeout: float | None = None
-    preview: MakePreview | None = None
+    preview: MakePreview | str | None = None
 
     def stated(self) -> dict[str, Any]:
         return {entry.name: value for entry in fields(self) if (value := getattr(self, entry.name)) is not None}
@@ -250,17 +254,20 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    needs_approval: NeedsApproval = None,
+    needs_approval: NeedsApproval | str = None,
     manual: Mode | None = None,
     label: str | None = None,
     category: str | None = None,
     read_only: bool | None = None,
     effects: Sequence[Effect | str] | None = None,
     timeout: float | None = None,
-    preview: MakePreview | None = None,
+    preview: MakePreview | str | None = None,
 ) -> Callable[[Function], Function]: ...
 def tool(function: Function | None = None, /, **stated: Any) -> Any:
-    """Say of a function, or of a method of a Toolset, how it is to be offered as a tool."""
+    """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
+
+    In a Toolset, ``needs_approval`` and ``preview`` may be the name of a method.
+    """
     options = _options(**stated)
 
     def mark(function: Function) -> Function:

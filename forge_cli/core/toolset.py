@@ -13,7 +13,7 @@ from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
-from forge_cli.core.tool import OPTIONS, Tool
+from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
 
 
 class SandboxView(Protocol):
@@ -41,6 +41,7 @@ class ToolsetConfig(Config):
     prefix: str | None = None
 
 
+BY_NAME = ("needs_approval", "preview")
 Level = Literal["info", "warning", "error"]
 
 
@@ -85,7 +86,11 @@ class Toolset:
     async def tools(self) -> Sequence[Tool]:
         """Asked before every turn; by default the methods marked with ``@tool``."""
         methods = [getattr(self, name) for name in _tool_methods(type(self))]
-        return [Tool.from_function(method) for method in methods]
+        return [Tool.from_function(method, **self._own(getattr(method, OPTIONS))) for method in methods]
+
+    def _own(self, options: ToolOptions) -> dict[str, Any]:
+        """What ``@tool`` gave as the name of a method, as that method."""
+        return {key: getattr(self, value) for key in BY_NAME if isinstance(value := getattr(options, key), str)}
 
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""

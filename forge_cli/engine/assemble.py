@@ -13,6 +13,7 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.schema import SchemaError
 from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Level, Toolset, ToolsetEnv
+from forge_cli.core.wire import error_text
 from forge_cli.engine.controller import ApprovalController
 from forge_cli.engine.guard import Guard, Offer
 from forge_cli.engine.host import PluginHost
@@ -71,19 +72,21 @@ class OpenToolset:
         except SchemaError as error:
             raise WorkerError(self.where, f"toolsets.{self.name}: {error}") from None
         except Exception as error:  # foreign code: a toolset that cannot list its tools
-            problem = f"toolsets.{self.name}: its tools cannot be listed: {type(error).__name__}: {error}"
+            problem = f"toolsets.{self.name}: its tools cannot be listed: {error_text(error)}"
             raise WorkerError(self.where, problem) from error
 
     def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
         """What the worker says of tools that this toolset does not have, has no effect."""
-        config = self.toolset.config
-        listed = [(name, config.where("tools", index)) for index, name in enumerate(self._whitelist() or ())]
+        config, wanted = self.toolset.config, self._whitelist()
+        listed = [(name, config.where("tools", index)) for index, name in enumerate(wanted or ())]
         judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
         for name, where in [*listed, *judged]:
             if name not in offered:
                 near = nearest(name, offered)
-                remedy = f"did you mean '{near}'?" if near else f"it offers: {', '.join(offered)}"
+                remedy = f"did you mean '{near}'?" if near else f"it offers: {', '.join(offered) or 'nothing'}"
                 self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
+            elif wanted is not None and name not in wanted:
+                self._no_effect(where, f"'{name}' is not among the tools listed here; list it, or drop this", notify)
 
     def _offer(self, tool: Tool, notify: Notify) -> Offer:
         config = self.toolset.config
@@ -91,6 +94,9 @@ class OpenToolset:
         if policy.loosens(tool.needs_approval):
             problem = f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's word, never loosen it"
             self._no_effect(config.approval.where("tools", tool.name), problem, notify)
+        elif policy.idle(tool.needs_approval):
+            problem = f"'{tool.name}' decides by its arguments; a worker can tighten its word, never loosen it"
+            self._warn(config.approval.where("tools", tool.name), problem, notify)
         try:
             _ = tool.schema
         except SchemaError as error:
@@ -102,11 +108,15 @@ class OpenToolset:
             raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
 
     def _no_effect(self, where: Mark | None, problem: str, notify: Notify) -> None:
-        sentence = f"toolsets.{self.name}: {problem}"
         if not self.toolset.dynamic:
-            raise WorkerError(where, sentence)
-        if sentence not in self.warned:
-            self.warned.add(sentence)
+            raise WorkerError(where, f"toolsets.{self.name}: {problem}")
+        self._warn(where, problem, notify)
+
+    def _warn(self, where: Mark | None, problem: str, notify: Notify) -> None:
+        sentence = f"toolsets.{self.name}: {problem}"
+        entry = str(where or sentence)
+        if entry not in self.warned:
+            self.warned.add(entry)
             notify("warning", f"{where}: {sentence}" if where else sentence)
 
 
@@ -208,6 +218,6 @@ async def _open(
         except ForgeError:
             raise
         except Exception as error:  # foreign code: a toolset that cannot start
-            raise WorkerError(where, f"toolsets.{name}: it cannot start: {type(error).__name__}: {error}") from error
+            raise WorkerError(where, f"toolsets.{name}: it cannot start: {error_text(error)}") from error
         opened.append(OpenToolset(toolset, plugin.source, where))
     return opened

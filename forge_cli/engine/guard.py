@@ -123,7 +123,7 @@ class Guard:
         offer = self.offers.get(call.name)
         if offer is None:
             known = ", ".join(sorted(self.offers)) or "none"
-            raise Refusal("not_found", f"there is no tool {visible(call.name)!r}; the tools are: {known}")
+            raise Refusal("not_found", f"there is no tool '{visible(call.name)}'; the tools are: {known}")
         if not caller.may_call(offer.tool):
             who = "a person" if caller is Caller.MODEL else "the model"
             raise Refusal("blocked", f"{call.name} can only be called by {who}", by="tool")
@@ -178,7 +178,7 @@ class Guard:
         if decision is None:
             preview = await self._preview(judged)
             request = self._request(judged, preview)
-            decision = await self.controller.request_approval(request, key)
+            decision = await self.controller.request_approval(request, None if preview and preview.once else key)
             request_id, stamp = request.request_id, preview.stamp if preview else None
         self._decided(judged, decision, request_id)
         if not decision.approved:
@@ -234,7 +234,7 @@ class Guard:
 
     async def _execute(self, judged: Judged, stamp: str | None) -> ToolOutcome:
         tool, call = judged.offer.tool, judged.call
-        with anyio.move_on_after(tool.timeout) as limit:
+        with anyio.move_on_after(tool.timeout):
             try:
                 value = await tool.execute(deepcopy(judged.args), self._context(judged, stamp))
                 return ToolOutcome(call, "success", _kept(value))
@@ -244,10 +244,11 @@ class Guard:
                 return ToolOutcome.failed(call, "blocked", str(error), by="tool")
             except ToolError as error:
                 return ToolOutcome.failed(call, "error", str(error) or f"{call.name} failed without a word")
-            except (Exception, SystemExit, BaseExceptionGroup, asyncio.CancelledError) as error:
-                # foreign code: a failed call is a result like any other, unless it is we who cancel
+            except asyncio.CancelledError as error:
                 if _cancelling():
                     raise
+                return ToolOutcome.failed(call, "error", error_text(error))
+            except (Exception, SystemExit, BaseExceptionGroup) as error:  # foreign code: a failure is a result too
                 return ToolOutcome.failed(call, "error", error_text(error))
         return ToolOutcome.failed(call, "timeout", f"{call.name} was stopped after {tool.timeout:g} seconds")
 
@@ -294,6 +295,7 @@ class Guard:
 
 
 def _cancelling() -> bool:
+    """Is it we who cancel, and not the tool that let go of a task of its own?"""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

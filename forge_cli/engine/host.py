@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.toolset import Toolset
+from forge_cli.core.wire import error_text
 from forge_cli.engine.scan import OWN, Plugin, installed
 from forge_cli.files.home import forge_home
 
@@ -35,7 +37,8 @@ class PluginHost:
 
     def __init__(self, only: Collection[str] | None = None) -> None:
         named = os.environ.get("FORGE_LOAD_PLUGINS")
-        self._only = only if only is not None or named is None else [part.strip() for part in named.split(",")]
+        allowed = only if only is not None or named is None else named.split(",")
+        self._only = None if allowed is None else {_canonical(name) for name in allowed}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
 
@@ -45,13 +48,10 @@ class PluginHost:
         return tuple(plugin for plugin in installed(forge_home() / "cache") if self._allowed(plugin))
 
     def _allowed(self, plugin: Plugin) -> bool:
-        return plugin.distribution == OWN or self._only is None or plugin.distribution in self._only
+        return plugin.distribution == OWN or self._only is None or _canonical(plugin.distribution) in self._only
 
     def toolset_plugins(self) -> list[Plugin]:
         return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER))]
-
-    def model_prefixes(self) -> list[str]:
-        return [plugin.name.removeprefix(MODEL) for plugin in self.plugins if plugin.name.startswith(MODEL)]
 
     def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
         """The toolset class of that name, with the plugin it comes from."""
@@ -61,7 +61,11 @@ class PluginHost:
             near = nearest(name, known)
             hint = f"did you mean '{near}'?" if near else f"if it is a package: pip install forge-tools-{name}"
             raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
-        return self.toolset_of(plugin), plugin
+        try:
+            return self.toolset_of(plugin), plugin
+        except PluginError as error:
+            error.where = where
+            raise
 
     def toolset_of(self, plugin: Plugin) -> type[Toolset]:
         classes: list[type[Toolset]] = self._ask(plugin, "forge_toolsets")
@@ -74,17 +78,20 @@ class PluginHost:
             hint="the entry point's name must equal the name of the Toolset class that forge_toolsets returns",
         )
 
+    def model_plugins(self) -> list[Plugin]:
+        return [plugin for plugin in self.plugins if plugin.name.startswith(MODEL)]
+
     def model(self, prefix: str) -> ModelFactory:
         """The factory behind ``PREFIX:NAME``."""
         plugin = self._one(MODEL + prefix, f"model provider '{prefix}'", None)
         if plugin is None:
-            known = self.model_prefixes()
+            known = [plugin.name.removeprefix(MODEL) for plugin in self.model_plugins()]
             near = nearest(prefix, known)
             hint = f"did you mean '{near}:...'?" if near else f"providers are: {', '.join(known)}"
             raise WorkerError(None, f"there is no model provider '{prefix}'", hint=hint)
         factories: list[ModelFactory] = self._ask(plugin, "forge_models")
         for factory in factories:
-            if factory.prefix == prefix:
+            if isinstance(factory, ModelFactory) and factory.prefix == prefix:
                 return factory
         raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no model provider '{prefix}'")
 
@@ -95,7 +102,7 @@ class PluginHost:
             offered = self._ask(plugin, "forge_renderers", merge=False) if plugin else []
         except ForgeError:
             return None
-        return next((mapping[kind] for mapping in offered if kind in mapping), None)
+        return next((mapping[kind] for mapping in offered if isinstance(mapping, Mapping) and kind in mapping), None)
 
     def _one(self, name: str, what: str, where: Mark | None) -> Plugin | None:
         plugins = [plugin for plugin in self.plugins if plugin.name == name]
@@ -114,17 +121,23 @@ class PluginHost:
             return [item for answer in answers for item in answer] if merge else list(answers)
         except (Exception, SystemExit) as error:
             raise PluginError(
-                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {type(error).__name__}: {error}",
+                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {error_text(error)}",
                 hint=f"ask its author, or pip uninstall {plugin.distribution}",
             ) from error
 
     def _load(self, plugin: Plugin) -> Any:
         loaded = plugin.load()
         if not self._manager.is_registered(loaded):
-            self._manager.register(loaded, plugin.name)
             try:
+                self._manager.register(loaded, plugin.name)
                 self._manager.check_pending()
             except pluggy.PluginValidationError:
-                self._manager.unregister(loaded)
+                if self._manager.is_registered(loaded):
+                    self._manager.unregister(loaded)
                 raise
         return loaded
+
+
+def _canonical(distribution: str) -> str:
+    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
+    return re.sub(r"[-_.]+", "-", distribution.strip()).lower()

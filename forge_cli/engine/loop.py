@@ -27,6 +27,9 @@ from forge_cli.engine.guard import Caller, Guard
 from forge_cli.engine.history import History
 
 
+GO_ON = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
+
+
 class Interrupted(Exception):
     """Somebody stopped the work."""
 
@@ -63,19 +66,22 @@ class Loop:
     async def work(self, task: str, attachments: Sequence[Attachment], tally: Tally) -> str:
         """Take turns until the model calls nothing more; returns its last words."""
         self._say(Message("user", task, attachments=tuple(attachments)))
+        answer = ""
         while tally.turns < self.max_turns:
             tally.turns += 1
-            reply = await self._turn(tally)
-            if not reply.calls:
-                return reply.text
-            refused = await self._call_all(reply.calls, tally)
-            if self.interrupt.interrupted:
-                raise Interrupted
-            if refused:
-                raise Stopped(refused.error)
+            reply, stop = await self._turn(tally)
+            answer = "" if reply.calls else answer + reply.text
+            if reply.calls:
+                await self._call_all(reply.calls, tally)
+            elif stop == "max_tokens":
+                self._say(Message("user", GO_ON))
+            elif stop == "refusal":
+                raise ModelError(f"{self.model.name} declined to answer", hint="say the task in other words")
+            else:
+                return answer
         raise LimitReached(f"the limit of {self.max_turns} turns was reached")
 
-    async def _turn(self, tally: Tally) -> Message:
+    async def _turn(self, tally: Tally) -> tuple[Message, str]:
         offers = await self.toolbox.refresh()
         tools = llm_tools([offer.tool for offer in offers.values()])
         specs = [ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools]
@@ -85,7 +91,7 @@ class Loop:
         self._say(reply)
         tally.usage += end.usage
         self.bus.emit(TurnEnd(tally.turns, end.stop, end.usage))
-        return reply
+        return reply, end.stop
 
     async def _listen(self, request: ModelRequest) -> tuple[Message, ModelTurnEnd]:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
@@ -104,15 +110,15 @@ class Loop:
                     case ModelTurnEnd():
                         end = delta
         self.bus.emit(Streaming(stream_id, "", done=True))
-        if scope.cancelled_caught:
+        if scope.cancelled_caught or self.interrupt.interrupted:
             self._say(Message("assistant", text or "[Interrupted]"))
             raise Interrupted
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
         return Message("assistant", text, tuple(calls), native=end.native), end
 
-    async def _call_all(self, calls: tuple[ToolCall, ...], tally: Tally) -> ToolOutcome | None:
-        """Every call gets its one result, in order; returns the refusal that ends the work, where one does."""
+    async def _call_all(self, calls: tuple[ToolCall, ...], tally: Tally) -> None:
+        """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
         outcomes: list[ToolOutcome] = []
         refused: ToolOutcome | None = None
         for call in calls:
@@ -126,7 +132,10 @@ class Loop:
                 refused = outcomes[-1]
         tally.outcomes += outcomes
         self.history.append(Message("tool", results=tuple(map(_result, outcomes))))
-        return refused
+        if self.interrupt.interrupted:
+            raise Interrupted
+        if refused:
+            raise Stopped(refused.error)
 
     def _say(self, message: Message) -> None:
         self.history.append(message)

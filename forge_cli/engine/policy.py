@@ -47,6 +47,10 @@ class Policy:
             return False
         return as_verdict(word).approval.stricter_than(self.named.approval)
 
+    def idle(self, word: Any) -> bool:
+        """Does the worker pre-approve a tool whose word depends on its arguments, which never changes a verdict?"""
+        return callable(word) and self.named is not None and self.named.approval is Approval.PRE_APPROVED
+
 
 def _rule(approval: Approval, rule: str, where: Any) -> Verdict:
     return Verdict(approval, f"the worker says {approval.value}", rule, where, by="rule")

@@ -177,6 +177,11 @@ class WorkerRuntime:
             self._stack.callback(self.bus.subscribe(recorder))
         if self.on_event:
             self._stack.callback(self.bus.subscribe(self.on_event))
+        self._stack.callback(self.bus.subscribe(self._obey))
+
+    def _obey(self, event: Event) -> None:
+        if isinstance(event, Interrupt):
+            self.interrupt_signal.interrupt(event.reason)
 
     def _mode(self, settings: Settings) -> ApprovalMode:
         """What the caller says wins; otherwise the strictest of what worker and user say."""

@@ -19,6 +19,7 @@ from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.schema import SchemaError
 from forge_cli.core.tool import Source, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.wire import error_text
 
 
 class CustomConfig(ToolsetConfig):
@@ -94,7 +95,7 @@ def load_module(path: Path, digest: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # foreign code: whatever happens while it is imported
         del sys.modules[name]
-        raise WorkerError(_blame(error, path), f"cannot be imported: {type(error).__name__}: {error}") from error
+        raise WorkerError(_blame(error, path), f"cannot be imported: {error_text(error)}") from error
     return module
 
 

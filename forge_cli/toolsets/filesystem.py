@@ -17,9 +17,9 @@ from forge_cli.core.tool import READ_ONLY, Args, MakePreview, Preview, Tool, Too
 from forge_cli.core.toolset import Toolset
 from forge_cli.sandbox.paths import Access, Sandbox
 
-PathArgument = Annotated[
-    str, Field(description="Virtual path: /ZONE/... (list / to see the zones)", json_schema_extra={"format": "path"})
-]
+PATH = "Virtual path: /ZONE/... (list / to see the zones)"
+PathArgument = Annotated[str, Field(description=PATH, json_schema_extra={"format": "path"})]
+EntryArgument = Annotated[str, Field(description=PATH, json_schema_extra={"format": "entry"})]
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 ABSENT = "absent"
 
@@ -90,9 +90,9 @@ class FilesystemToolset(Toolset):
             path, tuple(f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries)
         )
 
-    async def delete_file(self, path: PathArgument, *, context: ToolContext) -> Text:
-        """Delete a file, or an empty folder."""
-        if context.stamp is not None and context.stamp != _stamp(self._current(path)):
+    async def delete_file(self, path: EntryArgument, *, context: ToolContext) -> Text:
+        """Delete a file, an empty folder, or a link (never what it leads to)."""
+        if context.stamp is not None and context.stamp != self._entry_stamp(path):
             raise Stale(f"{path} has changed since it was shown")
         self.sandbox.delete(path, expected=context.paths.get("path"))
         return Text(f"Deleted {path}.")
@@ -113,8 +113,13 @@ class FilesystemToolset(Toolset):
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]
-        info = self.sandbox.stat(path)
-        return Preview(Text(f"deletes the {info.kind} {path} ({info.size} bytes)"), _stamp(self._current(path)))
+        info = self.sandbox.stat(path, follow=False)
+        size = f" ({info.size} bytes)" if info.kind == "file" else ""
+        return Preview(Text(f"deletes the {info.kind} {path}{size}"), self._entry_stamp(path))
+
+    def _entry_stamp(self, path: str) -> str:
+        kind = self.sandbox.stat(path, follow=False).kind
+        return _stamp(self.sandbox.read_bytes(path)) if kind == "file" else kind
 
     def _current(self, path: str) -> bytes | None:
         """What a file holds now; None where there is none, and for folders."""

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import termios
 from collections.abc import Awaitable, Callable
 
 import anyio
 from rich.console import Console
-from rich.padding import Padding
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
-from forge_cli.ui.render import FindRenderer, no_renderers, plain, render
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
 
 CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
+
+_NO = re.compile(r"no?\b[\s,.:;-]*(.*)", re.IGNORECASE | re.DOTALL)
+_RISKS = {
+    "low": "it says that it only reads",
+    "medium": "it says that it writes or reaches the network, and starts no programs",
+    "high": "it can start programs, or does not say what it does",
+}
 
 
 def cli_approval_callback(
@@ -40,59 +48,56 @@ async def ask_on_terminal(request: ApprovalRequest, console: Console, find: Find
         console.print(plain(CHOICES), end="")
         console.file.flush()
         line = await read_line()
-        if line is None:
+        if line is None or not line.endswith("\n"):
             console.print()
+            return ApprovalDecision(False)
         decision = parse_answer(line)
         if decision is not None:
             return decision
         explain(request, console)
 
 
-def parse_answer(line: str | None) -> ApprovalDecision | None:
-    """None asks for the reasons; Enter, EOF and anything unknown are no; words after ``n`` are for the model."""
-    word, _, rest = (line or "").strip().partition(" ")
-    match word.lower():
+def parse_answer(line: str) -> ApprovalDecision | None:
+    """None asks for the reasons; Enter and anything unknown are no; words after ``n`` are for the model."""
+    answer = line.strip()
+    match answer.lower():
         case "y" | "yes":
-            return ApprovalDecision(not rest)
+            return ApprovalDecision(True)
         case "s" | "session":
-            return ApprovalDecision(not rest, remember=None if rest else "session")
-        case "n" | "no":
-            return ApprovalDecision(False, note=rest.strip() or None)
+            return ApprovalDecision(True, remember="session")
         case "?":
             return None
         case _:
-            return ApprovalDecision(False)
+            feedback = _NO.match(answer)
+            return ApprovalDecision(False, note=feedback[1] or None if feedback else None)
 
 
 def show_request(request: ApprovalRequest, console: Console, find: FindRenderer) -> None:
     console.print()
-    console.print(plain(f"{request.description} (risk: {request.risk})", style="bold yellow"))
+    _line(console, f"{request.description} (risk: {request.risk})", "bold yellow")
     in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
     for name, value in request.args.items():
-        if in_preview is None or value != in_preview:
-            console.print(plain(f"  {visible(name)}: {_argument(value)}"))
+        below = in_preview is not None and value == in_preview
+        _line(console, f"  {name}: {'as below' if below else json.dumps(jsonable(value), ensure_ascii=False)}")
     if request.preview is not None:
-        console.print(Padding(render(request.preview, find, lines=None), (0, 0, 0, 2)))
-    console.print(plain(f"asks because {_why(request)}", style="dim"))
+        console.print(Indented(render(request.preview, find, lines=None), 2), end="")
+    _line(console, f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim")
 
 
 def explain(request: ApprovalRequest, console: Console) -> None:
-    """Everything behind the question."""
-    console.print(plain(f"  reason: {request.reason}"))
-    console.print(plain(f"  rule:   {request.rule or 'none'}"))
-    console.print(plain(f"  where:  {request.where or 'not from a file'}"))
-    console.print(plain(f"  risk:   {request.risk} (from the effects that the tool declares)"))
-    console.print(
-        plain("  y runs it once; s also answers identical calls in this session; n WORDS tells the model why not")
-    )
+    """Everything behind the question, and what each answer does."""
+    _line(console, f"  reason: {request.reason}")
+    _line(console, f"  rule:   {request.rule or 'none'}")
+    _line(console, f"  where:  {request.where or 'not from a file'}")
+    _line(console, f"  risk:   {request.risk} ({_RISKS[request.risk]})")
+    _line(console, "  y       yes, this once")
+    _line(console, "  s       yes, and for identical calls in this session")
+    _line(console, "  n       no; words after it are told to the model, as in: n use another name")
 
 
-def _why(request: ApprovalRequest) -> str:
-    return f"{request.reason} ({request.where})" if request.where else request.reason
-
-
-def _argument(value: object) -> str:
-    return visible(json.dumps(value, ensure_ascii=False))
+def _line(console: Console, text: str, style: str = "") -> None:
+    """One line, whatever is in it: a newline from outside could imitate the prompt."""
+    console.print(plain(visible(text), style=style))
 
 
 def _forget_typed() -> None:

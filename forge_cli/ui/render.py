@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import chain
+from operator import eq
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.markdown import Markdown
+from rich.segment import Segment
+from rich.syntax import Syntax
+from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
 
 from forge_cli.core.hookspecs import Renderer
-from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
+from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.text import visible
-from forge_cli.core.wire import jsonable
+from forge_cli.core.wire import error_text, jsonable
 
 FindRenderer = Callable[[str], Renderer | None]
 LINES = 20
+COMPARED = 20_000
+"""Lines that differ; beyond these the comparison itself could take minutes."""
 
 
 def no_renderers(kind: str) -> Renderer | None:
@@ -27,18 +36,20 @@ def no_renderers(kind: str) -> Renderer | None:
 
 
 def render(value: ResultValue, find: FindRenderer = no_renderers, *, lines: int | None = LINES) -> RenderableType:
-    """A result as something rich can print; ``lines`` bounds long text, None shows all of it."""
+    """A result as something rich can print; ``lines`` bounds what is long, None shows all of it."""
+    view = View.of(value.display, lines)
     match value:
         case Text(content=content) | FileContent(content=content):
-            return _text(content, value.display.preferred_view if value.display else None, lines)
+            return view.show(content)
         case Diff():
-            return render_diff(value, lines=lines)
-        case FileList():
-            return plain("\n".join(value.files) or "(empty)", lines)
-        case Json():
-            return plain(_pretty(value.data), lines)
+            return render_diff(value, lines=view.lines)
+        case FileList(files=files):
+            more = [f"... {value.count - len(files)} more"] if value.count > len(files) else []
+            return view.show("\n".join([*files, *more]) or "(empty)")
+        case Json(data=data):
+            return view.show(jsonable(data))
         case Custom():
-            return _custom(value, find, lines)
+            return _custom(value, find, view)
 
 
 def plain(text: str, lines: int | None = None, style: str = "") -> Styled:
@@ -47,6 +58,37 @@ def plain(text: str, lines: int | None = None, style: str = "") -> Styled:
     if lines is not None and len(shown) > lines:
         shown = [*shown[:lines], f"... {len(shown) - lines} more lines"]
     return Styled("\n".join(shown), style=style)
+
+
+@dataclass(frozen=True)
+class Indented:
+    """Something further to the right, and whole: rich's own Padding would crop the lines that are too long."""
+
+    inside: RenderableType
+    by: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        narrower = options.update(width=max(options.max_width - self.by, 20))
+        for line in Segment.split_lines(console.render(self.inside, narrower)):
+            yield Segment(" " * self.by)
+            yield from line
+            yield Segment.line()
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Something with columns, whose long lines are folded inside them; plain text is left to the terminal to wrap."""
+
+    inside: RenderableType
+    lines: int | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        whole = console.render(self.inside, options.update(no_wrap=False, overflow="fold"))
+        for number, line in enumerate(Segment.split_lines(whole)):
+            if number == self.lines:
+                yield from (Segment("..."), Segment.line())
+                return
+            yield from (*line, Segment.line())
 
 
 def render_diff(diff: Diff, *, lines: int | None = None) -> RenderableType:
@@ -59,86 +101,113 @@ def render_diff(diff: Diff, *, lines: int | None = None) -> RenderableType:
 
 
 def _unified(diff: Diff) -> list[str]:
-    before, after = (diff.original or "").splitlines(), diff.modified.splitlines()
-    old_name = "/dev/null" if diff.is_new else diff.path
-    changes = list(difflib.unified_diff(before, after, old_name, diff.path, lineterm=""))
-    return changes or [f"{diff.path}: {'an empty file' if diff.is_new else 'no change'}"]
+    before, after = _lines_of(diff.original or ""), _lines_of(diff.modified)
+    path = visible(diff.path)
+    changes = _changes(before, after, "/dev/null" if diff.is_new else path, path)
+    shown = [line for change in changes for line in _ended(change)]
+    return shown or [f"{path}: {'an empty file' if diff.is_new else 'no change'}"]
+
+
+def _changes(before: list[str], after: list[str], old_name: str, new_name: str) -> Iterable[str]:
+    """A unified diff; files too long to compare line by line in a moment become one hunk of what differs."""
+    same = list(map(eq, before, after))
+    head = same.index(False) if False in same else len(same)
+    same = list(map(eq, reversed(before[head:]), reversed(after[head:])))
+    tail = same.index(False) if False in same else len(same)
+    gone, come = before[head : len(before) - tail], after[head : len(after) - tail]
+    if len(gone) + len(come) <= COMPARED:
+        return difflib.unified_diff(before, after, old_name, new_name)
+    place = f"@@ -{head + 1},{len(gone)} +{head + 1},{len(come)} @@\n"
+    kept = [f"--- {old_name}\n", f"+++ {new_name}\n", place]
+    return chain(kept, (f"-{line}" for line in gone), (f"+{line}" for line in come))
+
+
+def _lines_of(text: str) -> list[str]:
+    """Lines with their ends; only a newline ends one, so that no other character can hide in a difference."""
+    return list(StringIO(text, newline="\n"))
+
+
+def _ended(change: str) -> list[str]:
+    return [change[:-1]] if change.endswith("\n") else [change, "\\ No newline at end of file"]
 
 
 def _styled_lines(lines: Sequence[str], limit: int | None) -> list[Styled]:
-    styles = {"+": "green", "-": "red", "@": "cyan"}
-    shown = [plain(line, style=styles.get(line[:1], "")) for line in lines[:limit]]
+    styles = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
+    shown = [plain(visible(line, keep="\t"), style=styles.get(line[:1], "")) for line in lines[:limit]]
     if limit is not None and len(lines) > limit:
         shown.append(plain(f"... {len(lines) - limit} more lines", style="dim"))
     return shown
 
 
-def _text(content: str, view: str | None, lines: int | None) -> RenderableType:
-    return _markdown(content) if view == "markdown" else plain(content, lines)
-
-
-def _custom(value: Custom, find: FindRenderer, lines: int | None) -> RenderableType:
+def _custom(value: Custom, find: FindRenderer, view: View) -> RenderableType:
     renderer = find(value.kind)
     if renderer:
         try:
-            return render(renderer(value), no_renderers, lines=lines)
+            return render(renderer(value), no_renderers, lines=view.lines)
         except Exception as error:  # foreign code: a renderer that fails only loses its looks
-            return Group(
-                plain(f"(renderer of {value.kind} failed: {type(error).__name__}: {error})"), _hinted(value, lines)
-            )
-    return _hinted(value, lines)
+            failed = plain(visible(f"(the renderer of {value.kind} failed: {error_text(error)})"), style="dim")
+            return Group(failed, _hinted(value, view))
+    return _hinted(value, view)
 
 
-def _hinted(value: Custom, lines: int | None) -> RenderableType:
-    view = value.display.preferred_view if value.display else None
-    data = jsonable(value.data)
+def _hinted(value: Custom, view: View) -> RenderableType:
     head = [plain(value.summary)] if value.summary else []
-    match view:
-        case "hidden":
-            return Group(*head)
-        case "table" if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
-            return Group(*head, _table(data))
-        case "tree":
-            return Group(*head, _tree(value.kind, data))
-        case "code":
-            language = (value.display.language if value.display else None) or "text"
-            return Group(*head, _code(_pretty(data), language))
-        case "markdown" if isinstance(data, str):
-            return Group(*head, _markdown(data))
-        case _:
-            return Group(*head, plain(_pretty(data), lines))
+    return Group(*head, view.show(jsonable(value.data), label=value.kind))
 
 
-def _markdown(text: str) -> RenderableType:
-    from rich.markdown import Markdown
+@dataclass(frozen=True)
+class View:
+    """How a result would like to be shown; hints are foreign data, and one that makes no sense is not followed."""
 
-    return Markdown(visible(text, keep="\n\t"))
+    kind: str | None
+    language: str
+    lines: int | None
+
+    @classmethod
+    def of(cls, hints: DisplayHints | None, lines: int | None) -> View:
+        hints = hints or DisplayHints()
+        height = 1 if hints.collapsed is True else hints.max_height
+        if lines is not None and isinstance(height, int) and height > 0:
+            lines = min(lines, height)
+        return cls(hints.preferred_view, hints.language if isinstance(hints.language, str) else "text", lines)
+
+    def show(self, data: Any, label: str = "") -> RenderableType:
+        """A string, or plain JSON data, the way it is wanted."""
+        text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
+        shown = plain(text.removesuffix("\n"), self.lines)
+        match self.kind:
+            case "hidden":
+                return Group()
+            case "table" if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
+                return Folded(_table(data, self.lines), self.lines)
+            case "tree" if isinstance(data, dict | list):
+                return Folded(_tree(label, data, self.lines), self.lines)
+            case "code":
+                return Folded(Syntax(shown.plain, self.language, background_color="default", word_wrap=True))
+            case "markdown" if isinstance(data, str):
+                return Folded(Markdown(shown.plain, hyperlinks=False))
+            case _:
+                return shown
 
 
-def _code(text: str, language: str) -> RenderableType:
-    from rich.syntax import Syntax
-
-    return Syntax(visible(text, keep="\n\t"), language, background_color="default")
-
-
-def _pretty(data: Any) -> str:
-    return data if isinstance(data, str) else json.dumps(jsonable(data), indent=2, ensure_ascii=False)
-
-
-def _table(rows: Sequence[dict[str, Any]]) -> Table:
+def _table(rows: Sequence[dict[str, Any]], lines: int | None) -> Table:
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(*(visible(column) for column in columns), box=None)
-    for row in rows:
-        table.add_row(*(plain(_pretty(row.get(column, ""))) for column in columns))
+    table = Table(*(Column(plain(visible(column)), overflow="fold") for column in columns), box=None, pad_edge=False)
+    for row in rows if lines is None else rows[: lines + 1]:
+        table.add_row(*(plain(_cell(row.get(column, ""))) for column in columns))
     return table
 
 
-def _tree(label: str, data: Any) -> Tree:
-    tree = Tree(plain(label))
-    entries = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else [("", data)]
-    for key, item in entries:
+def _cell(item: Any) -> str:
+    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+
+
+def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None) -> Tree:
+    tree = Tree(plain(visible(label)), hide_root=not label)
+    entries = list(data.items() if isinstance(data, dict) else enumerate(data))
+    for key, item in entries if lines is None else entries[: lines + 1]:
         if isinstance(item, dict | list) and item:
-            tree.children.append(_tree(str(key), item))
+            tree.children.append(_tree(str(key), item, lines))
         else:
-            tree.add(plain(f"{key}: {_pretty(item)}"))
+            tree.add(plain(visible(f"{key}: {_cell(item)}")))
     return tree

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from forge_cli.core.errors import UsageError
+from forge_cli.core.fields import alternatives, kinds
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.tool import Tool, is_manual_tool
 
 BUILTINS = ("help", "model", "clear", "status", "tools", "exit")
 TOOL_COMMANDS = ("tool", "t")
 
-_PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=(.*)", re.DOTALL)
+_PAIR = re.compile(r"([^\W\d][\w.-]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"-\.?\d")
 
 OptionValue = str | bool | list[str]
@@ -48,7 +49,7 @@ def parse_command(text: str) -> ParsedCommand:
         words = shlex.split(text.strip().removeprefix("/"))
     except ValueError as error:
         raise UsageError(f"cannot read the command: {error}", hint="close every quote") from None
-    if not words:
+    if not words or not words[0]:
         raise UsageError("a slash alone is no command", hint="/help lists the commands")
     args, options = parse_arguments(words[1:])
     return ParsedCommand(words[0], tuple(args), options)
@@ -112,17 +113,25 @@ def classify_command(parsed: ParsedCommand, tools: Iterable[Tool]) -> Classified
 
 def flags_of(schema: JsonObject) -> frozenset[str]:
     """The names of a tool's boolean arguments."""
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    return frozenset(name for name, entry in properties.items() if entry.get("type") == "boolean")
+    return frozenset(name for name, admitted in _admitted(schema).items() if admitted == {"boolean"})
 
 
 def input_of(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObject:
     """Options as the input of a tool: names may use dashes for underscores, and one word is enough for a list."""
-    properties: Mapping[str, Any] = schema.get("properties", {})
+    admitted = _admitted(schema)
     found: JsonObject = {}
     for option, value in options.items():
-        name = option if option in properties else option.replace("-", "_")
-        name = name if name in properties else option
-        wants_list = properties.get(name, {}).get("type") == "array"
-        found[name] = [value] if wants_list and isinstance(value, str) and not value.startswith("[") else value
+        name = option if option in admitted else option.replace("-", "_")
+        name = name if name in admitted else option
+        is_item = "array" in admitted.get(name, ()) and isinstance(value, str) and not value.startswith("[")
+        found[name] = [value] if is_item and "string" not in admitted[name] else value
     return found
+
+
+def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:
+    """The JSON types that each argument may have; null is no type that anybody types."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return {
+        name: frozenset(kind for branch in alternatives(declared, schema) for kind in kinds(branch)) - {"null"}
+        for name, declared in properties.items()
+    }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,7 +14,8 @@ from rich.console import Console
 
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Streaming, ToolResult, UserInput
+from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Interrupt, Streaming, ToolResult, UserInput
+from forge_cli.core.results import Diff, Text
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.prompts import ask_on_terminal, read_line
@@ -32,14 +34,17 @@ class TerminalUI:
         stream_text: bool = False,
         interactive: bool = False,
         find: FindRenderer = no_renderers,
+        out: TextIO | None = None,
     ) -> None:
         self._bus = bus
+        self._out = out or sys.stdout
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._trace = trace_formatter(trace, self._console, find)
         self._stream_text = stream_text
         self._interactive = interactive
         self._find = find
         self._prompts: dict[str, anyio.CancelScope] = {}
+        self._seen_diffs: set[str] = set()
         self._tasks: TaskGroup = anyio.create_task_group()
         self._unsubscribe: Callable[[], None] | None = None
         self._open_line = False
@@ -58,6 +63,8 @@ class TerminalUI:
         return await self._tasks.__aexit__(kind, error, trace)
 
     def _show(self, event: Event) -> None:
+        if self._interactive and self._leaves_a_line_open(event):
+            self._console.print()
         match event:
             case Streaming() if self._stream_text:
                 self._stream(event)
@@ -65,10 +72,22 @@ class TerminalUI:
                 self._tasks.start_soon(self._ask, event.request)
             case InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
+            case ToolResult(value=Diff() as diff) if event.tool_call_id in self._seen_diffs:
+                self._trace(replace(event, value=Text(diff.text())))
             case _:
                 self._trace(event)
         if isinstance(event, ToolResult) and event.tool_call_id in self._prompts:
             self._prompts[event.tool_call_id].cancel()
+
+    def _leaves_a_line_open(self, event: Event) -> bool:
+        """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
+        match event:
+            case Interrupt():
+                return True
+            case ToolResult(status=status, tool_call_id=call) if status != "interrupted":
+                return call in self._prompts
+            case _:
+                return False
 
     def _stream(self, event: Streaming) -> None:
         text = visible(event.delta, keep="\n\t")
@@ -76,21 +95,21 @@ class TerminalUI:
             text = "\n"
         if text:
             self._open_line = not text.endswith("\n")
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            self._out.write(text)
+            self._out.flush()
 
     async def _ask(self, request: ApprovalRequest) -> None:
         """Prompt until there is an answer, or until the call has ended without one."""
         with anyio.CancelScope() as scope:
             self._prompts[request.tool_call_id] = scope
+            if isinstance(request.preview, Diff):
+                self._seen_diffs.add(request.tool_call_id)
             try:
                 decision = await ask_on_terminal(request, self._console, self._find)
             finally:
                 del self._prompts[request.tool_call_id]
             self._bus.answer(request.request_id, decision)
-        if scope.cancelled_caught:
-            self._console.print()
 
     async def _ask_input(self, event: InputPrompt) -> None:
-        self._console.print(plain(event.prompt), end="")
+        self._console.print(plain(visible(event.prompt)), end="")
         self._bus.emit(UserInput(event.request_id, (await read_line() or "").rstrip("\n")))

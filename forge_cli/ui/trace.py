@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 
 from forge_cli.core.events import (
     ApprovalDecided,
@@ -23,8 +22,12 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.results import cut
 from forge_cli.core.text import visible
+from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.render import FindRenderer, no_renderers, plain, render
+from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
+
+SHOWN = 200
+"""Characters of an argument; the record has all of them."""
 
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 
@@ -55,7 +58,7 @@ class _Trace:
             case Status():
                 self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
             case ToolStarted():
-                self._line(2, f"> {event.tool_name} {_arguments(event.args)}", "cyan")
+                self._line(2, " ".join([">", event.tool_name, *_arguments(event.args)]), "cyan")
             case ToolResult():
                 self._result(event)
             case ManualToolsAvailable():
@@ -65,11 +68,10 @@ class _Trace:
                 settings = f"model {event.model}, workspace {event.workspace}, approval mode {event.approval_mode}"
                 self._line(3, settings, "dim")
             case TurnStart():
-                self._line(
-                    3, f"turn {event.turn}: request {event.request_digest[:12]}, tools {list(event.tools)}", "dim"
-                )
+                tools = ", ".join(event.tools) or "none"
+                self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools: {tools}", "dim")
             case TurnEnd():
-                self._line(3, f"turn {event.turn} ended ({event.stop}): {event.usage.wire()}", "dim")
+                self._line(3, f"turn {event.turn} ended ({event.stop}): {_tokens(vars(event.usage))}", "dim")
             case ApprovalDecided():
                 place = f" ({event.where})" if event.where else ""
                 answer = "yes" if event.approved else "no"
@@ -86,32 +88,36 @@ class _Trace:
     def _result(self, event: ToolResult) -> None:
         if self._level < 2:
             return
-        style = "green" if event.status == "success" else "red"
         took = f" in {event.duration_ms} ms" if self._level > 2 else ""
-        if event.status == "success":
-            self._console.print(plain(f"  {event.status}{took}", style=style))
-            self._console.print(Padding(render(event.value, self._find), (0, 0, 0, 4)))
-        else:
-            self._console.print(plain(f"  {event.status}{took}: {cut(event.error or '', 2000)}", style=style))
+        why = "" if event.error in (None, '{"type": "interrupted"}') else f": {cut(event.error, 2000)}"
+        self._line(2, f"  {event.status}{took}{why}", "green" if event.status == "success" else "red")
+        if event.value.text() != event.error:
+            self._console.print(Indented(render(event.value, self._find), 4), end="")
 
 
 def _percent(progress: float | None) -> str:
     return "" if progress is None else f"{progress:.0%} "
 
 
-def _arguments(args: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={cut(json.dumps(value, ensure_ascii=False), 200)}" for name, value in args.items())
+def _arguments(args: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={_short(json.dumps(jsonable(value), ensure_ascii=False))}" for name, value in args.items()]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
 
 
 def _summary(result: Mapping[str, Any]) -> str:
-    usage = result.get("usage", {})
     denied = len(result.get("denials", ()))
     refused = f" ({denied} refused)" if denied else ""
-    tokens = f"{usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out"
     return (
         f"{result['status']}: {_count(result['turns'], 'turn')}, {_count(result['tool_calls'], 'call')}{refused}, "
-        f"{tokens}, {result['duration_ms'] / 1000:.1f} s"
+        f"{_tokens(result.get('usage', {}))}, {result['duration_ms'] / 1000:.1f} s"
     )
+
+
+def _tokens(usage: Mapping[str, int]) -> str:
+    return f"{usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out"
 
 
 def _count(number: int, word: str) -> str:

@@ -1,4 +1,4 @@
-"""Every case of tests/cases/paths.jsonl: what the sandbox says of a path, and that acting on it changes nothing else."""
+"""Every case of tests/cases/paths.jsonl: what the sandbox says of a path, and that nothing else changes."""
 
 import json
 import os

@@ -1,5 +1,6 @@
 """Who has to be asked: what a zone says, what is protected everywhere, and the reason that comes with it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from forge_cli.sandbox.paths import Access, Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.sandbox.zones import SandboxConfig, open_zones
 
-from .conftest import OpenSandbox
+OpenSandbox = Callable[..., Sandbox]
 
 PRE_APPROVED: dict[str, Any] = {"write": "preApproved", "delete": "preApproved"}
 PROJECT: list[dict[str, Any]] = [{"name": "project", "path": "output", "mode": "rw", "approval": PRE_APPROVED}]

@@ -165,8 +165,8 @@ def test_whatever_the_text_there_is_a_verdict_or_a_sentence(text: str) -> None:
 
 @given(st.lists(step, max_size=6).map("/".join))
 def test_listing_never_leaves_the_zones(below: str) -> None:
-    with world([("rw/out", "../out"), ("out/a", None), ("rw/a/b", None), ("ro/b", "../rw/a")]) as here:
-        with suppress(ToolError):
-            for entry in here.sandbox.list(f"/rw/{below}"):
-                assert entry.name != "out" or entry.kind == "link"
-                assert entry.name in NAMES
+    nodes = [("rw/out", "../out"), ("out/a", None), ("rw/a/b", None), ("ro/b", "../rw/a")]
+    with world(nodes) as here, suppress(ToolError):
+        for entry in here.sandbox.list(f"/rw/{below}"):
+            assert entry.name != "out" or entry.kind == "link"
+            assert entry.name in NAMES

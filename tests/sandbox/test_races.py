@@ -1,11 +1,12 @@
 """A tree that changes under the sandbox: what was checked is what is opened, and nothing stays open."""
 
 import os
-import threading
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
+from textwrap import dedent, indent
 
 import pytest
 
@@ -18,48 +19,38 @@ def open_descriptors() -> set[str]:
 
 
 @contextmanager
-def meanwhile(step: Callable[[], None]) -> Iterator[None]:
-    """Do ``step`` again and again in another thread, until the block ends; it has to survive that."""
-    done = threading.Event()
-    failures: list[Exception] = []
-
-    def work() -> None:
-        while not done.is_set() and not failures:
-            try:
-                step()
-            except Exception as error:
-                failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-    assert failures == []
+def meanwhile(code: str, folder: Path) -> Iterator[None]:
+    """Do ``code`` again and again in another process, in ``folder``, from before the block until after it."""
+    loop = "import contextlib, os, sys\nprint(flush=True)\nwhile True:\n" + indent(dedent(code), "    ")
+    with subprocess.Popen([sys.executable, "-c", loop], cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield
+            assert process.poll() is None
+        finally:
+            process.kill()
 
 
 def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox, root: Path) -> None:
-    folder, numbers = root / "scratch/d", count()
-
-    def swap() -> None:
-        with suppress(OSError):
-            folder.rename(root / f"scratch/away{next(numbers)}")
-        with suppress(OSError):
-            folder.symlink_to("../outside")
-        with suppress(OSError):
-            folder.unlink()
-        with suppress(OSError):
-            folder.mkdir()
-            (folder / "secret.txt").write_text("public")
-
-    with meanwhile(swap):
+    swap = """
+        with contextlib.suppress(OSError):
+            os.rename("d", f"away{os.urandom(4).hex()}")
+        with contextlib.suppress(OSError):
+            os.symlink("../outside", "d")
+        with contextlib.suppress(OSError):
+            os.unlink("d")
+        with contextlib.suppress(OSError):
+            os.mkdir("d")
+            os.link("../public.txt", "d/secret.txt")
+    """
+    (root / "public.txt").write_text("public")
+    with meanwhile(swap, root / "scratch"):
         for _ in range(300):
             with suppress(ToolError):
                 sandbox.write_bytes("/scratch/d/new.txt", b"x")
             with suppress(ToolError):
-                assert sandbox.read_bytes("/scratch/d/secret.txt") in (b"", b"public")
+                assert sandbox.read_bytes("/scratch/d/secret.txt") == b"public"
             with suppress(ToolError):
                 sandbox.delete("/scratch/d/secret.txt")
 
@@ -67,37 +58,44 @@ def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox,
     assert (root / "outside/secret.txt").read_text() == "secret"
 
 
-def test_a_file_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox, root: Path) -> None:
-    file, link = root / "scratch/a", root / "scratch/link"
-    file.write_text("public")
+FILE_OR_LINK = """
+    with contextlib.suppress(OSError):
+        os.symlink("../outside/secret.txt", "b")
+        os.rename("b", "a")
+        os.link("../public.txt", "b")
+        os.rename("b", "a")
+"""
 
-    def swap() -> None:
-        link.symlink_to("../outside/secret.txt")
-        link.rename(file)
-        link.write_text("public")
-        link.rename(file)
 
-    with meanwhile(swap):
-        for _ in range(1500):
+def test_a_file_that_keeps_turning_into_a_link_is_not_read(sandbox: Sandbox, root: Path) -> None:
+    (root / "public.txt").write_text("public")
+    with meanwhile(FILE_OR_LINK, root / "scratch"):
+        for _ in range(1000):
             with suppress(ToolError):
-                assert sandbox.read_bytes("/scratch/a") in (b"public", b"mine")
+                assert sandbox.read_bytes("/scratch/a") == b"public"
+
+
+def test_a_file_that_keeps_turning_into_a_link_is_not_written(sandbox: Sandbox, root: Path) -> None:
+    (root / "public.txt").write_text("public")
+    with meanwhile(FILE_OR_LINK, root / "scratch"):
+        for _ in range(300):
             with suppress(ToolError):
                 sandbox.write_bytes("/scratch/a", b"mine")
 
     assert (root / "outside/secret.txt").read_text() == "secret"
+    assert (root / "public.txt").read_text() == "public"
 
 
 def test_a_reader_sees_the_old_content_or_the_new(sandbox: Sandbox, root: Path) -> None:
-    contents = (b"a" * 100_000, b"b" * 100_000)
-    sandbox.write_bytes("/scratch/a", contents[0])
-
-    def rewrite() -> None:
-        for content in contents:
-            sandbox.write_bytes("/scratch/a", content)
-
-    with meanwhile(rewrite):
-        for _ in range(100):
-            assert sandbox.read_bytes("/scratch/a") in contents
+    look = """
+        with open("a", "rb") as file:
+            content = file.read()
+        assert len(content) == 100_000 and len(set(content)) == 1, content[:20]
+    """
+    sandbox.write_bytes("/scratch/a", b"a" * 100_000)
+    with meanwhile(look, root / "scratch"):
+        for number in range(100):
+            sandbox.write_bytes("/scratch/a", bytes([number]) * 100_000)
 
     assert os.listdir(root / "scratch") == ["a"]
 

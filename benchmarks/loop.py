@@ -1,0 +1,198 @@
+"""The loop as a ratio: a worker with one trivial tool against a bare loop on the SDK, both against a stand-in API."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from mock_api import mock_api
+
+LIMITS = {10: float("inf"), 200: 1.3, 800: 0.5}
+"""How much CPU a turn may take by the number of turns, as a ratio; ten are there to be looked at."""
+SYSTEM, MODEL = "You add numbers.", "claude-mock"
+NUMBER = {"type": "integer"}
+SCHEMA = {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}, "required": ["a", "b"]}
+TOOLS: list[Any] = [{"name": "add", "description": "Add two numbers.", "input_schema": SCHEMA}]
+TOOLS_PY = 'def add(a: int, b: int) -> int:\n    """Add two numbers."""\n    return a + b\n'
+WORKER = f"""
+name: adder
+instructions: {SYSTEM}
+toolsets:
+  custom: {{module: ./tools.py, tools: [add], approval: {{default: preApproved}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One process: milliseconds of CPU a turn, peak memory in MB, milliseconds of gap early and late."""
+
+    cpu: float
+    memory: float
+    early: float
+    late: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``ok`` is judged on ``value``."""
+
+    what: str
+    measured_as: str
+    value: float
+    limit: float
+    figures: str
+    ok: bool
+
+
+async def bare(url: str, turns: int) -> None:
+    """The leanest honest loop: raw events of the SDK, plain dictionaries in the history, nothing kept besides."""
+    import anthropic
+
+    messages: list[Any] = [{"role": "user", "content": "go"}]
+    async with anthropic.AsyncAnthropic(api_key="x", base_url=url) as client:
+        for _ in range(turns):
+            blocks: list[dict[str, Any]] = []
+            pieces: list[str] = []
+            async for event in await client.messages.create(
+                model=MODEL, max_tokens=8192, system=SYSTEM, tools=TOOLS, messages=messages, stream=True
+            ):
+                match event.type:
+                    case "content_block_start":
+                        blocks.append(event.content_block.to_dict())
+                        pieces = []
+                    case "content_block_delta" if event.delta.type == "text_delta":
+                        pieces.append(event.delta.text)
+                    case "content_block_delta" if event.delta.type == "input_json_delta":
+                        pieces.append(event.delta.partial_json)
+                    case "content_block_stop" if blocks[-1]["type"] == "text":
+                        blocks[-1]["text"] = "".join(pieces)
+                    case "content_block_stop":
+                        blocks[-1]["input"] = json.loads("".join(pieces))
+            messages.append({"role": "assistant", "content": blocks})
+            results = [
+                {"type": "tool_result", "tool_use_id": block["id"], "content": str(sum(block["input"].values()))}
+                for block in blocks
+                if block["type"] == "tool_use"
+            ]
+            messages.append({"role": "user", "content": results})
+
+
+async def forge(url: str, turns: int) -> None:
+    """A worker at work, with a record that goes nowhere and somebody who listens."""
+    from forge_cli.engine.runtime import WorkerRuntime
+    from forge_cli.files.worker import load_worker
+
+    os.environ["ANTHROPIC_BASE_URL"] = url
+    runtime = WorkerRuntime(
+        worker=load_worker("worker.yaml"),
+        model=f"anthropic:{MODEL}",
+        max_turns=turns,
+        sinks=(lambda line: None,),
+        on_event=lambda event: None,
+    )
+    async with runtime:
+        result = await runtime.run("go")
+    if result.turns != turns or not result.success:
+        raise SystemExit(f"the worker did not finish: {result}")
+
+
+LOOPS: dict[str, Callable[[str, int], Awaitable[None]]] = {"bare": bare, "forge": forge}
+
+
+async def child(loop: str, url: str, turns: int) -> None:
+    """Warm up, then count the CPU of one conversation."""
+    await LOOPS[loop](f"{url}/{uuid.uuid4().hex}-3", 3)
+    name = f"{uuid.uuid4().hex}-{turns}"
+    begin = time.process_time()
+    await LOOPS[loop](f"{url}/{name}", turns)
+    cpu = (time.process_time() - begin) / turns * 1000
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
+    print(json.dumps([name, cpu, peak]))
+
+
+def measure(loop: str, url: str, turns: int, folder: str) -> Sample:
+    environment = {**os.environ, "ANTHROPIC_API_KEY": "x", "FORGE_HOME": f"{folder}/home", "NO_PROXY": "127.0.0.1"}
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", loop, "--url", url, "--turns", str(turns)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    name, cpu, peak = json.loads(done.stdout)
+    with urlopen(f"{url}/{name}") as answer:
+        gaps = [gap * 1000 for gap in json.load(answer)]
+    return Sample(cpu, peak, statistics.median(gaps[4:14]), statistics.median(gaps[-10:]))
+
+
+def collect(rounds: int) -> dict[tuple[str, int], list[Sample]]:
+    """Take turns, so that a noisy minute falls on both loops alike."""
+    samples: dict[tuple[str, int], list[Sample]] = {(loop, turns): [] for turns in LIMITS for loop in LOOPS}
+    with tempfile.TemporaryDirectory() as folder, mock_api() as url:
+        Path(folder, "worker.yaml").write_text(WORKER)
+        Path(folder, "tools.py").write_text(TOOLS_PY)
+        for _ in range(rounds):
+            for (loop, turns), taken in samples.items():
+                taken.append(measure(loop, url, turns, folder))
+    return samples
+
+
+def judge(samples: dict[tuple[str, int], list[Sample]]) -> list[Row]:
+    """The least of each figure decides, since noise only adds to it."""
+
+    def least(loop: str, turns: int, figure: str) -> float:
+        return min(float(getattr(sample, figure)) for sample in samples[loop, turns])
+
+    def row(what: str, measured_as: str, mine: float, floor: float, limit: float, unit: str) -> Row:
+        return Row(what, measured_as, mine / floor, limit, f"{mine:.2f} / {floor:.2f} {unit}", mine <= limit * floor)
+
+    rows = []
+    for turns, limit in LIMITS.items():
+        mine, floor = least("forge", turns, "cpu"), least("bare", turns, "cpu")
+        rows.append(row(f"CPU a turn, {turns} turns", "x bare SDK loop", mine, floor, limit, "ms"))
+    early, late = least("forge", 800, "early"), least("forge", 800, "late")
+    rows.append(row("gap of turn 800", "x gap of turn 10", late, early, 2.0, "ms"))
+    memory = least("forge", 800, "memory"), least("bare", 800, "memory")
+    rows.append(row("memory, 800 turns", "x bare SDK loop", *memory, 1.15, "MB"))
+    return rows
+
+
+def show(rows: list[Row]) -> None:
+    print(f"{'what':<24} {'measured as':<18} {'value':>7} {'limit':>7}  figures")
+    for row in rows:
+        numbers = f"{row.value:>7.2f} {row.limit:>7.2f}  {row.figures:<20}"
+        print(f"{row.what:<24} {row.measured_as:<18} {numbers} {'ok' if row.ok else 'over'}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", choices=LOOPS, help=argparse.SUPPRESS)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        asyncio.run(child(options.child, options.url, options.turns))
+        return 0
+    rows = judge(collect(options.rounds))
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        show(rows)
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

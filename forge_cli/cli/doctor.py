@@ -1,0 +1,107 @@
+"""``forge doctor``: is everything there that forge needs, and if not, what to do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import typer
+
+from forge_cli import __version__
+from forge_cli.cli.common import JsonOption, is_interactive, new_app
+from forge_cli.cli.models import provider_row
+from forge_cli.cli.table import print_json
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.text import visible
+from forge_cli.engine.host import PluginHost
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
+
+app = new_app()
+
+OLDEST = (3, 11)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. ``essential`` ones make the command fail; the others are for information."""
+
+    id: str
+    ok: bool
+    detail: str
+    remedy: str | None = None
+    essential: bool = True
+
+
+@app.command()
+def doctor(as_json: JsonOption = False) -> None:
+    """Check Python, home, terminal, models and plugins, each with a remedy."""
+    host = PluginHost()
+    checks = [_python(), _home(forge_home()), _config(), _terminal(), *_models(host), *_plugins(host)]
+    if as_json:
+        shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
+        print_json({"version": __version__, "checks": shown, "isolation": {"level": "none", "mechanism": None}})
+    else:
+        for check in checks:
+            _print(check)
+    raise typer.Exit(ExitCode.DONE if all(check.ok for check in checks if check.essential) else ExitCode.FAILED)
+
+
+def _print(check: Check) -> None:
+    mark = "ok     " if check.ok else "FAILED " if check.essential else "missing"
+    remedy = f"; {check.remedy}" if check.remedy and not check.ok else ""
+    sys.stdout.write(visible(f"{mark} {check.id}: {check.detail}{remedy}") + "\n")
+
+
+def _python() -> Check:
+    found = f"Python {platform.python_version()} on {platform.system()}"
+    return Check("python", sys.version_info >= OLDEST, found, "install Python 3.11 or newer")
+
+
+def _home(home: Path) -> Check:
+    """Could forge write there? The nearest folder that exists decides."""
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    ok = existing.is_dir() and os.access(existing, os.W_OK)
+    remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
+    return Check("home", ok, str(home) if home.exists() else f"{home} (made when it is needed)", remedy)
+
+
+def _config() -> Check:
+    try:
+        load_settings(forge_home())
+    except ForgeError as error:
+        return Check("config", False, str(error).replace("\n", " "), "correct the file, or move it away")
+    return Check("config", True, str(forge_home() / "config.yaml"))
+
+
+def _terminal() -> Check:
+    if is_interactive():
+        return Check("terminal", True, "calls that ask can be answered here")
+    detail = "no terminal here (or CI is set): calls that ask follow --on-ask"
+    return Check("terminal", False, detail, "run forge in a terminal to be asked", essential=False)
+
+
+def _models(host: PluginHost) -> list[Check]:
+    rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
+    return [
+        Check(f"model.{row['provider']}", False, row["error"], f"reinstall {row['origin']}")
+        if "error" in row
+        else Check(f"model.{row['provider']}", row["ready"], f"needs {row['needs']}", row["missing"], essential=False)
+        for row in rows
+    ]
+
+
+def _plugins(host: PluginHost) -> list[Check]:
+    """Every toolset that is installed, loaded by itself."""
+    checks: list[Check] = []
+    for plugin in host.toolset_plugins():
+        try:
+            host.toolset_of(plugin)
+        except ForgeError as error:
+            checks.append(Check(f"toolset.{plugin.name}", False, error.message, error.hint))
+        else:
+            checks.append(Check(f"toolset.{plugin.name}", True, str(plugin)))
+    return checks

@@ -1,0 +1,41 @@
+"""``forge models``: which models can be asked for, and what each provider still needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.core.errors import ForgeError
+from forge_cli.engine.host import MODEL, PluginHost
+from forge_cli.engine.scan import Plugin
+
+app = new_app(no_args_is_help=True)
+
+
+@app.callback()
+def models() -> None:
+    """List the providers of models."""
+
+
+@app.command("list")
+def list_models(as_json: JsonOption = False) -> None:
+    """List the providers, what each needs, and whether it is there."""
+    host = PluginHost()
+    rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["model", "ready", "needs", "missing"], rows)
+
+
+def provider_row(host: PluginHost, plugin: Plugin) -> dict[str, Any]:
+    """One provider; a broken plugin is a row with ``error``."""
+    prefix = plugin.name.removeprefix(MODEL)
+    row: dict[str, Any] = {"model": f"{prefix}:...", "provider": prefix, "origin": str(plugin)}
+    try:
+        factory = host.model(prefix)
+    except ForgeError as error:
+        return {**row, "ready": False, "needs": "", "missing": None, "error": error.message}
+    missing = factory.missing()
+    return {**row, "ready": missing is None, "needs": factory.needs, "missing": missing}

@@ -1,0 +1,44 @@
+"""Files that go along with a task: read whole, with what they are told by their content rather than by their name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from forge_cli.core.errors import UsageError
+from forge_cli.core.messages import Attachment
+
+LARGEST = 20 * 1024 * 1024
+_SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"%PDF-": "application/pdf",
+}
+
+
+def read_attachment(path: Path) -> Attachment:
+    """Read a file for ``--attach``; what cannot be read is an error of the command line."""
+    if not path.is_file():
+        raise UsageError(f"--attach {path}: there is no such file")
+    try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise UsageError(f"--attach {path}: {size} bytes are too much; the most is {LARGEST}")
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--attach {path}: {error.strerror}") from None
+    return Attachment(path.name, media_type(data), data)
+
+
+def media_type(data: bytes) -> str:
+    for signature, kind in _SIGNATURES.items():
+        if data.startswith(signature):
+            return kind
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    return "application/octet-stream" if "\0" in text else "text/plain"

@@ -1,0 +1,14 @@
+"""anthropic:MODEL, the models of Anthropic through their official SDK."""
+
+from __future__ import annotations
+
+from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.messages import ModelFactory
+from forge_cli.models.anthropic.provider import AnthropicModel, make, missing
+
+__all__ = ["AnthropicModel", "forge_models", "make"]
+
+
+@hookimpl
+def forge_models() -> list[ModelFactory]:
+    return [ModelFactory("anthropic", make, needs="ANTHROPIC_API_KEY", missing=missing)]

@@ -1,0 +1,115 @@
+"""An answer as it streams in, event by event, until it is whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from forge_cli.core.messages import Usage
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import ToolCall
+from forge_cli.models.anthropic.encode import Block
+
+_PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+
+
+class Garbled(Exception):
+    """The server says something that is no event of this API."""
+
+
+@dataclass
+class Answer:
+    """What has come of one answer; nothing in it counts before it is ``whole``."""
+
+    blocks: list[Block] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    stop: str | None = None
+    details: JsonObject = field(default_factory=dict)
+    whole: bool = False
+    _open: dict[int, list[str]] = field(default_factory=dict)
+    _counts: JsonObject = field(default_factory=dict)
+
+    def take(self, event: Any) -> str:
+        """Take one event in; returns the text that it adds to what people see."""
+        try:
+            return self._take(event)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise Garbled(f"an event that cannot be read: {str(event)[:100]}") from error
+
+    def _take(self, event: Any) -> str:
+        match event["type"]:
+            case "content_block_delta":
+                return self._add(event["index"], event["delta"])
+            case "content_block_start":
+                self._open[len(self.blocks)] = []
+                self.blocks.append(event["content_block"])
+            case "content_block_stop":
+                self._close(event["index"])
+            case "message_start":
+                self._count(event["message"]["usage"])
+            case "message_delta":
+                self.stop = event["delta"]["stop_reason"] or self.stop
+                self.details = event["delta"].get("stop_details") or self.details
+                self._count(event["usage"])
+            case "message_stop":
+                self._finish()
+        return ""
+
+    def _add(self, index: int, delta: JsonObject) -> str:
+        kind = delta["type"]
+        if kind == "signature_delta":
+            self.blocks[index]["signature"] = delta["signature"]
+        elif kind in _PIECES:
+            self._open[index].append(delta[_PIECES[kind]])
+        return str(delta["text"]) if kind == "text_delta" else ""
+
+    def _close(self, index: int) -> None:
+        block, said = self.blocks[index], "".join(self._open.pop(index))
+        match block["type"]:
+            case "text" | "thinking" as kind:
+                block[kind] += said
+            case "tool_use":
+                self.calls.append(self._call(block, said))
+            case "server_tool_use" if said:
+                block["input"] = json.loads(said)
+
+    def _call(self, block: Block, text: str) -> ToolCall:
+        """The call in a block that is complete; its input goes into the block too, which goes back to the model."""
+        try:
+            value = json.loads(text, parse_constant=_no_constant) if text else block.get("input") or {}
+        except (ValueError, RecursionError):
+            value = None
+        block["input"] = value if isinstance(value, dict) else {}
+        return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)
+
+    def _count(self, usage: JsonObject) -> None:
+        """The counts are totals so far; a later one replaces an earlier one unless it is missing."""
+        self._counts.update({key: value for key, value in usage.items() if isinstance(value, int)})
+
+    def _finish(self) -> None:
+        """The last block of an answer that ran out of tokens is not complete: a call in there is no call."""
+        for index in sorted(self._open):
+            self._close(index)
+        if self.stop == "max_tokens" and self.blocks and self.blocks[-1]["type"] == "tool_use":
+            self.blocks.pop()
+            self.calls.pop()
+        self.whole = True
+
+    @property
+    def text(self) -> str:
+        return "".join(block["text"] for block in self.blocks if block["type"] == "text")
+
+    @property
+    def usage(self) -> Usage:
+        counts = self._counts
+        return Usage(
+            counts.get("input_tokens", 0),
+            counts.get("output_tokens", 0),
+            counts.get("cache_read_input_tokens", 0),
+            counts.get("cache_creation_input_tokens", 0),
+        )
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

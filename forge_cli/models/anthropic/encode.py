@@ -1,0 +1,161 @@
+"""Requests as bytes: each message is encoded once and the bytes are joined, so a long conversation stays linear."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from operator import is_
+from typing import Any
+
+from forge_cli.core.errors import ModelError
+from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
+from forge_cli.core.schema import JsonObject
+
+Block = JsonObject
+"""One block of a message's content, in the words of the API."""
+
+CACHED = {"type": "ephemeral"}
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PDF = "application/pdf"
+
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+_TEXT_TYPE = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def dump(value: Any) -> bytes:
+    """JSON in UTF-8; a lone surrogate, which UTF-8 cannot carry, becomes a visible escape."""
+    text = _encode(value)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text).encode()
+
+
+class Encoder:
+    """Makes the bodies of one model's requests and keeps what it has encoded.
+
+    System prompt, tools and history are byte for byte what they were in the request before, with the new messages after
+    them: what the API has cached is found again. The mark at the top of the request moves the cache on by itself; the
+    one on the system prompt keeps tools and system prompt cached when the history changes.
+    """
+
+    def __init__(self, model: str, max_tokens: int) -> None:
+        self._model = model
+        self._start = {"model": model, "max_tokens": max_tokens, "stream": True, "cache_control": CACHED}
+        self._fixed: tuple[str, tuple[ToolSpec, ...]] | None = None
+        self._head = b""
+        self._seen: list[Message] = []
+        self._history = bytearray()
+
+    def body(self, request: ModelRequest, unfinished: Sequence[Block] = ()) -> bytes:
+        """The whole request; ``unfinished`` is what the model has said of a turn that it paused."""
+        fixed = (request.system, tuple(request.tools))
+        if fixed != self._fixed:
+            self._fixed, self._head = fixed, self._encode_head(*fixed)
+        self._catch_up(request.messages)
+        paused = b"," + _message("assistant", unfinished) if unfinished else b""
+        return b"".join((self._head, self._history, paused, b"]}"))
+
+    def _encode_head(self, system: str, tools: Sequence[ToolSpec]) -> bytes:
+        head: JsonObject = dict(self._start)
+        if tools:
+            head["tools"] = [_tool(spec) for spec in tools]
+        if system.strip():
+            head["system"] = [{"type": "text", "text": system, "cache_control": CACHED}]
+        elif tools:
+            head["tools"][-1]["cache_control"] = CACHED
+        return dump(head)[:-1] + b',"messages":['
+
+    def _catch_up(self, messages: Sequence[Message]) -> None:
+        """Encode what is new; where the past was rewritten, all of it."""
+        known = len(self._seen)
+        if known > len(messages) or not all(map(is_, self._seen, messages)):
+            self._seen, self._history, known = [], bytearray(), 0
+        for message in messages[known:]:
+            encoded = self._encode(message)
+            if encoded:
+                self._history += b"," + encoded if self._history else encoded
+            self._seen.append(message)
+
+    def _encode(self, message: Message) -> bytes:
+        match message.role:
+            case "user":
+                blocks = [*map(attachment_block, message.attachments), *_text(message.text)]
+                return _message("user", blocks)
+            case "assistant":
+                return _message("assistant", list(self._said(message)))
+            case "tool":
+                return _message("user", [_result(result) for result in message.results])
+
+    def _said(self, message: Message) -> Iterator[Block]:
+        """What the model said: as it came from this very model, or rebuilt where another one said it."""
+        native = message.native
+        if isinstance(native, dict) and native.get("model") == self._model:
+            blocks: list[Block] = [block for block in native["content"] if not _is_blank(block)]
+            while blocks and blocks[-1]["type"] in _THINKING:
+                blocks.pop()
+            yield from blocks
+            return
+        yield from _text(message.text)
+        for call in message.calls:
+            yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
+
+
+def kept(model: str, blocks: Sequence[Block]) -> JsonObject:
+    """What a message's ``native`` holds: the blocks as they came, and from whom."""
+    return {"model": model, "content": list(blocks)}
+
+
+def _message(role: str, blocks: Sequence[Block]) -> bytes:
+    """One message; the API refuses one without content, so an empty one is left out."""
+    return dump({"role": role, "content": blocks}) if blocks else b""
+
+
+def _text(text: str) -> Iterator[Block]:
+    if text.strip():
+        yield {"type": "text", "text": text}
+
+
+def _is_blank(block: Block) -> bool:
+    return block["type"] == "text" and not block["text"].strip()
+
+
+def _tool(spec: ToolSpec) -> JsonObject:
+    return {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
+
+
+def _result(result: CallResult) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": result.call_id}
+    if result.is_error:
+        return {**block, "content": result.text if result.text.strip() else "failed without a word", "is_error": True}
+    return {**block, "content": result.text} if result.text.strip() else block
+
+
+def attachment_block(file: Attachment) -> Block:
+    """A file as the API takes it; the sentence for those it cannot take."""
+    if file.media_type in IMAGES:
+        return {"type": "image", "source": _base64(file)}
+    if file.media_type == PDF:
+        return {"type": "document", "source": _base64(file), "title": file.name}
+    if _TEXT_TYPE.fullmatch(file.media_type):
+        return {"type": "text", "text": f"The attached file {file.name}:\n\n{_decoded(file)}"}
+    raise ModelError(
+        f"{file.name} cannot be attached: Anthropic's models take no {file.media_type}",
+        hint="they take text, PDF and images (PNG, JPEG, GIF, WebP)",
+    )
+
+
+def _base64(file: Attachment) -> JsonObject:
+    return {"type": "base64", "media_type": file.media_type, "data": b64encode(file.data).decode()}
+
+
+def _decoded(file: Attachment) -> str:
+    try:
+        return file.data.decode("utf-8-sig") or "[it is empty]"
+    except UnicodeDecodeError:
+        problem = f"{file.name} cannot be attached: it is said to be {file.media_type}, but is no UTF-8 text"
+        raise ModelError(problem, hint="convert it to UTF-8 first") from None

@@ -1,0 +1,146 @@
+"""The conversation with the API: stream an answer, try again where that helps, say what is wrong where it does not."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Literal
+
+import anyio
+
+from forge_cli.core.errors import ModelError, WorkerError
+from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
+from forge_cli.models.anthropic import catalog
+from forge_cli.models.anthropic.access import Access
+from forge_cli.models.anthropic.client import Client
+from forge_cli.models.anthropic.decode import Answer
+from forge_cli.models.anthropic.encode import Block, Encoder, kept
+from forge_cli.models.anthropic.failures import CUT, Failure, explain
+from forge_cli.sandbox.secrets import Redactor
+
+Notify = Callable[[Literal["info", "warning", "error"], str], None]
+
+ATTEMPTS = 5
+PAUSES = 10
+LONGEST_WAIT = 120.0
+SILENCE = 600.0
+"""Seconds without a byte after which an answer counts as cut off."""
+
+
+class AnthropicModel:
+    """One of Anthropic's models.
+
+    Calls come out once the answer is whole, so a call that was cut off is never made. Text comes out as it arrives;
+    where an attempt breaks off after that, a ``Restart`` makes it void before the next attempt brings text again.
+    """
+
+    def __init__(
+        self, model: str, access: Access, notify: Notify, *, delay: float = 1.0, silence: float = SILENCE
+    ) -> None:
+        self.name = f"anthropic:{model}"
+        self.context_window = catalog.context_window(model)
+        self._model = model
+        self._access = access
+        self._notify = notify
+        self._delay = delay
+        self._max_tokens = catalog.max_tokens(model)
+        self._encoder = Encoder(model, self._max_tokens)
+        self._client = Client(access, silence)
+        self._redactor = Redactor({**os.environ, access.variable: access.secret})
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """One turn; one that the API pauses is taken up again until it is done."""
+        said: list[Block] = []
+        text, usage = "", Usage()
+        for _ in range(PAUSES):
+            answer = Answer()
+            async with aclosing(self._ask(self._encoder.body(request, said))) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Answer):
+                        answer = piece
+                        continue
+                    yield piece
+                    if text and isinstance(piece, Restart):
+                        yield TextDelta(text)
+            said += answer.blocks
+            text += answer.text
+            usage += answer.usage
+            if answer.stop != "pause_turn":
+                break
+        else:
+            raise ModelError(f"{self.name}: it paused its answer {PAUSES} times and came to no end", hint="try again")
+        for delta in self._last(answer, said, usage):
+            yield delta
+
+    def _last(self, answer: Answer, said: list[Block], usage: Usage) -> list[Delta]:
+        """What follows the text: the calls, and how the turn ended."""
+        native = kept(self._model, said)
+        match answer.stop:
+            case "refusal":
+                why = answer.details.get("explanation") or answer.details.get("category")
+                sentence = f"[The model declined to answer{f': {why}' if why else ''}]"
+                return [TextDelta(f"\n\n{sentence}" if answer.text else sentence), TurnEnd("refusal", usage)]
+            case "model_context_window_exceeded":
+                problem = f"{self.name}: the conversation no longer fits into the model's context window"
+                raise ModelError(problem, hint="start a new conversation, or take a model with a larger window")
+            case "max_tokens":
+                self._notify("warning", f"{self.name}: the answer was cut off at {self._max_tokens} tokens")
+                return [*answer.calls, TurnEnd("max_tokens", usage, native)]
+            case _:
+                return [*answer.calls, TurnEnd("tool_use" if answer.calls else "end", usage, native)]
+
+    async def _ask(self, body: bytes) -> AsyncGenerator[TextDelta | Restart | Answer]:
+        """Attempts, until one brings a whole answer; that comes last."""
+        for attempt in range(1, ATTEMPTS + 1):
+            answer, failure, shown = Answer(), CUT, False
+            try:
+                async with await self._client.post(body) as events:
+                    async for event in events:
+                        if text := answer.take(event):
+                            shown = True
+                            yield TextDelta(text)
+            except Exception as error:  # the SDK and its wire; explain() sends on whatever is neither
+                failure = explain(error, self._access)
+            if answer.whole:
+                yield answer
+                return
+            failure = replace(failure, sentence=self._redactor.redact(failure.sentence))
+            await self._wait(failure, attempt)
+            if shown:
+                yield Restart(failure.sentence)
+
+    async def _wait(self, failure: Failure, attempt: int) -> None:
+        """Wait for the next attempt and say so, or give up."""
+        jitter = random.uniform(1, 1.25)  # noqa: S311
+        delay = self._delay * 2 ** (attempt - 1) * jitter if failure.after is None else failure.after
+        if not failure.passing or attempt == ATTEMPTS:
+            raise failure.error(self.name, attempt)
+        if delay > LONGEST_WAIT:
+            raise replace(failure, hint=f"it asks to be left alone for {delay:.0f} seconds").error(self.name, attempt)
+        again = f"trying again in {delay:.1f} s ({attempt + 1} of {ATTEMPTS})"
+        self._notify("warning", f"{self.name}: {failure.sentence}; {again}")
+        await anyio.sleep(delay)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+def make(name: str, env: ModelEnv) -> AnthropicModel:
+    if env.options.get("tools") == "schema":
+        problem = f"models: anthropic:{name} calls tools by itself and cannot be forced into a schema"
+        raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
+    model = AnthropicModel(name, Access.of(os.environ, f"anthropic:{name}"), env.notify)
+    model.context_window = env.options.get("context") or model.context_window
+    return model
+
+
+def missing() -> str | None:
+    """What the environment lacks; None where it will do."""
+    try:
+        Access.of(os.environ, "anthropic:MODEL")
+    except ModelError as error:
+        return f"{error.message}; {error.hint}"
+    return None

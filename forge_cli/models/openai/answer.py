@@ -1,0 +1,181 @@
+"""One answer of the model, put together from the chunks of a stream."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, Literal
+
+from forge_cli.core.messages import Usage
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import ToolCall
+
+Stop = Literal["end", "tool_use", "max_tokens", "refusal"]
+_STOPS: dict[str, Stop] = {"length": "max_tokens", "content_filter": "refusal"}
+_BROKEN = frozenset({"abort", "error"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass
+class Slot:
+    """A call as far as it has come."""
+
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def arguments(self) -> str:
+        return mend("".join(self.pieces))
+
+    def add(self, id: str, name: str, piece: str) -> None:
+        self.id = self.id or id
+        self.name = self.name or name
+        self.pieces.append(piece)
+
+    def is_other(self, id: str, name: str) -> bool:
+        """Does a delta with the same index begin a call of its own? Ollama numbers every call 0."""
+        if id and self.id:
+            return id != self.id
+        return bool(name and self.name) and read_object(self.arguments) is not None
+
+
+@dataclass
+class Answer:
+    """What has come so far; ``stop`` and the calls count once the stream has ended well."""
+
+    finish: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    refused: bool = False
+    slots: list[Slot] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    _by_index: dict[int, Slot] = field(default_factory=dict)
+    _held: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def finished(self) -> bool:
+        """Has the model said that it has come to its end?"""
+        return self.finish is not None and self.finish not in _BROKEN
+
+    @property
+    def broken(self) -> bool:
+        """Has the server given up on it, or never begun?"""
+        return not (self.pieces or self.slots or self.finish) or self.finish in _BROKEN
+
+    @property
+    def stop(self) -> Stop:
+        if self.refused:
+            return "refusal"
+        return _STOPS.get(self.finish or "", "tool_use" if self.slots else "end")
+
+    def add(self, chunk: JsonObject) -> str:
+        """Take in one chunk; returns the text that is new."""
+        if isinstance(chunk.get("usage"), dict):
+            self.usage = read_usage(chunk["usage"])
+        choices = chunk.get("choices")
+        choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
+        delta = _dict(choice.get("delta") or choice.get("message"))
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            self._add_call(_dict(call))
+        self.finish = _text(choice.get("finish_reason")) or self.finish
+        refusal = _text(delta.get("refusal"))
+        self.refused = self.refused or bool(refusal)
+        return self._add_text(_text(delta.get("content")) + refusal)
+
+    def calls(self, taken: Container[str]) -> list[ToolCall]:
+        """The calls, each with an id that is its own; in an answer cut short only those that can be read."""
+        found: list[ToolCall] = []
+        for slot in self.slots:
+            arguments = slot.arguments
+            readable = read_object(arguments)
+            if self.stop == "refusal" or (self.stop == "max_tokens" and readable is None):
+                continue
+            unreadable = arguments if readable is None and arguments.strip() else None
+            own = slot.id and slot.id not in taken and slot.id not in {call.id for call in found}
+            found.append(ToolCall(slot.id if own else new_call_id(), slot.name, readable or {}, unreadable))
+        return found
+
+    def _add_text(self, piece: str) -> str:
+        piece = self._held + piece
+        self._held = piece[-1] if piece and "\ud800" <= piece[-1] <= "\udbff" else ""
+        new = mend(piece.removesuffix(self._held))
+        if new:
+            self.pieces.append(new)
+        return new
+
+    def _add_call(self, call: JsonObject) -> None:
+        function = _dict(call.get("function"))
+        id, name, arguments = _text(call.get("id")), _text(function.get("name")), function.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else json.dumps(arguments)
+        if not (id or name or arguments):
+            return
+        index = call.get("index")
+        slot = self._by_index.get(index) if isinstance(index, int) else self._unnumbered(id, name)
+        if slot is None or slot.is_other(id, name):
+            slot = Slot()
+            self.slots.append(slot)
+        if isinstance(index, int):
+            self._by_index[index] = slot
+        slot.add(id, name, arguments)
+
+    def _unnumbered(self, id: str, name: str) -> Slot | None:
+        """Without an index: the call of that id, or the last one when neither id nor name says that one begins."""
+        if id:
+            return next((slot for slot in self.slots if slot.id == id), None)
+        return self.slots[-1] if self.slots and not name else None
+
+
+def new_call_id() -> str:
+    """Nine letters and digits, because Mistral's templates refuse any other id."""
+    return token_hex(5)[:9]
+
+
+def read_object(text: str) -> JsonObject | None:
+    """The JSON object that the text is, or None."""
+    try:
+        found = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def read_usage(usage: JsonObject) -> Usage:
+    """Tokens as we count them: what was read from the cache is not counted again as input."""
+    cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    sent = _count(usage.get("prompt_tokens"))
+    return Usage(max(0, sent - cached), _count(usage.get("completion_tokens")), cache_read_tokens=min(cached, sent))
+
+
+def mend(text: str) -> str:
+    """Text that UTF-8 can carry: halves of a character that came apart are joined, lone ones replaced."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0
+
+
+def _dict(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    """Text as a string, or as a list of parts."""
+    if isinstance(value, list):
+        return "".join(_text(_dict(part).get("text")) for part in value)
+    return value if isinstance(value, str) else ""

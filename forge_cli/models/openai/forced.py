@@ -1,0 +1,120 @@
+"""Tools for models that know none: each answer is forced into JSON that is either a call or the final answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from forge_cli.core.messages import Message, ModelRequest, ToolSpec
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import ToolCall
+from forge_cli.core.wire import jsonable
+from forge_cli.models.openai.answer import Answer, new_call_id, read_object
+from forge_cli.models.openai.native import user_content
+
+_FREE: JsonObject = {"type": "object", "additionalProperties": True}
+_SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
+_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+_HOW = """# How to answer
+Answer with one JSON object and nothing else. To call a tool:
+{"tool": "NAME", "input": {...}}
+Its result comes as the next message. When no tool is needed any more, give your final answer:
+{"answer": "TEXT"}
+
+# Tools"""
+
+
+class ForcedDialect:
+    shows_text = False
+
+    def system(self, request: ModelRequest) -> str:
+        if not request.tools:
+            return request.system
+        tools = [
+            f"## {tool.name}\n{tool.description}\nInput, as JSON Schema: {_json(tool.input_schema)}"
+            for tool in request.tools
+        ]
+        return "\n\n".join(part for part in [request.system, _HOW, *tools] if part)
+
+    def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
+        if not tools:
+            return {}
+        choices = [_shape({"answer": {"type": "string"}}), *map(_call_schema, tools)]
+        wanted = {"name": "answer", "schema": {"anyOf": choices}}
+        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+
+    def encode(self, message: Message) -> list[JsonObject]:
+        match message.role:
+            case "user":
+                return [{"role": "user", "content": user_content(message)}]
+            case "assistant" if message.calls:
+                calls = [_json({"tool": call.name, "input": call.input}) for call in message.calls]
+                return [{"role": "assistant", "content": "\n".join(calls)}]
+            case "assistant":
+                return [{"role": "assistant", "content": _json({"answer": message.text})}]
+            case "tool":
+                told = [
+                    f"{result.tool} {'failed' if result.is_error else 'gave'}:\n{result.text}"
+                    for result in message.results
+                ]
+                return [{"role": "user", "content": "\n\n".join(told)}]
+
+    def read(self, answer: Answer, taken: set[str]) -> tuple[str, list[ToolCall]]:
+        text = answer.text
+        fenced = _FENCE.fullmatch(text)
+        match read_object(fenced[1] if fenced else text):
+            case {"answer": str(said), **rest} if not rest:
+                return said, []
+            case {"tool": str(name), **rest} if set(rest) <= {"input"} and answer.stop != "refusal":
+                return "", [_call(name, rest.get("input", {}))]
+            case _:
+                return text, []
+
+
+def _call(name: str, given: Any) -> ToolCall:
+    if isinstance(given, dict):
+        return ToolCall(new_call_id(), name, given)
+    return ToolCall(new_call_id(), name, {}, unreadable=_json(given))
+
+
+def _call_schema(tool: ToolSpec) -> JsonObject:
+    return _shape({"tool": {"const": tool.name}, "input": _simple(tool.input_schema) or _FREE})
+
+
+def _shape(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
+    needed = list(properties) if required is None else list(required)
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def _simple(schema: Any) -> JsonObject | None:
+    """The schema in the few words that every grammar builder knows, or None where they do not say it.
+
+    It may allow more than the tool does; the gate checks the input against the tool's own schema.
+    """
+    match schema:
+        case {"enum": list(values)} if values:
+            return {"enum": values}
+        case {"const": value}:
+            return {"enum": [value]}
+        case {"anyOf": [*choices]}:
+            simple = [_simple(choice) for choice in choices]
+            return {"anyOf": simple} if simple and None not in simple else None
+        case {"type": "object", "properties": {**properties}} if properties:
+            found = {str(name): _simple(value) for name, value in properties.items()}
+            required = [name for name in schema.get("required", []) if name in found]
+            return _shape(found, required) if None not in found.values() else None
+        case {"type": "object"}:
+            return _FREE
+        case {"type": "array", "items": items}:
+            simple_items = _simple(items)
+            return {"type": "array", "items": simple_items} if simple_items else None
+        case {"type": str(kind)} if kind in _SCALARS:
+            return {"type": kind}
+        case _:
+            return None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(jsonable(value), ensure_ascii=False)

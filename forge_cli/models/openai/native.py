@@ -1,0 +1,89 @@
+"""Tools by the API's own means: offered as functions, called by the model with ids, answered one by one."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+
+from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.text import visible
+from forge_cli.core.tool import ToolCall
+from forge_cli.core.wire import jsonable
+from forge_cli.models.openai.answer import Answer
+
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+class NativeDialect:
+    shows_text = True
+
+    def system(self, request: ModelRequest) -> str:
+        return request.system
+
+    def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
+        return {"tools": [_function(tool) for tool in tools]} if tools else {}
+
+    def encode(self, message: Message) -> list[JsonObject]:
+        match message.role:
+            case "user":
+                return [{"role": "user", "content": user_content(message)}]
+            case "assistant" if message.calls:
+                calls = [_call(call) for call in message.calls]
+                return [{"role": "assistant", "content": message.text or None, "tool_calls": calls}]
+            case "assistant":
+                return [{"role": "assistant", "content": message.text}]
+            case "tool":
+                return [_result(result) for result in message.results]
+
+    def read(self, answer: Answer, taken: set[str]) -> tuple[str, list[ToolCall]]:
+        return answer.text, answer.calls(taken)
+
+
+def user_content(message: Message) -> str | list[JsonObject]:
+    """What the user says: plain text, or text and files in parts."""
+    if not message.attachments:
+        return message.text
+    said: list[JsonObject] = [{"type": "text", "text": message.text}] if message.text else []
+    return said + [_part(file) for file in message.attachments]
+
+
+def _part(file: Attachment) -> JsonObject:
+    """Text as text, an image as an image, and of anything else only the news that it is there."""
+    if file.media_type in _IMAGES:
+        url = f"data:{file.media_type};base64,{b64encode(file.data).decode()}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    name = visible(file.name)
+    text = _text_of(file)
+    if text is None:
+        what = f"{visible(file.media_type)}, {len(file.data)} bytes"
+        return {"type": "text", "text": f"[The attached file {name} ({what}) cannot be shown to this model.]"}
+    return {"type": "text", "text": f"[The attached file {name}]\n{text}"}
+
+
+def _text_of(file: Attachment) -> str | None:
+    if b"\0" in file.data or file.media_type == "application/pdf":
+        return None
+    try:
+        return file.data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _function(tool: ToolSpec) -> JsonObject:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+    return {"type": "function", "function": function}
+
+
+def _call(call: ToolCall) -> JsonObject:
+    """A call as the API accepts it, also where the model's own was nonsense; the result tells what that was."""
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unknown"
+    arguments = json.dumps(jsonable(call.input), ensure_ascii=False)
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _result(result: CallResult) -> JsonObject:
+    text = f"Error: {result.text}" if result.is_error else result.text
+    return {"role": "tool", "tool_call_id": result.call_id, "content": text}

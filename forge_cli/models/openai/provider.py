@@ -1,0 +1,155 @@
+"""The model behind a Chat Completions server: asks, listens, and asks again when the line breaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from itertools import count
+from operator import is_
+from typing import Literal, Protocol
+
+import anyio
+
+from forge_cli.core.errors import ModelError
+from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import ToolCall
+from forge_cli.core.wire import jsonable
+from forge_cli.models.openai.answer import Answer
+from forge_cli.models.openai.faults import Fault, cut
+from forge_cli.models.openai.server import Server
+
+DELAYS = (0.5, 1.0, 4.0, 10.0)
+DECLINED = "[The model declined to answer]"
+Notify = Callable[[Literal["info", "warning", "error"], str], None]
+
+
+class Dialect(Protocol):
+    """How tools are offered and called: by the API's own means, or in JSON that the model is forced to speak."""
+
+    shows_text: bool
+    """May text be shown as it comes?"""
+
+    def system(self, request: ModelRequest) -> str: ...
+
+    def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
+        """The fields of the request that tell of the tools."""
+        ...
+
+    def encode(self, message: Message) -> list[JsonObject]:
+        """One entry of the history, as one or more messages of the API."""
+        ...
+
+    def read(self, answer: Answer, taken: set[str]) -> tuple[str, list[ToolCall]]:
+        """What a finished answer says and calls; the ids in ``taken`` are used up."""
+        ...
+
+
+class OpenAIModel:
+    """``openai:MODEL``. What was sent before is not encoded again: a long conversation stays linear."""
+
+    def __init__(
+        self,
+        model: str,
+        server: Server,
+        dialect: Dialect,
+        notify: Notify,
+        *,
+        context_window: int | None = None,
+        delays: Sequence[float] = DELAYS,
+    ) -> None:
+        self.name = f"openai:{model}"
+        self.context_window = context_window
+        self._model = model
+        self._server = server
+        self._dialect = dialect
+        self._notify = notify
+        self._delays = delays
+        self._sent: list[Message] = []
+        self._history = bytearray()
+        self._ids: set[str] = set()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
+        body = self._body(request)
+        for attempt in count(1):
+            answer = Answer()
+            try:
+                async with aclosing(self._listen(body, answer)) as pieces:
+                    async for piece in pieces:
+                        yield TextDelta(piece)
+                break
+            except Fault as fault:
+                if answer.finished:
+                    break
+                await self._before_next(attempt, fault)
+                if self._dialect.shows_text and answer.pieces:
+                    yield Restart(self._server.clean(fault.problem))
+        for delta in self._conclude(answer):
+            yield delta
+
+    async def aclose(self) -> None:
+        await self._server.aclose()
+
+    async def _listen(self, body: bytes, answer: Answer) -> AsyncGenerator[str]:
+        """Hear one answer; yields the text that may be shown already."""
+        async with aclosing(self._server.chunks(body, self._model)) as chunks:
+            async for chunk in chunks:
+                new = answer.add(chunk)
+                if new and self._dialect.shows_text:
+                    yield new
+        if answer.broken:
+            raise cut(self._server.shown)
+
+    async def _before_next(self, attempt: int, fault: Fault) -> None:
+        """Wait for the next attempt, where there is one; otherwise this is the end."""
+        problem = self._server.clean(fault.problem)
+        if attempt >= fault.attempts:
+            tried = f" (tried {attempt} times)" if attempt > 1 else ""
+            raise ModelError(f"{self.name}: {problem}{tried}", hint=fault.hint)
+        delay = self._delays[min(attempt, len(self._delays)) - 1] if fault.wait is None else fault.wait
+        again = f"trying again in {delay:g} s" if delay else "trying again"
+        self._notify("warning", f"{self.name}: {problem}; {again} ({attempt + 1} of {fault.attempts})")
+        await anyio.sleep(delay)
+
+    def _conclude(self, answer: Answer) -> list[Delta]:
+        text, calls = self._dialect.read(answer, self._ids)
+        stop = "tool_use" if calls and answer.stop == "end" else answer.stop
+        if stop == "max_tokens":
+            dropped = len(answer.slots) - len(calls)
+            lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""
+            self._notify("warning", f"{self.name}: the answer was cut at the server's limit of tokens{lost}")
+        elif stop == "refusal":
+            self._notify("warning", f"{self.name}: the model or its server declined to answer")
+        if stop == "refusal" and not text:
+            return [TextDelta(DECLINED), TurnEnd(stop, answer.usage)]
+        said: list[Delta] = [] if self._dialect.shows_text or not text else [TextDelta(text)]
+        return [*said, *calls, TurnEnd(stop, answer.usage)]
+
+    def _body(self, request: ModelRequest) -> bytes:
+        """The request as bytes, the history last: the next request begins with the same ones."""
+        head: JsonObject = {
+            "model": self._model,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self._dialect.offer(request.tools),
+        }
+        system = self._dialect.system(request)
+        first = _dumps({"role": "system", "content": system}) if system else b""
+        self._catch_up(request.messages)
+        between = b"," if first and self._history else b""
+        return b"".join((_dumps(head)[:-1], b',"messages":[', first, between, self._history, b"]}"))
+
+    def _catch_up(self, messages: Sequence[Message]) -> None:
+        """Encode what is new; where the past was rewritten, all of it."""
+        if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
+            self._sent, self._history = [], bytearray()
+        for message in messages[len(self._sent) :]:
+            for encoded in map(_dumps, self._dialect.encode(message)):
+                self._history += b"," + encoded if self._history else encoded
+            self._sent.append(message)
+            self._ids.update(call.id for call in message.calls)
+
+
+def _dumps(value: JsonObject) -> bytes:
+    return json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,158 @@
+"""The server at the other end of the line: one request out, the chunks of one answer back."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
+
+from forge_cli import __version__
+from forge_cli.core.errors import ModelError
+from forge_cli.core.schema import JsonObject
+from forge_cli.models.openai.faults import cut, garbage, in_stream, refused, silent, unreachable
+from forge_cli.models.openai.sse import SseReader, TooLong
+from forge_cli.sandbox.secrets import Redactor
+
+if TYPE_CHECKING:
+    import httpx2
+
+BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
+OFFICIAL = "https://api.openai.com/v1"
+_PATH = "/chat/completions"
+_LONGEST_ERROR = 64 * 1024
+_LONGEST_ANSWER = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds to connect, and seconds without a word; an answer as a whole may take as long as it likes."""
+
+    connect: float = 10
+    read: float = 600
+
+
+@dataclass(kw_only=True)
+class Server:
+    """Where to ask, and with which key; ``shown`` is the address as people may see it."""
+
+    url: str = field(repr=False)
+    shown: str
+    key: str | None = field(default=None, repr=False)
+    timeouts: Timeouts = Timeouts()
+    _client: httpx2.AsyncClient | None = field(default=None, repr=False)
+
+    @classmethod
+    def at(cls, base: str, key: str | None = None, timeouts: Timeouts | None = None) -> Server:
+        """The server behind a base URL, which is looked at before anything is sent."""
+        parts = _address(base)
+        if parts is None:
+            raise ModelError(
+                f"{BASE_URL} is no address of a server",
+                hint="it begins with http:// or https://, such as http://127.0.0.1:8080/v1",
+            )
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ModelError(f"{KEY} holds characters that no key has", hint="copy it again, without spaces around it")
+        path = parts.path.rstrip("/").removesuffix(_PATH)
+        url = parts._replace(path=path + _PATH, fragment="").geturl()
+        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
+        return cls(url=url, shown=shown, key=key, timeouts=timeouts or Timeouts())
+
+    def clean(self, text: str) -> str:
+        """The text without the key, should a server have sent it back."""
+        redacted: str = Redactor({KEY: self.key or ""}).redact(text)
+        return redacted
+
+    async def chunks(self, body: bytes, model: str) -> AsyncGenerator[JsonObject]:
+        """Send one request and read its answer; whatever goes wrong on the way is a Fault."""
+        import httpx2
+
+        try:
+            async with self._open().stream("POST", self.url, content=body) as response:
+                if response.status_code != 200:
+                    said = await _beginning(response, _LONGEST_ERROR)
+                    raise refused(
+                        self.shown, response.status_code, response.headers, said, model=model, has_key=bool(self.key)
+                    )
+                kind = response.headers.get("content-type", "")
+                if kind.startswith("text/html"):
+                    raise garbage(self.shown, await _beginning(response, _LONGEST_ERROR), attempts=1)
+                if kind.startswith("application/json"):
+                    yield self._chunk(await _beginning(response, _LONGEST_ANSWER))
+                    return
+                async with aclosing(self._events(response)) as events:
+                    async for event in events:
+                        yield self._chunk(event)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
+            raise unreachable(self.shown, error) from None
+        except httpx2.TimeoutException:
+            raise silent(self.shown, self.timeouts.read) from None
+        except (httpx2.HTTPError, httpx2.StreamError):
+            raise cut(self.shown) from None
+        except TooLong as error:
+            raise garbage(self.shown, str(error)) from None
+
+    async def _events(self, response: httpx2.Response) -> AsyncGenerator[str]:
+        """Event after event until the server says that it is done; an end without that word is a cut."""
+        reader = SseReader()
+        async for piece in response.aiter_bytes():
+            for event in reader.feed(piece):
+                if event.strip() == "[DONE]":
+                    return
+                yield event
+        for event in reader.close():
+            if event.strip() == "[DONE]":
+                return
+            yield event
+        raise cut(self.shown)
+
+    def _chunk(self, event: str) -> JsonObject:
+        try:
+            chunk = json.loads(event)
+        except (ValueError, RecursionError):
+            raise garbage(self.shown, event) from None
+        if not isinstance(chunk, dict):
+            raise garbage(self.shown, event)
+        if chunk.get("error"):
+            raise in_stream(self.shown, chunk["error"])
+        return chunk
+
+    def _open(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        if self._client is None:
+            headers = {"content-type": "application/json", "user-agent": f"forge/{__version__}"}
+            if self.key:
+                headers["authorization"] = f"Bearer {self.key}"
+            timeout = httpx2.Timeout(self.timeouts.read, connect=self.timeouts.connect)
+            # where nothing is encrypted, reading the system's certificates would be the slowest part of the start
+            trust = True if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=trust, trust_env=False)
+        return self._client
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+def _address(base: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(base)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable and base.isprintable() and " " not in base else None
+
+
+async def _beginning(response: httpx2.Response, limit: int) -> str:
+    """As much of a body as is worth reading."""
+    found = bytearray()
+    async for piece in response.aiter_bytes():
+        found += piece
+        if len(found) > limit:
+            break
+    return found[:limit].decode("utf-8", "replace")

@@ -1,0 +1,38 @@
+"""The looks of ``git.status`` and ``git.diff``, for every UI of forge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forge_cli import Custom, DisplayHints, Text, hookimpl
+
+GROUPS = ("conflicted", "staged", "modified", "untracked")
+
+
+def render_status(value: Custom) -> Text:
+    """One line a file: what is to be said of it, and its name."""
+    if not isinstance(value.data, Mapping):  # too long, and cut to text on its way here
+        return Text(value.text())
+    data: Mapping[str, Any] = value.data
+    lines = [f"  {group:<11}{_named(data, path)}" for group in GROUPS for path in data.get(group, ())]
+    more = [f"  ... and {count} more {group}" for group, count in data.get("omitted", {}).items()]
+    return Text("\n".join([value.summary or "git status", *lines, *more]))
+
+
+def _named(data: Mapping[str, Any], path: str) -> str:
+    former = data.get("renamed", {}).get(path)
+    notes = [f"was {former}"] if former else []
+    notes += ["deleted"] if path in data.get("deleted", ()) else []
+    return f"{path} ({', '.join(notes)})" if notes else path
+
+
+def render_diff(value: Custom) -> Text:
+    """The patch as code, under the line that sums it up."""
+    patch = value.data if isinstance(value.data, str) else ""
+    return Text("\n\n".join(filter(None, [value.summary, patch])), display=DisplayHints("code", "diff"))
+
+
+@hookimpl
+def forge_renderers() -> Mapping[str, Callable[[Custom], Text]]:
+    return {"git.status": render_status, "git.diff": render_diff}

@@ -1,0 +1,96 @@
+"""The state of a work tree, from what ``git status --porcelain=v2`` says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST = 1000
+
+
+@dataclass
+class Status:
+    """The branch, and the files by what is to be said of them; a file can be staged and modified at once."""
+
+    branch: str | None = None
+    upstream: str | None = None
+    ahead: int = 0
+    behind: int = 0
+    staged: list[str] = field(default_factory=list)
+    modified: list[str] = field(default_factory=list)
+    untracked: list[str] = field(default_factory=list)
+    conflicted: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    """Those of the above that are gone."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """The former names of those that were renamed or copied."""
+
+    @property
+    def clean(self) -> bool:
+        return not (self.staged or self.modified or self.untracked or self.conflicted)
+
+    @property
+    def summary(self) -> str:
+        counts = [("conflicted", self.conflicted), ("staged", self.staged), ("modified", self.modified)]
+        said = [f"{len(paths)} {word}" for word, paths in [*counts, ("untracked", self.untracked)] if paths]
+        return f"{self.where}: {', '.join(said) or 'nothing to commit'}"
+
+    @property
+    def where(self) -> str:
+        place = f"on {self.branch}" if self.branch else "on no branch"
+        apart = [f"{count} {word}" for word, count in (("ahead of", self.ahead), ("behind", self.behind)) if count]
+        return f"{place}, {' and '.join(apart)} {self.upstream}" if apart else place
+
+    def data(self) -> dict[str, Any]:
+        """As plain data; long lists are cut, and ``omitted`` counts what is missing."""
+        found = dict(vars(self))
+        omitted = {name: len(paths) - MOST for name, paths in found.items() if isinstance(paths, list)}
+        cut = {name: paths[:MOST] if isinstance(paths, list) else paths for name, paths in found.items()}
+        missing = {name: count for name, count in omitted.items() if count > 0}
+        return {**cut, "omitted": missing} if missing else cut
+
+
+def parse_status(text: str, prefix: str = "") -> Status:
+    """Read the output; paths come from the top of the repository and lose the ``prefix``."""
+    status, fields = Status(), iter(text.split("\0"))
+    for line in fields:
+        kind, _, rest = line.partition(" ")
+        match kind:
+            case "#":
+                _header(status, rest)
+            case "1":
+                _changed(status, rest[:2], _path(rest, 7, prefix))
+            case "2":
+                path = _path(rest, 8, prefix)
+                _changed(status, rest[:2], path)
+                status.renamed[path] = next(fields, "").removeprefix(prefix)
+            case "u":
+                status.conflicted.append(_path(rest, 9, prefix))
+            case "?":
+                status.untracked.append(rest.removeprefix(prefix))
+    return status
+
+
+def _path(rest: str, skipped: int, prefix: str) -> str:
+    return rest.split(" ", skipped)[-1].removeprefix(prefix)
+
+
+def _header(status: Status, rest: str) -> None:
+    match rest.split(" "):
+        case ["branch.head", name] if name != "(detached)":
+            status.branch = name
+        case ["branch.upstream", name]:
+            status.upstream = name
+        case ["branch.ab", ahead, behind]:
+            status.ahead, status.behind = int(ahead), -int(behind)
+
+
+def _changed(status: Status, letters: str, path: str) -> None:
+    """The first letter is the change in the index, the second that in the work tree; a dot is none."""
+    in_index, in_tree = letters[:1], letters[1:]
+    if in_index != ".":
+        status.staged.append(path)
+    if in_tree != ".":
+        status.modified.append(path)
+    if "D" in letters:
+        status.deleted.append(path)

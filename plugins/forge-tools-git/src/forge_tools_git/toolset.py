@@ -1,0 +1,178 @@
+"""The toolset ``git``: a worker looks, stages and commits; only a person pushes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from forge_cli import (
+    Custom,
+    DisplayHints,
+    Preview,
+    Stale,
+    Text,
+    ToolContext,
+    ToolError,
+    Toolset,
+    hookimpl,
+    tool,
+)
+from forge_tools_git.repository import Repository, literal
+from forge_tools_git.status import Status
+
+Args = dict[str, Any]
+Limit = Annotated[int, Field(ge=1, le=200, description="How many commits at most")]
+PathArgument = Annotated[str, Field(min_length=1, description="A file or folder, relative to the working directory")]
+PathList = Annotated[list[PathArgument], Field(min_length=1, description="Files or folders; '.' is everything")]
+
+
+def is_secret(path: str) -> bool:
+    """Whether a path is one of the files that hold secrets by custom."""
+    return any(part.casefold().startswith(".env") for part in PurePosixPath(path).parts)
+
+
+class GitToolset(Toolset):
+    name = "git"
+
+    @tool(needs_approval=False, read_only=True, timeout=30)
+    async def git_status(self, *, context: ToolContext) -> Custom:
+        """Show the branch and which files are staged, modified, untracked or in conflict."""
+        return _status(await (await Repository.around(context.workspace)).status())
+
+    @tool(needs_approval=lambda args: is_secret(args["path"]), read_only=True, timeout=30)
+    async def git_diff(
+        self,
+        staged: Annotated[bool, Field(description="What is staged, instead of what is not yet")] = False,
+        path: PathArgument = ".",
+        *,
+        context: ToolContext,
+    ) -> Custom:
+        """Show changes as a patch; new files count once they are staged."""
+        repository, place = await Repository.around(context.workspace), inside(path, context)
+        changed = await repository.changed(staged=staged, path=place)
+        secrets = is_secret(place)
+        hidden = [] if secrets else [name for name in changed if is_secret(name)]
+        patch, size = await repository.diff(staged=staged, path=place, secrets=secrets)
+        left_out = f"; left out, ask for each by its path: {', '.join(hidden)}" if hidden else ""
+        return _diff(patch, size, staged=staged, note=left_out)
+
+    @tool(needs_approval=False, read_only=True, timeout=30)
+    async def git_log(self, limit: Limit = 20, path: PathArgument = ".", *, context: ToolContext) -> Custom:
+        """List commits of the current branch, newest first."""
+        repository = await Repository.around(context.workspace)
+        commits = await repository.log(limit, inside(path, context))
+        summary = f"{len(commits)} commit{'' if len(commits) == 1 else 's'}" if commits else "no commits"
+        return Custom("git.log", [asdict(commit) for commit in commits], summary, display=DisplayHints("table"))
+
+    @tool(preview="_preview_stage", effects=["read", "write", "execute"], timeout=120)
+    async def git_stage(self, paths: PathList, *, context: ToolContext) -> Custom:
+        """Stage files for the next commit: changed, new and deleted ones."""
+        repository = await Repository.around(context.workspace)
+        await repository.change("add", "--all", "--", *(literal(inside(path, context)) for path in paths))
+        return _status(await repository.status())
+
+    async def _preview_stage(self, args: Args, context: ToolContext) -> Preview:
+        repository = await Repository.around(context.workspace)
+        return Preview(_status(await repository.status([inside(path, context) for path in args["paths"]])))
+
+    @tool(needs_approval=True, preview="_preview_commit", effects=["read", "write", "execute"], timeout=300)
+    async def git_commit(
+        self,
+        message: Annotated[str, Field(min_length=1, description="The message: a subject line, then a body if needed")],
+        *,
+        context: ToolContext,
+    ) -> Text:
+        """Commit what is staged."""
+        repository = await Repository.around(context.workspace)
+        if context.stamp is not None and context.stamp != await repository.staged_digest():
+            raise Stale("what is staged has changed since it was shown")
+        done = await repository.change("commit", "--file=-", "--no-edit", stdin=message)
+        return Text(done.out.strip() or f"Committed {await repository.head()}.")
+
+    async def _preview_commit(self, args: Args, context: ToolContext) -> Preview:
+        repository = await Repository.around(context.workspace)
+        stamp = await repository.staged_digest()
+        patch, size = await repository.staged()
+        if not patch:
+            raise ToolError("nothing is staged, so there is nothing to commit; git_stage stages files")
+        return Preview(_diff(patch, size, staged=True), stamp, once=True)
+
+    @tool(
+        needs_approval=lambda args: args["force"],
+        preview="_preview_push",
+        manual="manual",
+        label="Push to Remote",
+        category="Git",
+        effects=["read", "write", "execute", "network"],
+        timeout=300,
+    )
+    async def git_push(
+        self,
+        branch: Annotated[str, Field(min_length=1, description="Target branch")],
+        remote: Annotated[str, Field(min_length=1, description="The name of a remote")] = "origin",
+        force: Annotated[bool, Field(description="Force push")] = False,
+        *,
+        context: ToolContext,
+    ) -> Text:
+        """Push commits to a remote repository."""
+        repository = await Repository.around(context.workspace)
+        ref = await _local_branch(repository, branch)
+        await _check_remote(repository, remote)
+        options = ["--force"] if force else []
+        done = await repository.change("push", *options, "--", remote, f"{ref}:{ref}")
+        return Text("\n".join(filter(None, (done.err.strip(), done.out.strip()))))
+
+    async def _preview_push(self, args: Args, context: ToolContext) -> Preview:
+        repository, remote, branch = await Repository.around(context.workspace), args["remote"], args["branch"]
+        ref = await _local_branch(repository, branch)
+        known = f"refs/remotes/{remote}/{branch}"
+        if await repository.resolve(known) is None:
+            return Preview(Text(f"pushes {branch} to {remote}; what is there now is not known here"), once=True)
+        counted = await repository.read("rev-list", "--left-right", "--count", f"{known}...{ref}")
+        dropped, added = counted.out.split()
+        return Preview(Text(f"pushes {branch} to {remote}: drops {dropped} commits from it, adds {added}"), once=True)
+
+
+def inside(path: str, context: ToolContext) -> str:
+    """A path below the working directory; one in the default zone may be spelled as the file tools spell it."""
+    place = PurePosixPath(path)
+    if place.is_absolute():
+        try:
+            place = place.relative_to(context.sandbox.resolve("."))
+        except (ToolError, ValueError):
+            raise ToolError(f"{path!r} is not relative to the working directory") from None
+    if ".." in place.parts or "\0" in path:
+        raise ToolError(f"{path!r} leads out of the working directory")
+    return str(place)
+
+
+async def _local_branch(repository: Repository, branch: str) -> str:
+    ref = f"refs/heads/{branch}"
+    valid = await repository.read("check-ref-format", ref, check=False)
+    if valid.code or await repository.resolve(ref) is None:
+        raise ToolError(f"there is no local branch {branch!r}")
+    return ref
+
+
+async def _check_remote(repository: Repository, remote: str) -> None:
+    known = (await repository.read("remote")).out.splitlines()
+    if remote not in known:
+        raise ToolError(f"there is no remote {remote!r}; the remotes are: {', '.join(known) or 'none'}")
+
+
+def _status(status: Status) -> Custom:
+    return Custom("git.status", status.data(), status.summary, display=DisplayHints("tree", collapsed=status.clean))
+
+
+def _diff(patch: str, size: str, *, staged: bool, note: str = "") -> Custom:
+    """The patch is the data itself, so that the model reads it as it is."""
+    summary = f"{size or 'no changes'}{' (staged)' if staged else ''}{note}"
+    return Custom("git.diff", patch, summary, mime_type="text/x-diff", display=DisplayHints("code", "diff"))
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [GitToolset]

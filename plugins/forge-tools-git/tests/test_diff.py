@@ -1,0 +1,142 @@
+"""git_diff: the patch as the model and the person see it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from forge_cli.testing import call
+
+if TYPE_CHECKING:
+    from conftest import Repo
+
+PATCH = """diff --git a/a b/a
+index 5626abf..814f4a4 100644
+--- a/a
++++ b/a
+@@ -1 +1,2 @@
+ one
++two
+"""
+
+
+@pytest.fixture
+def changed(repo: Repo) -> Repo:
+    repo.commit(a="one\n", b="one\n")
+    repo.write("a", "one\ntwo\n")
+    return repo
+
+
+def test_what_is_not_staged(changed: Repo) -> None:
+    value = changed.call("git_diff").value
+    assert (value.kind, value.summary, value.data) == ("git.diff", "1 file changed, 1 insertion(+)", PATCH)
+    assert value.mime_type == "text/x-diff"
+
+
+def test_the_model_reads_the_patch_as_it_is(changed: Repo) -> None:
+    value = changed.call("git_diff").value
+    assert value.text() == f"1 file changed, 1 insertion(+)\n{PATCH}"
+
+
+def test_a_person_sees_the_patch(changed: Repo) -> None:
+    assert changed.by_hand("git_diff").stdout.strip() == f"1 file changed, 1 insertion(+)\n\n{PATCH}".strip()
+
+
+def test_what_is_staged(changed: Repo) -> None:
+    assert changed.call("git_diff", staged=True).value.summary == "no changes (staged)"
+    changed.git("add", "a")
+    value = changed.call("git_diff", staged=True).value
+    assert (value.summary, value.data) == ("1 file changed, 1 insertion(+) (staged)", PATCH)
+    assert changed.call("git_diff").value.summary == "no changes"
+
+
+def test_of_one_path(changed: Repo) -> None:
+    changed.write("b", "changed\n")
+    assert changed.call("git_diff", path="a").value.data == PATCH
+    assert changed.call("git_diff", path="/workspace/a").value.data == PATCH
+    assert changed.call("git_diff", path="./b/../a").error == "'./b/../a' leads out of the working directory"
+    assert changed.call("git_diff", path="").status == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("../outside", "leads out of the working directory"),
+        ("/etc/passwd", "is not relative to the working directory"),
+        ("a\0b", "leads out of the working directory"),
+    ],
+)
+def test_paths_stay_inside(changed: Repo, path: str, sentence: str) -> None:
+    assert sentence in changed.call("git_diff", path=path).error
+
+
+@pytest.mark.parametrize("path", ["--output=stolen", "-a", "--no-index", ":(top)a", ":/", "*", "[a]", ":!a"])
+def test_a_path_is_never_an_option_nor_a_pattern(changed: Repo, path: str) -> None:
+    before = set(os.listdir(changed.folder))
+    assert changed.call("git_diff", path=path).value.summary == "no changes"
+    assert set(os.listdir(changed.folder)) == before
+    changed.write(path.replace("/", "_"), "one\n")
+    changed.git("add", "--all")
+    assert "new file" not in changed.call("git_diff", path=path).value.data
+
+
+def test_a_file_with_such_a_name_can_be_named(repo: Repo) -> None:
+    repo.commit(a="1\n", **{"-a": "1\n", "*": "1\n"})
+    for name in ("a", "-a", "*"):
+        repo.write(name, "2\n")
+    for name in ("-a", "*"):
+        assert repo.call("git_diff", path=name).value.summary == "1 file changed, 1 insertion(+), 1 deletion(-)"
+
+
+def test_secrets_are_left_out_unless_they_are_asked_for(repo: Repo) -> None:
+    names = [".env", "app/.ENV.local", ".env.d/key", "a"]
+    for content in ("one\n", "password\n"):
+        for name in names:
+            repo.write(name, content)
+        if content == "one\n":
+            repo.commit()
+    value = repo.call("git_diff").value
+    assert value.summary == (
+        "1 file changed, 1 insertion(+), 1 deletion(-); "
+        "left out, ask for each by its path: .env, .env.d/key, app/.ENV.local"
+    )
+    assert value.data.count("diff --git") == 1
+    assert repo.call("git_diff", path="app").value.data == ""
+    asked = repo.seen(call("git_diff", path="app/.ENV.local"), answers=[True])
+    assert [request.tool_name for request in asked.asked] == ["git_diff"]
+    assert "+password" in asked.outcomes[0].value.data
+    assert repo.call("git_diff", path="app/.ENV.local", answers=[False]).status == "denied"
+
+
+def test_settings_for_people_do_not_change_the_patch(changed: Repo) -> None:
+    for key, value in {
+        "diff.noprefix": "true",
+        "diff.mnemonicPrefix": "true",
+        "color.ui": "always",
+        "color.diff": "always",
+        "core.quotePath": "true",
+        "diff.wordRegex": ".",
+    }.items():
+        changed.git("config", key, value)
+    assert changed.call("git_diff").value.data == PATCH
+
+
+def test_a_huge_diff_is_cut(repo: Repo) -> None:
+    repo.commit(a="")
+    repo.write("a", "0123456789\n" * 300_000)
+    value = repo.call("git_diff").value
+    assert value.summary == "1 file changed, 300000 insertions(+)"
+    assert "more bytes ...]" in value.data
+    assert len(value.data) < 1_100_000
+
+
+def test_files_that_are_no_text(repo: Repo) -> None:
+    repo.commit()
+    (repo.folder / "blob").write_bytes(bytes(range(256)))
+    (repo.folder / "latin").write_bytes(b"gr\xfcn\n")
+    repo.git("add", "--all")
+    patch = repo.call("git_diff", staged=True).value.data
+    assert "Binary files /dev/null and b/blob differ" in patch
+    assert "+gr\ufffdn" in patch

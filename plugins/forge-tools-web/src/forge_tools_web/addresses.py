@@ -1,0 +1,88 @@
+"""Which addresses belong to the public internet, and which names lead there."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+import anyio
+
+from forge_cli import ToolError
+
+Address = IPv4Address | IPv6Address
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""From a host and a port to the numeric addresses to connect to."""
+
+# The registries of special-purpose addresses, written out: what ``is_global`` means differs between releases of Python.
+SPECIAL_V4 = [
+    IPv4Network(text)
+    for text in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        "168.63.129.16/32",  # public by number, yet the host of a virtual machine answers there
+    )
+]
+GLOBAL_V6 = IPv6Network("2000::/3")
+SPECIAL_V6 = [IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20")]
+NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address, and the IPv4 address that it may carry inside, belongs to the public internet."""
+    inner = _inside(address)
+    if inner is not None:
+        return is_public(inner)
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in SPECIAL_V4)
+    return address in GLOBAL_V6 and not any(address in network for network in SPECIAL_V6)
+
+
+def _inside(address: Address) -> IPv4Address | None:
+    """The IPv4 address where packets to an IPv6 address end up: mapped, NAT64 and 6to4."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address in NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def literal(host: str) -> Address | None:
+    """The address that a host is, where it is no name; ``127.1`` and ``0x7f000001`` are addresses too."""
+    text = host.removesuffix(".")
+    try:
+        return ip_address(text)
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(text)) if text and text.isascii() and " " not in text else None
+    except OSError:
+        return None
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """Ask the operating system, as any program does."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def addresses_of(host: str, port: int, resolve: Resolve, *, allow_private: bool) -> list[Address]:
+    """Where to connect for a host: resolved once, and refused as a whole when one address is not public."""
+    known = literal(host)
+    try:
+        found = [known] if known is not None else [ip_address(text) for text in await resolve(host, port)]
+    except (OSError, UnicodeError):
+        raise ToolError(f"there is no host {host!r}, or its name cannot be resolved now") from None
+    if not found:
+        raise ToolError(f"the name {host!r} has no address")
+    if not allow_private:
+        refuse_private(host, found)
+    return found
+
+
+def refuse_private(host: str, addresses: Sequence[Address]) -> None:
+    for address in addresses:
+        if not is_public(address):
+            verb = "is" if literal(host) else "leads to"
+            raise ToolError(f"{host} {verb} a private or local address; only the public internet can be reached")

@@ -1,0 +1,98 @@
+"""From what a server sent to what a model can read: HTML becomes Markdown, other text stays as it is."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from forge_cli import DisplayHints, Text, ToolError
+from forge_tools_web.fetch import Page
+
+HTML = {"text/html", "application/xhtml+xml"}
+PLAIN = re.compile(r"text/.+|application/(json|xml|yaml|toml|javascript|x-ndjson|jsonl)|.+\+(json|xml|yaml)")
+BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+META = re.compile(rb"""<meta[^>]{0,200}charset\s{0,5}=\s{0,5}["']?([a-zA-Z0-9_:.-]{1,40})""", re.IGNORECASE)
+WEB_CODECS = re.compile(
+    r"utf-(8|16|32).*|ascii|iso8859.*|cp\d+|koi8.*|gb\w+|big5.*|euc_.*|shift_jis.*|iso2022.*|mac-.*"
+)
+
+
+def read(page: Page) -> Text:
+    """The page as a result; a ToolError where there is nothing to read."""
+    media_type = page.media_type or _guess(page.body)
+    if media_type in HTML:
+        return Text(_markdown(page), display=DisplayHints("markdown"))
+    if not PLAIN.fullmatch(media_type):
+        raise ToolError(f"{page.url} is {media_type}, and only text can be read: HTML, JSON, XML or plain text")
+    text = decoded(page)
+    if "\0" in text[:4096]:
+        raise ToolError(f"{page.url} is said to be {media_type} and is no text")
+    if not text.strip():
+        raise ToolError(f"{page.url} is empty")
+    language = next((name for name in ("json", "xml", "yaml") if media_type.endswith(name)), None)
+    if media_type == "text/markdown":
+        return Text(text, display=DisplayHints("markdown"))
+    return Text(text, display=DisplayHints("code", language) if language else None)
+
+
+def decoded(page: Page) -> str:
+    """The text of a page by its byte order mark, its header, what the document says of itself, or by trying."""
+    declared = META.search(page.body[:2048])
+    names = [
+        *(name for mark, name in BOMS.items() if page.body.startswith(mark)),
+        page.charset,
+        declared[1].decode("ascii") if declared else None,
+    ]
+    for name in filter(None, names):
+        codec = _codec(name)
+        if codec:
+            return page.body.decode(codec, errors="replace")
+    try:
+        return page.body.decode()
+    except UnicodeDecodeError:
+        return page.body.decode("cp1252", errors="replace")
+
+
+def _codec(name: str) -> str | None:
+    """Python's name for a charset of the web; Latin-1 there means Windows-1252."""
+    try:
+        codec = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return None
+    if codec in ("ascii", "iso8859-1"):
+        return "cp1252"
+    return codec if WEB_CODECS.fullmatch(codec) else None
+
+
+def _guess(body: bytes) -> str:
+    """What a document is that does not say so."""
+    if b"\0" in body[:4096]:
+        return "application/octet-stream"
+    return "text/html" if re.match(rb"\s*<(!doctype html|html|head|body)\b", body, re.IGNORECASE) else "text/plain"
+
+
+def _markdown(page: Page) -> str:
+    import trafilatura
+
+    text = decoded(page)
+    tree = trafilatura.load_html(text)
+    if tree is None:  # trafilatura takes fragments for no HTML at all
+        text = f"<html><body>{text}</body></html>"
+        tree = trafilatura.load_html(text)
+    title = " ".join((tree.findtext(".//title") or "").split()) if tree is not None else ""
+    content = trafilatura.extract(
+        text,
+        url=page.url,
+        output_format="markdown",
+        include_links=True,
+        include_formatting=True,
+        include_comments=False,
+    )
+    content = content or trafilatura.html2txt(text)
+    if not content.strip():
+        raise ToolError(f"{page.url} has no text to read; it may be made by scripts in a browser")
+    return f"[{_label(title or page.url)}]({page.url})\n\n{content.strip()}\n"
+
+
+def _label(text: str) -> str:
+    return re.sub(r"([\[\]\\])", r"\\\1", text)

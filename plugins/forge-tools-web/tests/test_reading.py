@@ -1,0 +1,188 @@
+"""What comes back from a page: Markdown for HTML, text as it is, within bounds."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import zlib
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING
+
+import pytest
+from forge_tools_web.fetch import Page
+from forge_tools_web.reading import decoded
+from forge_tools_web.toolset import WebToolset
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import Site, Worker
+
+LOCAL = "allow_private: true"
+
+
+def test_html_becomes_markdown(worker: Worker, site: Site) -> None:
+    site.html("/tides")
+    value = worker.fetch(site.url("/tides"), LOCAL).value
+    assert value.content.startswith(f"[Tide tables \\[2026\\]]({site.url('/tides')})\n\n# How tides work\n")
+    assert f"**twice a day**, as [the moon]({site.url('/moon')}) pulls" in value.content
+    assert "```\nheight = mean + range * cos(t)\n```" in value.content
+    assert "| Brest | 6 m |" in value.content
+    assert not any(word in value.content for word in ("never seen", "About us", "imprint"))
+    assert value.display.preferred_view == "markdown"
+
+
+@pytest.mark.parametrize("text", ["<p>Hello &amp; welcome</p>", "<html><body>Hello &amp; welcome</body></html>"])
+def test_a_small_page_is_still_read(worker: Worker, site: Site, text: str) -> None:
+    site.html("/", text)
+    assert (
+        worker.fetch(site.url("/"), LOCAL).value.content == f"[{site.url('/')}]({site.url('/')})\n\nHello & welcome\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "<html><body><div id=app></div><script>go()</script></body></html>"])
+def test_a_page_without_text_says_so(worker: Worker, site: Site, text: str) -> None:
+    site.html("/", text)
+    assert "has no text to read" in worker.fetch(site.url("/"), LOCAL).error
+
+
+@pytest.mark.parametrize(
+    ("content_type", "view"),
+    [
+        ("application/json", "code"),
+        ("application/ld+json; charset=utf-8", "code"),
+        ("application/atom+xml", "code"),
+        ("text/plain", None),
+        ("text/csv", None),
+        ("text/markdown", "markdown"),
+        (None, None),
+    ],
+)
+def test_other_text_is_passed_through(worker: Worker, site: Site, content_type: str | None, view: str | None) -> None:
+    text = '{"a": [1, 2],\n "b": "ü"}\n'
+    site.send("/", text.encode(), content_type)
+    value = worker.fetch(site.url("/"), LOCAL).value
+    assert value.content == text
+    assert (value.display.preferred_view if value.display else None) == view
+
+
+@pytest.mark.parametrize("content_type", ["application/pdf", "image/png", "application/octet-stream"])
+def test_what_is_no_text_is_refused(worker: Worker, site: Site, content_type: str) -> None:
+    site.send("/", b"\x89PNG", content_type)
+    assert worker.fetch(site.url("/"), LOCAL).error == (
+        f"{site.url('/')} is {content_type}, and only text can be read: HTML, JSON, XML or plain text"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "sentence"),
+    [
+        (b"\x7fELF\0\0", "text/plain", "is said to be text/plain and is no text"),
+        (b"\x7fELF\0\0", None, "is application/octet-stream"),
+        (b"  \n", "text/plain", "is empty"),
+    ],
+)
+def test_what_only_claims_to_be_text_is_refused(
+    worker: Worker, site: Site, body: bytes, content_type: str | None, sentence: str
+) -> None:
+    site.send("/", body, content_type)
+    assert sentence in worker.fetch(site.url("/"), LOCAL).error
+
+
+def test_an_error_of_the_server_is_told(worker: Worker, site: Site) -> None:
+    assert worker.fetch(site.url("/missing"), LOCAL).error == f"{site.url('/missing')} answered 404 Not Found"
+
+
+@pytest.mark.parametrize(
+    ("body", "charset"),
+    [
+        ("grün €".encode("cp1252"), "iso-8859-1"),
+        ("grün €".encode("cp1252"), None),
+        ("grün €".encode(), None),
+        ("grün €".encode(), "no-such-charset"),
+        ("grün €".encode(), "punycode"),
+        ("grün €".encode("utf-8-sig"), "iso-8859-1"),
+        ("grün €".encode("utf-16"), None),
+        ("grün €".encode("utf-16-le"), "utf-16le"),
+        ('<meta charset="iso-8859-15">grün €'.encode("iso-8859-15"), None),
+        ('<META content="text/html; charset=UTF-8">grün €'.encode(), None),
+    ],
+)
+def test_text_is_decoded_by_what_is_known_of_it(body: bytes, charset: str | None) -> None:
+    assert decoded(Page("http://x/", "text/html", charset, body)).endswith("grün €")
+
+
+@given(
+    st.binary(max_size=200), st.none() | st.text(max_size=20) | st.sampled_from(["utf-16", "gb18030", "zip", "idna"])
+)
+def test_whatever_comes_is_text_in_the_end(body: bytes, charset: str | None) -> None:
+    assert isinstance(decoded(Page("http://x/", "text/html", charset, body)), str)
+
+
+def test_gzip_is_unpacked(worker: Worker, site: Site) -> None:
+    site.send("/", gzip.compress(b"hello " * 1000), "text/plain", Content_Encoding="gzip")
+    assert worker.fetch(site.url("/"), LOCAL).value.content == "hello " * 1000
+    assert site.headers[0]["Accept-Encoding"] == "gzip"
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "sentence"),
+    [
+        (zlib.compress(b"x"), "deflate", "is packed as 'deflate', which was not asked for"),
+        (gzip.compress(gzip.compress(b"x")), "gzip, gzip", "is packed as 'gzip, gzip'"),
+        (b"plain", "gzip", "is said to be gzip and is not"),
+        (gzip.compress(b"one two three")[:-9], "gzip", "breaks off in the middle"),
+    ],
+)
+def test_other_packings_are_refused(worker: Worker, site: Site, body: bytes, coding: str, sentence: str) -> None:
+    site.send("/", body, "text/plain", Content_Encoding=coding)
+    assert sentence in worker.fetch(site.url("/"), LOCAL).error
+
+
+def test_the_size_is_bounded(worker: Worker, site: Site) -> None:
+    site.send("/fits", b"x" * 5_000_000, "text/plain")
+    site.send("/more", b"x" * 5_000_001, "text/plain")
+    assert worker.fetch(site.url("/fits"), LOCAL).status == "success"
+    assert worker.fetch(site.url("/more"), LOCAL).error == f"{site.url('/more')} is larger than 5 MB"
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(worker: Worker, site: Site) -> None:
+    site.send("/", gzip.compress(b"\0" * 50_000_000, 9), "text/plain", Content_Encoding="gzip")
+    assert worker.fetch(site.url("/"), LOCAL).error == f"{site.url('/')} is larger than 5 MB"
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    """Send without an end, until the other side has had enough."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/plain")
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"x" * 65536)
+
+
+def test_an_endless_page_is_cut_off(worker: Worker, site: Site) -> None:
+    site.pages["/"] = endless
+    assert worker.fetch(site.url("/"), LOCAL).error == f"{site.url('/')} is larger than 5 MB"
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_the_time_is_bounded(worker: Worker, site: Site, monkeypatch: pytest.MonkeyPatch, *, started: bool) -> None:
+    released = threading.Event()
+
+    def stall(handler: BaseHTTPRequestHandler) -> None:
+        if started:
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/plain")
+            handler.end_headers()
+            handler.wfile.write(b"one moment")
+        released.wait(20)
+
+    site.pages["/"] = stall
+    monkeypatch.setattr(WebToolset, "seconds", 0.3)
+    outcome = worker.fetch(site.url("/"), LOCAL)
+    released.set()
+    assert (outcome.status, outcome.error) == ("timeout", "web_fetch was stopped after 0.3 seconds")
+
+
+def test_the_bounds_are_those_that_are_documented() -> None:
+    assert (WebToolset.seconds, WebToolset.max_bytes) == (30, 5_000_000)

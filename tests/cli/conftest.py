@@ -1,0 +1,210 @@
+"""The command line as a user meets it: in this process where that is enough, in its own where it is not."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from forge_cli.cli.app import carry_out, explain
+from forge_cli.testing import Project
+
+TOOLS = '''
+"""Tools that do a little of everything."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from forge_cli import Custom, DisplayHints, ToolContext, tool
+
+
+def echo(text: str, times: int = 1, loud: bool | None = None) -> str:
+    """Say something back.
+
+    Args:
+        text: What to say.
+        times: How often to say it.
+    """
+    return (text.upper() if loud else text) * times
+
+
+def report(rows: list[int] | None = None, ratio: float = 0.5) -> Custom:
+    """Report in a table."""
+    data = [{"row": row, "ratio": ratio} for row in rows or ()]
+    return Custom("test.report", data, summary="a report", display=DisplayHints("table"))
+
+
+def reserved(worker: str, json: bool = False, timeout: float = 1, y: str = "") -> dict:
+    """Take arguments that are called like options of forge."""
+    return {"worker": worker, "json": json, "timeout": timeout, "y": y}
+
+
+def chatty() -> str:
+    """Print where only data belongs, the way naive code does."""
+    print("printed")
+    subprocess.run(["echo", "from a child"], check=True)
+    os.write(1, b"written\\n")
+    return "quiet words"
+
+
+def boom() -> str:
+    """Fail."""
+    raise ValueError("it broke\\x1b[2J")
+
+
+def hold() -> str:
+    """Wait for somebody to write into the pipe, and listen to nobody else."""
+    print("holding", flush=True)
+    return Path("gate").read_text()
+
+
+async def block() -> str:
+    """Wait like hold, and hold up the event loop as well."""
+    return hold()
+
+
+@tool(needs_approval=True, manual="manual")
+def deploy() -> str:
+    """Only a person deploys."""
+    return "deployed"
+
+
+@tool(manual="both")
+def peek(context: ToolContext) -> str:
+    """Tell where it works."""
+    return str(context.workspace)
+'''
+
+WORKER = """
+name: tester
+description: Tries things
+instructions: You try things.
+model: script:script.yaml
+sandbox:
+  zones:
+    - {name: notes, mode: rw, approval: {write: preApproved, delete: blocked}}
+    - {name: output, mode: rw}
+    - {name: src, mode: ro}
+toolsets:
+  filesystem: {}
+  custom:
+    module: ./tools.py
+    tools: [echo, report, reserved, chatty, boom, hold, block, deploy, peek]
+    approval:
+      default: preApproved
+      tools: {echo: ask}
+"""
+
+SCRIPT = """
+turns:
+  - text: "First words. "
+    calls: [{tool: report, input: {rows: [1, 2]}}]
+  - text: "Last words: {task}"
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Carry out a command in this process, in the project's folder and home."""
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("FORGE_HOME", str(project.home))
+
+    def forge(*words: str) -> Done:
+        capfd.readouterr()
+        try:
+            code = carry_out(list(words))
+        except BaseException as error:
+            code = explain(error, debug=False)
+        sys.stdout.flush()
+        return Done(code, *capfd.readouterr())
+
+    return forge
+
+
+@pytest.fixture
+def tester(project: Project) -> Project:
+    """A project with a worker of many tools; its script takes two turns."""
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    project.write("script.yaml", SCRIPT)
+    project.write("src/a.txt", "one\ntwo\n")
+    project.write("output/old.md", "old\n")
+    return project
+
+
+class Started:
+    """A forge that is at work in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def wait_for(self, text: str) -> None:
+        """Read standard error up to a line with this text."""
+        assert self.process.stderr
+        seen = []
+        for line in self.process.stderr:
+            seen.append(line)
+            if text in line:
+                return
+        raise AssertionError(f"{text!r} never came: {''.join(seen)}")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> Done:
+        out, err = self.process.communicate(timeout=20)
+        return Done(self.process.returncode, out, err)
+
+
+@pytest.fixture
+def start(project: Project) -> Iterator[Callable[..., Started]]:
+    """Start forge in a process, with pipes around it; it is killed when the test ends."""
+    started: list[subprocess.Popen[str]] = []
+
+    def forge(*words: str, stdin: int = subprocess.DEVNULL, **env: str) -> Started:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "forge_cli", *words],
+            cwd=project.folder,
+            env={**os.environ, "FORGE_HOME": str(project.home), **env},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return Started(process)
+
+    yield forge
+    for process in started:
+        with process:
+            process.kill()
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Callable[..., Path]:
+    """Install a package with entry points; returns the folder that goes on PYTHONPATH."""
+
+    def package(name: str, module: str, code: str, *entries: str) -> Path:
+        folder = tmp_path / "site"
+        info = folder / f"{name.replace('-', '_')}-1.2.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text("\n".join(["[forge]", *entries, ""]))
+        (folder / f"{module}.py").write_text(code)
+        return folder
+
+    return package

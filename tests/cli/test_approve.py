@@ -1,0 +1,162 @@
+"""``forge approve``: the gate's word on a call, with no model and nothing executed."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+KEYS = ["tool", "verdict", "reason", "rule", "where", "by", "risk"]
+
+
+def test_a_verdict_in_words(cli, tester) -> None:
+    done = cli("approve", "worker.yaml", "echo", "text=hi")
+    where = next(n for n, line in enumerate(tester.read("worker.yaml").splitlines(), 1) if "echo: ask" in line)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "ask: echo",
+        "  reason: the worker says ask",
+        "  rule:   toolsets.custom.approval.tools.echo",
+        f"  where:  worker.yaml:{where}:21",
+        "  by:     rule",
+        "  risk:   high",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "reason"),
+    [
+        (["peek"], "preApproved", "the worker says preApproved"),
+        (["echo", "text=hi"], "ask", "the worker says ask"),
+        (["write_file", "path=/notes/a", "content=x"], "preApproved", "zone 'notes' pre-approves write"),
+        (["write_file", "path=/output/a", "content=x"], "ask", "zone 'output' asks before write"),
+        (["delete_file", "path=/notes/a"], "blocked", "zone 'notes' blocks delete"),
+        (["deploy"], "blocked", "deploy can only be called by a person"),
+        (["write_file", "path=/src/a", "content=x"], "refused", "zone 'src' is read-only"),
+        (["read_file", "path=/etc/passwd"], "refused", "zone"),
+        (["read_file", "path=/src/../../secret"], "refused", ""),
+        (["echo"], "refused", "invalid input for echo: missing field 'text'"),
+        (["echo", "text=a", "times=x"], "refused", "times: must be an integer"),
+        (["echo", "text=a", "nosuch=1"], "refused", "nosuch"),
+        (["nosuch", "a=b"], "refused", "there is no tool 'nosuch'"),
+        (["echo", "--json-input", '{"text": "a"}', "times=2"], "ask", "the worker says ask"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_verdicts(cli, tester, words: list[str], verdict: str, reason: str) -> None:
+    done = cli("approve", "worker.yaml", *words, "--json")
+    found = json.loads(done.out)
+    assert (done.code, done.err, done.out.count("\n")) == (0, "", 1)
+    assert list(found) == KEYS
+    assert (found["tool"], found["verdict"]) == (words[0], verdict)
+    assert reason in found["reason"]
+    assert cli("approve", "worker.yaml", *words).out.startswith(f"{verdict}: {words[0]}\n")
+
+
+def test_nothing_is_executed(cli, tester) -> None:
+    cli("approve", "worker.yaml", "write_file", "path=/notes/a", "content=x")
+    assert not (tester.folder / "notes" / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["worker.yaml"], 2, "name either a TOOL or --batch\n  forge approve WORKER TOOL KEY=VALUE"),
+        (["worker.yaml", "echo", "--batch", "-"], 2, "name either a TOOL or --batch"),
+        (["worker.yaml", "echo", "word"], 2, "'word' is no KEY=VALUE"),
+        (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is no JSON"),
+        (["worker.yaml", "echo", "--json-input", "[]"], 2, "--json-input must be a JSON object"),
+        (["worker.yaml", "--batch", "-", "--json-input", "{}"], 2, "--batch brings the input"),
+        (["worker.yaml", "--batch", "nosuch"], 2, "--batch nosuch: No such file or directory"),
+        (["worker.yaml", "--batch", "src"], 2, "--batch src: Is a directory"),
+        (["nosuch.yaml", "echo"], 3, "nosuch.yaml: no such file"),
+        (["worker.yaml", "echo", "-C", "nowhere"], 2, "-C nowhere"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_can_go_wrong(cli, tester, words: list[str], code: int, sentence: str) -> None:
+    done = cli("approve", *words)
+    assert (done.code, done.out) == (code, "")
+    assert sentence in done.err
+
+
+LINES = [
+    ('{"tool": "peek"}', "peek", "preApproved"),
+    ("no json", None, "refused"),
+    ("[1]", None, "refused"),
+    ('"text"', None, "refused"),
+    ("7", None, "refused"),
+    ("{}", None, "refused"),
+    ('{"tool": null}', None, "refused"),
+    ('{"tool": 5}', 5, "refused"),
+    ('{"tool": ["echo"]}', ["echo"], "refused"),
+    ('{"tool": "echo", "input": {"text": "a"}}', "echo", "ask"),
+    ('{"tool": "echo", "input": null}', "echo", "refused"),
+    ('{"tool": "echo", "input": [1]}', "echo", "refused"),
+    ('{"tool": "echo", "input": "{}"}', "echo", "refused"),
+    ('{"tool": "echo", "input": {"te-xt": "a"}}', "echo", "refused"),
+    ('{"tool": "report", "input": {"rows": "1"}}', "report", "refused"),
+    ('{"tool": "\\ud800"}', "\ud800", "refused"),
+    ('{"tool": "read_file", "input": {"path": "/src/\\ud800"}}', "read_file", "refused"),
+    ('{"tool": "read_file", "input": {"path": "/src/a\\u0000b"}}', "read_file", "refused"),
+    (f'{{"tool": "read_file", "input": {{"path": "/src/{"x" * 5000}"}}}}', "read_file", "refused"),
+    (f'{{"tool": "echo", "input": {{"text": {"1" * 5000}}}}}', None, "refused"),
+    ("[" * 100_000, None, "refused"),
+    ('{"tool": "delete_file", "input": {"path": "/notes/x"}}', "delete_file", "blocked"),
+    ('{"tool": "caf\u00e9"}', "café", "refused"),
+]
+
+
+@pytest.mark.parametrize("source", ["a file", "-"])
+def test_a_batch_is_answered_line_by_line_whatever_is_in_it(tester, source: str) -> None:
+    text = "\n".join(line for line, _, _ in LINES)
+    tester.write("calls", text)
+    if source == "-":
+        done = tester.forge("approve", "worker.yaml", "--batch", "-", stdin=text)
+    else:
+        done = tester.forge("approve", "worker.yaml", "--batch", "calls")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(answer["tool"], answer["verdict"]) for answer in found] == [line[1:] for line in LINES]
+    assert all(list(answer) == KEYS for answer in found)
+    assert found[1]["reason"] == 'line 2 is no {"tool", "input"} object'
+    assert found[7]["reason"] == "line 8: the tool must be a string"
+
+
+def test_empty_lines_are_no_calls_but_are_counted(cli, tester) -> None:
+    tester.write("calls", '\n{"tool": "peek"}\r\n  \nbad\n\n')
+    found = [json.loads(line) for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()]
+    assert [answer["tool"] for answer in found] == ["peek", None]
+    assert found[1]["reason"].startswith("line 4 ")
+
+
+def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> None:
+    forge = start("approve", "worker.yaml", "--batch", "-", stdin=subprocess.PIPE).process
+    for tool, verdict in [("peek", "preApproved"), ("deploy", "blocked"), ("nosuch", "refused")]:
+        forge.stdin.write(json.dumps({"tool": tool}) + "\n")
+        forge.stdin.flush()
+        assert json.loads(forge.stdout.readline())["verdict"] == verdict
+    forge.stdin.close()
+    assert forge.wait(timeout=20) == 0
+
+
+def test_ten_thousand_lines_take_seconds(cli, tester) -> None:
+    lines = [json.dumps({"tool": "echo", "input": {"text": str(n)}}) if n % 2 else f"bad {n}" for n in range(10_000)]
+    tester.write("calls", "\n".join(lines))
+    started = time.monotonic()
+    found = [json.loads(line) for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()]
+    assert [answer["verdict"] for answer in found] == ["refused", "ask"] * 5_000
+    assert time.monotonic() - started < 20
+
+
+def test_the_module_of_a_worker_cannot_spoil_the_answers(tester) -> None:
+    tester.write("tools.py", tester.read("tools.py") + "\nprint('imported')\n")
+    done = tester.forge("approve", "worker.yaml", "peek", "--json")
+    assert json.loads(done.stdout)["verdict"] == "preApproved"
+    assert done.stderr == "imported\n"
+
+
+def test_words_of_the_answer_are_escaped(cli, tester) -> None:
+    out = cli("approve", "worker.yaml", "no\x1b[2Jsuch").out
+    assert out.startswith("refused: no\\x1b[2Jsuch\n")
+    assert "\x1b" not in out

@@ -1,0 +1,165 @@
+"""``forge tools call``: reserved words are forge's, all others are the tool's."""
+
+import json
+
+import pytest
+
+from forge_cli.cli.call import read_invocation
+from forge_cli.core.errors import UsageError
+
+W = ("--worker", "worker.yaml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["text=hi", "times=2", "loud=true"],
+        ["--text", "hi", "--times", "2", "--loud", "true"],
+        ["--text=hi", "--times=2", "--loud"],
+        ["--loud", "--text", "hi", "times=2"],
+        ["--loud", "text=hi", "times=2"],
+        ["--json-input", '{"text": "hi", "times": 2, "loud": true}'],
+        ['--json-input={"text": "no", "loud": true}', "text=hi", "--times=2"],
+        ["--", "text=hi", "--times", "2", "--loud"],
+    ],
+    ids=" ".join,
+)
+def test_ways_to_say_the_same(cli, tester, words: list[str]) -> None:
+    done = cli("tools", "call", "echo", *W, "-y", *words)
+    assert (done.code, done.out, done.err) == (0, "HIHI\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "rows", "ratio"),
+    [
+        (["rows=[1, -2]", "ratio=-0.5"], [1, -2], -0.5),
+        (["rows=1", "rows=-2", "--ratio", "-0.5"], [1, -2], -0.5),
+        (["--rows", "-1", "--ratio=1e3"], [-1], 1000.0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) and isinstance(value[0], str) else None,
+)
+def test_lists_and_negative_numbers(cli, tester, words: list[str], rows: list[int], ratio: float) -> None:
+    done = cli("tools", "call", "report", *W, "--json", *words)
+    assert done.code == 0
+    assert json.loads(done.out)["data"] == [{"row": row, "ratio": ratio} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["worker=me", "json=true", "timeout=3", "y=no"],
+        ["worker=me", "--timeout", "3", "--", "--json", "--y", "no"],
+        ["--", "--worker", "me", "--json", "--timeout=3", "--y=no"],
+        ["--json-input", '{"worker": "me", "json": true, "timeout": 3, "y": "no"}'],
+    ],
+    ids=" ".join,
+)
+def test_arguments_that_are_called_like_options_of_forge(cli, tester, words: list[str]) -> None:
+    done = cli("tools", "call", "reserved", *W, "--json", *words)
+    assert done.code == 0
+    assert json.loads(done.out) == {
+        "kind": "json",
+        "data": {"worker": "me", "json": True, "timeout": 3.0, "y": "no"},
+    }
+
+
+def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
+    assert cli("tools", "call", *W, "-y", "echo", "text=a").out == "a\n"
+    assert cli("tools", "call", *W, "-y", "--", "echo", "text=a").out == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ([], 2, "name the tool first\n  forge tools call NAME KEY=VALUE"),
+        (["--text", "x"], 2, "name the tool first"),
+        (["echo", *W, "--approval-mode"], 2, "--approval-mode needs a value"),
+        (["echo", *W, "--approval-mode", "yolo"], 2, "use interactive, approve_all or auto_deny"),
+        (["echo", *W, "-y", "--approval-mode", "auto_deny", "text=a"], 2, "contradict each other"),
+        (["echo", *W, "word"], 2, "'word' is neither KEY=VALUE nor --KEY VALUE"),
+        (["echo", *W, "text=a", "times=x"], 2, "invalid input for echo: times: must be an integer, got 'x'"),
+        (["echo", *W, "text=a", "nosuch=1"], 2, "nosuch"),
+        (["echo", *W], 2, "text"),
+        (["echo", *W, "--json-input", "{"], 2, "--json-input is no JSON"),
+        (["echo", *W, "--json-input", "[1]"], 2, "--json-input must be a JSON object"),
+        (["echo", *W, "text=a", "-C", "nowhere"], 2, "-C nowhere: there is no such folder"),
+        (["echo", *W, "-i"], 2, "there is no terminal to ask them on"),
+        (["echo", "--worker", "nosuch.yaml"], 3, "nosuch.yaml: no such file"),
+        (["echo", *W, "text=a"], 4, "nobody could be asked (not interactive)\n  -y approves it\n"),
+        (["echo", *W, "text=a", "--approval-mode", "auto_deny"], 4, "approval mode auto_deny"),
+        (["delete_file", *W, "-y", "path=/notes/x"], 4, "delete_file is blocked: zone 'notes' blocks delete"),
+        (["write_file", *W, "-y", "path=/src/x", "content=y"], 1, "zone 'src' is read-only"),
+        (["boom", *W], 1, "ValueError: it broke\\x1b[2J\n"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_can_go_wrong(cli, tester, words: list[str], code: int, sentence: str) -> None:
+    done = cli("tools", "call", *words)
+    assert (done.code, done.out) == (code, "")
+    assert sentence in done.err
+    assert done.err.startswith("forge: ")
+    assert "\x1b" not in done.err
+
+
+def test_the_operator_may_call_what_the_model_may_not_and_is_asked_as_well(cli, tester) -> None:
+    assert cli("tools", "call", "deploy", *W).code == 4
+    assert cli("tools", "call", "deploy", *W, "-y").out == "deployed\n"
+
+
+def test_json_prints_the_value_of_a_failure_too(cli, tester) -> None:
+    done = cli("tools", "call", "boom", *W, "--json")
+    assert done.code == 1
+    assert json.loads(done.out) == {"kind": "text", "content": "ValueError: it broke\x1b[2J"}
+
+
+def test_a_file_comes_out_as_it_is(cli, tester) -> None:
+    tester.write("src/odd", "tab\tform\ffeed \x1b[31m\n")
+    assert cli("tools", "call", "read_file", *W, "path=/src/odd").out == "tab\tform\ffeed \x1b[31m\n"
+    assert cli("tools", "call", "read_file", *W, "path=/src/a.txt").out == "one\ntwo\n"
+
+
+def test_a_table_and_a_diff_are_for_people(cli, tester) -> None:
+    done = cli("tools", "call", "report", *W, "rows=7")
+    assert [line.split() for line in done.out.splitlines()] == [["a", "report"], ["row", "ratio"], ["7", "0.5"]]
+    done = cli("tools", "call", "write_file", *W, "path=/notes/new", "content=hello")
+    assert "+hello" in done.out
+    assert "\x1b" not in done.out
+
+
+def test_the_directory(cli, tester) -> None:
+    tester.write("sub/src/inner", "in there")
+    assert cli("tools", "call", "read_file", *W, "-C", "sub", "path=/src/inner").out == "in there\n"
+    assert cli("tools", "call", "read_file", "--cd=sub", "path=src/inner").out == "in there\n"
+
+
+def test_the_approval_mode_of_the_user_counts(cli, tester) -> None:
+    tester.home.mkdir()
+    (tester.home / "config.yaml").write_text("approval: {mode: approve_all}")
+    assert cli("tools", "call", "echo", *W, "text=a").out == "a\n"
+    tester.write("worker.yaml", tester.read("worker.yaml") + "approval: {mode: auto_deny}\n")
+    assert cli("tools", "call", "echo", *W, "text=a").code == 4
+
+
+def test_what_a_tool_prints_is_not_its_result(tester) -> None:
+    done = tester.forge("tools", "call", "chatty", *W, "--json")
+    assert json.loads(done.stdout) == {"kind": "text", "content": "quiet words"}
+    assert sorted(done.stderr.splitlines()) == ["from a child", "printed", "written"]
+
+
+def test_reserved_words_end_at_two_dashes() -> None:
+    found = read_invocation(["t", "-y", "a=1", "--", "-y", "--json", "--worker", "w", "--", "b"])
+    assert (found.yes, found.as_json, found.worker) == (True, False, None)
+    assert found.words == ["a=1", "-y", "--json", "--worker", "w", "--", "b"]
+
+
+def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
+    assert cli("tools", "call", "echo", "--help").out.startswith("Usage: forge tools call")
+    done = cli("tools", "call", "echo", *W, "--", "--help")
+    assert (done.code, done.out) == (2, "")
+    assert "help" in done.err
+
+
+def test_a_reserved_word_needs_its_value() -> None:
+    with pytest.raises(UsageError, match="--worker needs a value"):
+        read_invocation(["t", "--worker"])
+    assert read_invocation(["t", "--worker="]).worker == ""

@@ -1,0 +1,414 @@
+"""``forge run``: what goes to standard output, what to standard error, and how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from forge_cli.testing import Project
+
+KEYS = [
+    "status",
+    "exit_code",
+    "response",
+    "output",
+    "session_id",
+    "worker",
+    "model",
+    "turns",
+    "tool_calls",
+    "denials",
+    "usage",
+    "cost",
+    "duration_ms",
+]
+
+
+def script(project: Project, *turns: str) -> None:
+    project.write("script.yaml", "turns:\n" + "".join(f"  - {turn}\n" for turn in turns))
+
+
+def test_a_pipe_gets_the_last_words_once(cli, tester) -> None:
+    done = cli("run", "worker.yaml", "hello")
+    assert (done.code, done.out) == (0, "Last words: hello\n")
+    assert done.err.splitlines() == [
+        "the model is scripted: its words come from script.yaml, and nothing leaves this machine",
+        done.err.splitlines()[-1],
+    ]
+    assert done.err.splitlines()[-1].startswith("completed: 2 turns, 1 call, 0 tokens in, 0 out, ")
+
+
+@pytest.mark.parametrize("flag", ["-p", "--print"])
+def test_print_is_the_answer_and_nothing_else(cli, tester, flag: str) -> None:
+    assert cli("run", "worker.yaml", "hello", flag) == (done := cli("run", ".", "hello", "--trace", "quiet"))
+    assert (done.code, done.out, done.err) == (0, "Last words: hello\n", "")
+
+
+def test_an_answer_that_ends_its_line_gets_no_second_end(cli, tester) -> None:
+    script(tester, '{text: "a line\\n"}')
+    assert cli("run", "worker.yaml", "go", "-p").out == "a line\n"
+
+
+def test_no_answer_prints_nothing(cli, tester) -> None:
+    script(tester, '{text: ""}')
+    done = cli("run", "worker.yaml", "go", "-p")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_json_is_one_object(cli, tester) -> None:
+    done = cli("run", "worker.yaml", "hello", "--output-format", "json")
+    found = json.loads(done.out)
+    assert list(found) == KEYS
+    assert done.out.count("\n") == 1
+    assert found == {
+        "status": "completed",
+        "exit_code": 0,
+        "response": "Last words: hello",
+        "output": None,
+        "session_id": found["session_id"],
+        "worker": "tester",
+        "model": "script:script.yaml",
+        "turns": 2,
+        "tool_calls": 1,
+        "denials": [],
+        "usage": found["usage"],
+        "cost": None,
+        "duration_ms": found["duration_ms"],
+    }
+    assert isinstance(found["duration_ms"], int)
+    assert all(isinstance(tokens, int) for tokens in found["usage"].values())
+
+
+def test_denials_are_counted_and_told(cli, tester) -> None:
+    script(
+        tester,
+        '{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}, {tool: nosuch}]}',
+        "{text: done}",
+    )
+    done = cli("run", "worker.yaml", "go", "--output-format", "json")
+    found = json.loads(done.out)
+    assert (done.code, found["status"], found["exit_code"], found["tool_calls"]) == (0, "completed", 0, 3)
+    assert found["denials"] == [
+        {
+            "tool": "echo",
+            "input": {"text": "hi"},
+            "reason": "echo was not called; denied: nobody could be asked (not interactive)",
+            "by": "headless",
+        },
+        {
+            "tool": "delete_file",
+            "input": {"path": "/notes/x"},
+            "reason": "delete_file is blocked: zone 'notes' blocks delete",
+            "by": "rule",
+        },
+    ]
+    assert "3 calls (2 refused)" in done.err
+
+
+@pytest.mark.parametrize("flags", [["--json"], ["--output-format", "stream-json"]], ids=" ".join)
+def test_stream_json_is_the_record_and_ends_with_the_result(cli, tester, flags: list[str]) -> None:
+    done = cli("run", "worker.yaml", "hello", *flags)
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    recorded = [line for line in lines if line["type"] != "streaming"]
+    assert [line["seq"] for line in recorded] == list(range(1, len(recorded) + 1))
+    assert [line["type"] for line in recorded] == [
+        "sessionStart",
+        "status",
+        "manualToolsAvailable",
+        "message",
+        "turnStart",
+        "message",
+        "turnEnd",
+        "toolStarted",
+        "approvalDecided",
+        "toolResult",
+        "turnStart",
+        "message",
+        "turnEnd",
+        "sessionEnd",
+    ]
+    assert lines[-1]["type"] == "sessionEnd"
+    assert list(lines[-1]["result"]) == KEYS
+    assert lines[-1]["result"]["response"] == "Last words: hello"
+    assert {line["session"] for line in lines} == {lines[-1]["result"]["session_id"]}
+    assert all("seq" not in line and "hash" not in line for line in lines if line["type"] == "streaming")
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--output-format", "json"], ["-p"]], ids=" ".join)
+def test_what_a_tool_prints_never_reaches_standard_output(tester, words: list[str]) -> None:
+    script(tester, "{calls: [{tool: chatty}]}", '{text: "{result}"}')
+    tester.write("tools.py", tester.read("tools.py") + "\nprint('imported')\n")
+    done = tester.forge("run", "worker.yaml", "go", *words)
+    assert done.returncode == 0
+    if words == ["-p"]:
+        assert done.stdout == "quiet words\n"
+    else:
+        assert json.loads(done.stdout.splitlines()[-1]).get("result", json.loads(done.stdout.splitlines()[-1]))
+        assert all(isinstance(json.loads(line), dict) for line in done.stdout.splitlines())
+    for printed in ("imported", "printed", "from a child", "written"):
+        assert printed in done.stderr.splitlines()
+
+
+def test_warnings_stay_out_of_stream_json(cli, tester) -> None:
+    tester.write("worker.yaml", tester.read("worker.yaml").replace("filesystem: {}", "filesystem: " + LOOSE))
+    done = cli("run", "worker.yaml", "hello", "--json")
+    assert done.code == 0
+    assert all(isinstance(json.loads(line), dict) for line in done.out.splitlines())
+    assert "warning: worker.yaml:" in done.err
+    assert "decides by its arguments" in done.err
+
+
+LOOSE = "{approval: {tools: {read_file: preApproved}}}"
+
+
+def test_odd_characters_survive_every_format(tester) -> None:
+    script(tester, r'{text: "caf\u00e9 \u2713 \U0001F600"}')
+    latin = {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    for words in (["-p"], ["--output-format", "json"], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "forge_cli", "run", "worker.yaml", b"\xff task", *words],
+            cwd=tester.folder,
+            env={**os.environ, **latin},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "café ✓ 😀" in done.stdout.decode("utf-8")
+        if "-p" not in words:
+            assert all(isinstance(json.loads(line), dict) for line in done.stdout.splitlines())
+
+
+def test_the_answer_goes_to_a_file_as_well(cli, tester) -> None:
+    done = cli("run", "worker.yaml", "hello", "-p", "-o", "answer.txt")
+    assert (done.code, done.out) == (0, "Last words: hello\n")
+    assert tester.read("answer.txt") == "Last words: hello\n"
+
+
+def test_an_output_file_is_the_callers_not_the_workers(cli, tester) -> None:
+    tester.write("elsewhere/src/x", "")
+    assert cli("run", "worker.yaml", "hello", "-p", "-C", "elsewhere", "--output", "answer.txt").code == 0
+    assert tester.read("answer.txt") == "Last words: hello\n"
+
+
+def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> None:
+    done = cli("run", "worker.yaml", "hello", "-o", "nowhere/answer.txt")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"forge: -o nowhere/answer.txt: there is no folder {tester.folder}/nowhere\n"
+    done = cli("run", "worker.yaml", "hello", "-o", "src")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "forge: -o src: that is a folder; name a file in it\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize(("turn", "code"), [("{text: words}", 1), ("{text: words, calls: [{tool: boom}]}", 5)])
+def test_an_answer_that_cannot_be_kept_is_printed_all_the_same(cli, tester, turn: str, code: int) -> None:
+    script(tester, turn)
+    done = cli("run", "worker.yaml", "hello", "-o", "/dev/full", "--max-turns", "1", "-p")
+    assert (done.code, done.out) == (code, "words\n")
+    assert "forge: -o /dev/full: the answer could not be written: No space left on device\n" in done.err
+
+
+def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli, tester) -> None:
+    script(tester, "{calls: [{tool: write_file, input: {path: /notes/a, content: x}}, {tool: peek}]}", '{text: "{result}"}')
+    tester.write("else/where/src/x", "")
+    done = cli("run", "worker.yaml", "go", "-p", "-C", "else/where")
+    assert (done.code, done.out) == (0, f"{tester.folder}/else/where\n")
+    assert tester.read("else/where/notes/a") == "x"
+    assert not (tester.folder / "notes").exists()
+
+
+@pytest.mark.parametrize("flag", ["-C", "--cd"])
+def test_a_directory_that_is_not_there(cli, tester, flag: str) -> None:
+    done = cli("run", "worker.yaml", "go", flag, "nowhere")
+    assert (done.code, done.out, done.err) == (2, "", "forge: -C nowhere: there is no such folder\n")
+    assert cli("run", "worker.yaml", "go", flag, "worker.yaml").code == 2
+
+
+def test_a_flag_names_the_model_or_else_the_worker_the_environment_or_the_user(cli, tester, monkeypatch) -> None:
+    for name in ("flag", "worker", "environment", "user"):
+        tester.write(f"by_{name}.yaml", f"turns: [{{text: from the {name}}}]")
+    tester.home.mkdir()
+    (tester.home / "config.yaml").write_text("model: script:by_user.yaml")
+    bare = tester.read("worker.yaml").replace("model: script:script.yaml\n", "")
+    tester.write("worker.yaml", bare)
+    assert cli("run", "worker.yaml", "go", "-p").out == "from the user\n"
+    monkeypatch.setenv("FORGE_MODEL", "script:by_environment.yaml")
+    assert cli("run", "worker.yaml", "go", "-p").out == "from the environment\n"
+    tester.write("worker.yaml", bare + "model: script:by_worker.yaml\n")
+    assert cli("run", "worker.yaml", "go", "-p").out == "from the worker\n"
+    assert cli("run", "worker.yaml", "go", "-p", "-m", "script:by_flag.yaml").out == "from the flag\n"
+
+
+def test_no_model_at_all(cli, tester) -> None:
+    tester.write("worker.yaml", tester.read("worker.yaml").replace("model: script:script.yaml\n", ""))
+    done = cli("run", "worker.yaml", "go")
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("forge: no model is named for the worker 'tester'\n  name one with -m PROVIDER:MODEL")
+
+
+TRACES = {
+    "quiet": [],
+    "summary": ["the model is scripted", "completed:"],
+    "normal": ["the model is scripted", '> report rows=[1, 2]', "  success", "    a report", "completed:"],
+    "debug": [
+        "model script:script.yaml, workspace ",
+        "the model is scripted",
+        "tools for people: deploy, peek",
+        "turn 1: request ",
+        "turn 1 ended (tool_use): 0 tokens in, 0 out",
+        "> report rows=[1, 2]",
+        "  preApproved -> yes by rule: the worker says preApproved (worker.yaml:",
+        "  success in ",
+        "    a report",
+        "turn 2: request ",
+        "turn 2 ended (end): 0 tokens in, 0 out",
+        "completed:",
+    ],
+}
+
+
+@pytest.mark.parametrize("level", TRACES)
+def test_each_trace_tells_more_and_all_of_it_on_standard_error(cli, tester, level: str) -> None:
+    done = cli("run", "worker.yaml", "hello", "--trace", level)
+    assert (done.code, done.out) == (0, "Last words: hello\n")
+    rest = iter(done.err.splitlines())
+    for expected in TRACES[level]:
+        assert any(line.startswith(expected) for line in rest), expected
+    if level == "quiet":
+        assert done.err == ""
+    if level == "summary":
+        assert len(done.err.splitlines()) == 2
+
+
+def test_the_users_own_trace_is_for_when_no_flag_says_otherwise(cli, tester) -> None:
+    tester.home.mkdir()
+    (tester.home / "config.yaml").write_text("trace: normal")
+    assert "> report" in cli("run", "worker.yaml", "hello").err
+    assert "> report" not in cli("run", "worker.yaml", "hello", "--trace", "summary").err
+    assert cli("run", "worker.yaml", "hello", "-p").err == ""
+
+
+def test_quiet_still_tells_what_went_wrong(cli, tester) -> None:
+    done = cli("run", "worker.yaml", "go", "-p", "--max-turns", "1")
+    assert (done.code, done.out) == (5, "First words. \n")
+    assert done.err == "forge: the limit of 1 turns was reached\n"
+
+
+def test_the_smaller_limit_counts(cli, tester) -> None:
+    tester.write("worker.yaml", tester.read("worker.yaml") + "limits: {max_turns: 1}\n")
+    done = cli("run", "worker.yaml", "go", "--max-turns", "2", "--output-format", "json")
+    found = json.loads(done.out)
+    assert (done.code, found["status"], found["exit_code"], found["turns"]) == (5, "limit", 5, 1)
+    assert found["error"] == "the limit of 1 turns was reached"
+
+
+def test_approve_all_says_yes_but_not_to_what_is_blocked(cli, tester) -> None:
+    script(tester, "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}]}", "{text: ok}")
+    found = json.loads(cli("run", "worker.yaml", "go", "-y", "--output-format", "json").out)
+    assert [denial["tool"] for denial in found["denials"]] == ["delete_file"]
+    for mode in ("auto_deny", "interactive"):
+        words = ("run", "worker.yaml", "go", "--approval-mode", mode, "--output-format", "json")
+        found = json.loads(cli(*words).out)
+        assert [denial["tool"] for denial in found["denials"]] == ["echo", "delete_file"]
+    done = cli("run", "worker.yaml", "go", "-y", "--approval-mode", "auto_deny")
+    assert (done.code, done.err) == (2, "forge: -y and --approval-mode auto_deny contradict each other; keep one\n")
+
+
+def test_hostile_words_of_a_model_are_data_in_a_pipe(cli, tester) -> None:
+    script(tester, r'{text: "a\e[2Jb"}')
+    assert cli("run", "worker.yaml", "go", "-p").out == "a\x1b[2Jb\n"
+
+
+def test_errors_of_the_model_are_shown_escaped(cli, tester) -> None:
+    script(tester, r'{calls: [{tool: boom}]}', r'{expect: {result: "no\e[2J"}, text: x}')
+    done = cli("run", "worker.yaml", "go", "-p")
+    assert done.code == 1
+    assert "\x1b" not in done.err
+    assert "expected a result with 'no\\x1b[2J'" in done.err
+
+
+CODES = {
+    0: ["run", "worker.yaml", "go"],
+    1: ["run", "worker.yaml", "go", "-m", "script:short.yaml"],
+    2: ["run", "worker.yaml", ""],
+    3: ["run", "nosuch.yaml", "go"],
+    4: ["run", "worker.yaml", "go", "-m", "script:asks.yaml", "--on-ask", "fail"],
+    5: ["run", "worker.yaml", "go", "--max-turns", "1"],
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_exit_codes(cli, tester, code: int) -> None:
+    tester.write("short.yaml", "turns: [{calls: [{tool: peek}]}]")
+    tester.write("asks.yaml", "turns: [{calls: [{tool: echo, input: {text: hi}}, {tool: peek}]}, {text: never}]")
+    done = cli(*CODES[code])
+    assert done.code == code
+    assert "Traceback" not in done.err
+    if code == 4:
+        assert done.err.endswith("forge: echo was not called; denied: nobody could be asked (not interactive)\n")
+        found = json.loads(cli(*CODES[code], "--output-format", "json").out)
+        assert (found["status"], found["exit_code"], found["tool_calls"]) == ("denied", 4, 2)
+
+
+def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> None:
+    script(tester, "{calls: [{tool: delete_file, input: {path: /notes/x}}]}", "{text: never}")
+    done = cli("run", "worker.yaml", "go", "-p", "--on-ask", "fail")
+    assert (done.code, done.out) == (4, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["nosuch.yaml", "x"], 3, "forge: nosuch.yaml: no such file; check the path\n"),
+        (["src", "x"], 3, "forge: src:1:1: this folder holds no worker.yaml\n  name a worker file instead\n"),
+        (["tools.py", "x"], 3, "forge: tools.py:1:1: a worker file ends in .yaml, .yml, .md or .worker\n"),
+        (["worker.yaml", "x", "-m", "nosuch:y"], 3, "forge: there is no model provider 'nosuch'\n  providers are: "),
+        (["worker.yaml", "x", "-m", "scrip:y"], 3, "did you mean 'script:...'?\n"),
+        (["worker.yaml", "x", "-m", "nosuch"], 3, "forge: 'nosuch' is no model\n  write PROVIDER:MODEL"),
+        (["worker.yaml", "x", "--max-turns", "0"], 2, "forge: Invalid value for '--max-turns': "),
+        (["worker.yaml", "x", "--trace", "loud"], 2, "'loud' is not one of 'quiet', 'summary', 'normal', 'debug'."),
+        (["worker.yaml", "x", "--modle", "y"], 2, "forge: No such option: --modle (Possible options: --model"),
+        ([], 2, "forge: Missing argument 'WORKER'.\n"),
+        (["worker.yaml", "x", "y"], 2, "unexpected extra argument"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_is_wrong_is_said_in_a_line_or_three(cli, tester, words: list[str], code: int, sentence: str) -> None:
+    done = cli("run", *words)
+    assert (done.code, done.out) == (code, "")
+    assert sentence in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("home", ["missing", "a file", "read-only"])
+def test_a_home_that_is_of_no_use_does_not_matter(cli, tester, monkeypatch, home: str) -> None:
+    folder = tester.folder.parent / "odd home"
+    if home == "a file":
+        folder.write_text("")
+    elif home == "read-only":
+        folder.mkdir(mode=0o500)
+    monkeypatch.setenv("FORGE_HOME", str(folder))
+    assert cli("run", "worker.yaml", "go", "-p").out == "Last words: go\n"
+    assert cli("tools", "list").code == 0
+
+
+def test_a_bad_config_of_the_user_is_named(cli, tester) -> None:
+    tester.home.mkdir()
+    (tester.home / "config.yaml").write_text("modle: script:x")
+    done = cli("run", "worker.yaml", "go")
+    assert (done.code, done.out) == (3, "")
+    assert f"forge: {tester.home}/config.yaml:1:1: " in done.err
+    assert "model" in done.err
+
+
+def test_a_reader_that_leaves_early_is_no_news(tester) -> None:
+    command = f"{sys.executable} -m forge_cli run worker.yaml go --json 2>err | head -n 1"
+    env = {**os.environ, "FORGE_HOME": str(tester.home)}
+    done = subprocess.run(["sh", "-c", command], cwd=tester.folder, env=env, capture_output=True, text=True, timeout=30)
+    assert json.loads(done.stdout)["type"] == "sessionStart"
+    assert "Traceback" not in tester.read("err")
+    assert "internal error" not in tester.read("err")

@@ -1,0 +1,117 @@
+"""Ctrl+C and SIGTERM: the work stops, nothing is left behind, and the exit code says which it was."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+MODEL = """
+import anyio
+from forge_cli import ModelFactory, TextDelta, hookimpl
+
+class Stuck:
+    name, context_window = "stuck:x", None
+    async def stream(self, request):
+        yield TextDelta("Thinking")
+        await anyio.sleep_forever()
+    async def aclose(self):
+        pass
+
+@hookimpl
+def forge_models():
+    return [ModelFactory("stuck", lambda name, env: Stuck())]
+"""
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+@pytest.fixture
+def gate(tester) -> str:
+    """A pipe that nobody writes into."""
+    os.mkfifo(tester.folder / "gate")
+    return "gate"
+
+
+def calling(project, tool: str) -> None:
+    project.write("script.yaml", f"turns: [{{calls: [{{tool: {tool}}}, {{tool: peek}}]}}, {{text: never}}]")
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_while_the_model_thinks(tester, start, install, number: signal.Signals, code: int) -> None:
+    site = install("forge-stuck", "stuck_model", MODEL, "model.stuck = stuck_model")
+    forge = start("run", "worker.yaml", "go", "-m", "stuck:x", "--json", PYTHONPATH=str(site))
+    for line in forge.process.stdout:
+        if json.loads(line)["type"] == "streaming":
+            break
+    forge.signal(number)
+    done = forge.end()
+    last = json.loads(done.out.splitlines()[-1])
+    assert done.code == code
+    assert (last["type"], last["result"]["status"], last["result"]["exit_code"]) == ("sessionEnd", "interrupted", code)
+    assert last["result"]["response"] == "[Interrupted]"
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_while_a_tool_listens_to_nobody(tester, start, gate, number: signal.Signals, code: int) -> None:
+    calling(tester, "hold")
+    forge = start("run", "worker.yaml", "go", "--trace", "normal", "-o", "answer")
+    forge.wait_for("holding")
+    forge.signal(number)
+    done = forge.end()
+    assert (done.code, done.out) == (code, "")
+    assert "  interrupted\n> peek\n  interrupted\ninterrupted: 1 turn, 2 calls" in done.err
+    assert "Traceback" not in done.err
+    assert not (tester.folder / "answer").exists()
+
+
+def test_every_call_has_its_result_in_the_record(tester, start, gate) -> None:
+    calling(tester, "hold")
+    forge = start("run", "worker.yaml", "go", "--json")
+    forge.wait_for("holding")
+    forge.signal(signal.SIGINT)
+    lines = [json.loads(line) for line in forge.end().out.splitlines()]
+    assert [line["toolCallId"] for line in lines if line["type"] == "toolStarted"] == ["call_1_1", "call_1_2"]
+    results = [line for line in lines if line["type"] == "toolResult"]
+    assert [(line["toolCallId"], line["status"]) for line in results] == [
+        ("call_1_1", "interrupted"),
+        ("call_1_2", "interrupted"),
+    ]
+    assert [line["reason"] for line in lines if line["type"] == "interrupt"] == ["interrupted"]
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_twice_leaves_at_once_even_from_a_blocked_loop(tester, start, gate, number, code: int) -> None:
+    calling(tester, "block")
+    forge = start("run", "worker.yaml", "go")
+    forge.wait_for("holding")
+    while forge.process.poll() is None:
+        forge.signal(number)
+        try:
+            forge.process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+    done = forge.end()
+    assert done.code == code
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_tool_called_by_hand(tester, start, gate, number: signal.Signals, code: int) -> None:
+    forge = start("tools", "call", "hold", "--worker", "worker.yaml")
+    forge.wait_for("holding")
+    forge.signal(number)
+    done = forge.end()
+    assert (done.code, done.out, done.err) == (code, "", "")
+
+
+def test_while_waiting_for_a_batch(tester, start) -> None:
+    forge = start("approve", "worker.yaml", "--batch", "-", stdin=subprocess.PIPE)
+    forge.process.stdin.write('{"tool": "peek"}\n')
+    forge.process.stdin.flush()
+    assert json.loads(forge.process.stdout.readline())["verdict"] == "preApproved"
+    forge.signal(signal.SIGINT)
+    done = forge.end()
+    assert (done.code, done.out, done.err) == (130, "", "")

@@ -1,0 +1,120 @@
+"""Where the task comes from: the command line, standard input, or both."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from forge_cli.cli import stdin
+from forge_cli.cli.stdin import task_from
+from forge_cli.core.errors import UsageError
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Make a descriptor the standard input."""
+    return lambda descriptor: monkeypatch.setattr("sys.stdin", os.fdopen(descriptor))
+
+
+@pytest.fixture
+def pipe(given) -> Callable[[bytes], int]:
+    """Standard input is a pipe that holds these bytes; returns its other end, still open."""
+
+    def make(data: bytes) -> int:
+        read, write = os.pipe()
+        os.write(write, data)
+        given(read)
+        return write
+
+    return make
+
+
+def test_a_dash_is_the_input_itself(pipe) -> None:
+    os.close(pipe("write a report\nabout käse\n".encode()))
+    assert task_from("-") == "write a report\nabout käse\n"
+
+
+def test_without_a_task_a_pipe_is_the_task(pipe) -> None:
+    os.close(pipe(b"from the pipe"))
+    assert task_from(None) == "from the pipe"
+
+
+def test_a_task_and_a_pipe_become_a_task_with_a_block(pipe) -> None:
+    os.close(pipe(b"a,b\n1,2\n"))
+    assert task_from("add it up") == "add it up\n\n<stdin>\na,b\n1,2\n</stdin>"
+
+
+def test_an_empty_pipe_adds_nothing(pipe) -> None:
+    os.close(pipe(b""))
+    assert task_from("just this") == "just this"
+
+
+def test_a_file_is_as_good_as_a_pipe(given, tmp_path) -> None:
+    (tmp_path / "data").write_text("from a file")
+    given(os.open(tmp_path / "data", os.O_RDONLY))
+    assert task_from("read") == "read\n\n<stdin>\nfrom a file\n</stdin>"
+
+
+def test_a_socket_is_as_good_as_a_pipe(given) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"from a socket")
+        ours.shutdown(socket.SHUT_WR)
+        given(os.dup(theirs.fileno()))
+        assert task_from("read") == "read\n\n<stdin>\nfrom a socket\n</stdin>"
+
+
+def test_nothing_is_read_from_dev_null(given) -> None:
+    given(os.open(os.devnull, os.O_RDONLY))
+    assert task_from("just this") == "just this"
+
+
+def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(stdin, "PATIENCE", 0.01)
+    write = pipe(b"")
+    assert task_from("go on") == "go on"
+    assert "nothing came from standard input, going on without it" in capsys.readouterr().err
+    os.close(write)
+
+
+def test_a_silent_pipe_does_not_hang_the_whole_thing(tester, start) -> None:
+    started = start("run", "worker.yaml", "hello", "-p", stdin=subprocess.PIPE)
+    assert started.process.wait(timeout=30) == 0
+    assert started.process.stdout.read() == "Last words: hello\n"
+
+
+def test_bytes_that_are_no_text_are_shown_as_such(pipe) -> None:
+    os.close(pipe(b"caf\xe9 \xff"))
+    assert task_from("-") == "caf\ufffd \ufffd"
+
+
+@pytest.mark.parametrize("task", ["", "  \n", "-", None])
+def test_an_empty_task_is_a_usage_error(pipe, task: str | None) -> None:
+    os.close(pipe(b" \n"))
+    with pytest.raises(UsageError, match="the task is empty") as caught:
+        task_from(task)
+    assert caught.value.exit_code == 2
+    assert caught.value.hint
+
+
+def test_a_pipe_is_no_excuse_for_an_empty_task(pipe) -> None:
+    os.close(pipe(b"data"))
+    with pytest.raises(UsageError, match="the task is empty"):
+        task_from("")
+
+
+def test_on_a_terminal_a_task_has_to_be_given(given) -> None:
+    _, terminal = os.openpty()
+    given(terminal)
+    with pytest.raises(UsageError, match="no task was given"):
+        task_from(None)
+    assert task_from("given") == "given"
+
+
+def test_the_block_reaches_the_model(tester) -> None:
+    done = tester.forge("run", "worker.yaml", "sum", "-p", stdin="1\n2\n")
+    assert done.stdout == "Last words: sum\n\n<stdin>\n1\n2\n</stdin>\n"
+    done = tester.forge("run", "worker.yaml", "-p", stdin="from the pipe")
+    assert done.stdout == "Last words: from the pipe\n"

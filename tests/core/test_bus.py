@@ -1,0 +1,239 @@
+"""The bus: everybody hears everything in one order, questions find their answers, and asking never hangs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.bus import NOBODY, EventBus, RuntimeUI
+from forge_cli.core.events import (
+    ApprovalRequired,
+    ApprovalResponse,
+    Event,
+    InputPrompt,
+    MessageEvent,
+    Status,
+    ToolStarted,
+    UserInput,
+)
+
+pytestmark = pytest.mark.anyio
+
+DENIED = ApprovalDecision(False, note=NOBODY, by="headless")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def bus() -> EventBus:
+    return EventBus()
+
+
+def request(number: int = 1) -> ApprovalRequest:
+    return ApprovalRequest(
+        request_id=f"r{number}",
+        tool_call_id="c1",
+        tool_name="push",
+        args={},
+        description="w wants to call push",
+        reason="it asks",
+        risk="high",
+        rule=None,
+        where=None,
+    )
+
+
+def answering(bus: EventBus, answer: ApprovalDecision) -> Callable[[Event], None]:
+    """A handler that answers from inside, the moment it hears the question."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, ApprovalRequired):
+            bus.answer(event.request.request_id, answer)
+
+    return hear
+
+
+async def test_everybody_hears_everything_until_they_leave(bus: EventBus) -> None:
+    one: list[Event] = []
+    other: list[Event] = []
+    leave = bus.subscribe(one.append)
+    bus.subscribe(other.append)
+    bus.emit(Status("info", "first"))
+    leave()
+    leave()
+    bus.emit(Status("info", "second"))
+    assert one == [Status("info", "first")]
+    assert other == [Status("info", "first"), Status("info", "second")]
+
+
+async def test_nobody_there_means_denied_at_once(bus: EventBus) -> None:
+    seen: list[Event] = []
+    bus.subscribe(seen.append)
+    with anyio.fail_after(1):
+        assert await bus.ask(request()) == DENIED
+        assert await bus.ask_input("name?") is None
+    assert [event.type for event in seen] == ["approvalRequired", "inputPrompt"]
+    assert not bus.attended
+
+
+@pytest.mark.parametrize(
+    "answer", [ApprovalDecision(True), ApprovalDecision(False, note="not now"), ApprovalDecision(True, "session")]
+)
+async def test_an_answer_finds_its_question(bus: EventBus, answer: ApprovalDecision) -> None:
+    bus.subscribe(answering(bus, answer), answers=True)
+    assert bus.attended
+    with anyio.fail_after(1):
+        assert await bus.ask(request()) == answer
+
+
+async def test_whoever_answers_on_the_bus_is_the_user(bus: EventBus) -> None:
+    bus.subscribe(answering(bus, ApprovalDecision(False, by="rule")), answers=True)
+    with anyio.fail_after(1):
+        assert await bus.ask(request()) == ApprovalDecision(False, by="user")
+
+
+async def test_an_answer_given_inside_a_handler_comes_after_its_question_for_everybody(bus: EventBus) -> None:
+    late: list[str] = []
+    bus.subscribe(answering(bus, ApprovalDecision(True)), answers=True)
+    bus.subscribe(lambda event: late.append(event.type))
+    with anyio.fail_after(1):
+        await bus.ask(request())
+    assert late == ["approvalRequired", "approvalResponse"]
+
+
+async def test_the_first_answer_counts(bus: EventBus) -> None:
+    def twice(event: Event) -> None:
+        if isinstance(event, ApprovalRequired):
+            bus.answer("r1", ApprovalDecision(False))
+            bus.answer("r1", ApprovalDecision(True))
+
+    bus.subscribe(twice, answers=True)
+    with anyio.fail_after(1):
+        assert await bus.ask(request()) == ApprovalDecision(False)
+
+
+async def test_answers_to_other_questions_are_not_taken(bus: EventBus) -> None:
+    bus.subscribe(lambda event: None, answers=True)
+    decided: dict[int, ApprovalDecision] = {}
+
+    async def ask(number: int) -> None:
+        decided[number] = await bus.ask(request(number))
+
+    with anyio.fail_after(1):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, 1)
+            tasks.start_soon(ask, 2)
+            await anyio.wait_all_tasks_blocked()
+            bus.answer("unknown", ApprovalDecision(True))
+            bus.emit(UserInput("r1", "yes"))
+            bus.answer("r2", ApprovalDecision(True))
+            await anyio.wait_all_tasks_blocked()
+            assert decided == {2: ApprovalDecision(True)}
+            bus.answer("r1", ApprovalDecision(False))
+    assert decided == {1: ApprovalDecision(False), 2: ApprovalDecision(True)}
+
+
+async def test_when_the_last_one_who_could_answer_leaves_the_question_is_denied(bus: EventBus) -> None:
+    leave_first = bus.subscribe(lambda event: None, answers=True)
+    leave_last = bus.subscribe(lambda event: None, answers=True)
+    decided: list[Any] = []
+
+    async def ask() -> None:
+        decided.append(await bus.ask(request()))
+        decided.append(await bus.ask_input("name?"))
+
+    with anyio.fail_after(1):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            leave_first()
+            await anyio.wait_all_tasks_blocked()
+            assert decided == []
+            leave_last()
+    assert decided == [DENIED, None]
+
+
+async def test_a_question_that_is_given_up_takes_no_late_answer(bus: EventBus) -> None:
+    bus.subscribe(lambda event: None, answers=True)
+    with anyio.move_on_after(0):
+        await bus.ask(request())
+    bus.answer("r1", ApprovalDecision(True))
+    with anyio.move_on_after(0) as again:
+        await bus.ask(request())
+    assert again.cancelled_caught
+
+
+async def test_the_bus_goes_on_after_a_handler_that_fails(bus: EventBus) -> None:
+    seen: list[Event] = []
+
+    def fail(event: Event) -> None:
+        raise RuntimeError("cannot draw")
+
+    leave = bus.subscribe(fail)
+    with pytest.raises(RuntimeError):
+        bus.emit(Status("info", "one"))
+    leave()
+    bus.subscribe(seen.append)
+    bus.emit(Status("info", "two"))
+    assert seen == [Status("info", "two")]
+
+
+async def test_the_bus_in_the_words_of_a_program(bus: EventBus) -> None:
+    seen: list[Event] = []
+    bus.subscribe(seen.append)
+    ui = RuntimeUI(bus)
+    ui.show_message({"role": "assistant", "content": "Hello!"})
+    ui.show_status({"type": "info", "message": "Processing..."})
+    ui.show_status({"level": "warning", "message": "slow"})
+    ui.show_status({"message": "plain"})
+    ui.show_tool_started("t1", "read_file", {"path": "/src"})
+    assert seen == [
+        MessageEvent({"role": "assistant", "content": "Hello!"}),
+        Status("info", "Processing..."),
+        Status("warning", "slow"),
+        Status("info", "plain"),
+        ToolStarted("t1", "read_file", {"path": "/src"}),
+    ]
+
+
+async def test_a_program_asks_and_nobody_is_there(bus: EventBus) -> None:
+    ui = RuntimeUI(bus)
+    with anyio.fail_after(1):
+        assert await ui.request_approval({"description": "Write /output/result.txt"}) == DENIED
+        assert await ui.request_approval(request()) == DENIED
+        assert await ui.get_user_input("Enter your message:") is None
+
+
+async def test_a_program_asks_and_somebody_answers(bus: EventBus) -> None:
+    seen: list[Event] = []
+
+    def answer(event: Event) -> None:
+        seen.append(event)
+        if isinstance(event, ApprovalRequired):
+            bus.emit(ApprovalResponse(event.request.request_id, ApprovalDecision(True)))
+        if isinstance(event, InputPrompt):
+            bus.emit(UserInput(event.request_id, "user message"))
+
+    bus.subscribe(answer, answers=True)
+    ui = RuntimeUI(bus)
+    with anyio.fail_after(1):
+        assert await ui.request_approval({"description": "Write it", "risk": "medium", "tool_name": "write_file"})
+        assert await ui.get_user_input("Enter your message:") == "user message"
+    asked = seen[0]
+    assert isinstance(asked, ApprovalRequired)
+    assert asked.request == ApprovalRequest(
+        request_id=asked.request.request_id,
+        tool_call_id=asked.request.request_id,
+        tool_name="write_file",
+        args={},
+        description="Write it",
+        reason="the program asks",
+        risk="medium",
+        rule=None,
+        where=None,
+    )

@@ -1,0 +1,141 @@
+"""What is read from files: both spellings, unknown keys, marks, and one sentence for whatever is wrong."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field, field_validator
+
+from forge_cli.core.config import Config, dotted, nearest, parse_config, snake_case, where_in
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.files.document import parse_document
+
+
+class Step(Config):
+    run_it: Literal["now", "later"] = "now"
+    tries: Annotated[int, Field(ge=1)] = 1
+
+
+class Plan(Config):
+    plan_name: str
+    steps: list[Step] = Field(default_factory=list)
+    by_name: dict[str, Step] = Field(default_factory=dict)
+    ratio: float | None = None
+    import_: str | None = Field(default=None, alias="import")
+
+    @field_validator("plan_name")
+    @classmethod
+    def _lower(cls, name: str) -> str:
+        if not name.islower():
+            raise ValueError(f"'{name}' must be lowercase; write it small")
+        return name
+
+
+def read(text: str) -> Plan:
+    return parse_config(Plan, parse_document(text, "plan.yaml"), file="plan.yaml")
+
+
+@pytest.mark.parametrize("text", ["planName: a\nsteps: [{runIt: later}]", "plan_name: a\nsteps: [{run_it: later}]"])
+def test_both_spellings_parse(text: str) -> None:
+    assert read(text).model_dump(exclude_defaults=True) == {"plan_name": "a", "steps": [{"run_it": "later"}]}
+
+
+def test_an_alias_is_the_only_name_of_its_key() -> None:
+    assert read("planName: a\nimport: x").import_ == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("steps: []", "plan.yaml:1:1: plan_name: this key is required"),
+        (
+            "plan_name: a\nplanName: b",
+            "plan.yaml:2:1: 'plan_name' is given twice, as snake_case and as camelCase; keep one",
+        ),
+        ("plan_name: a\nstep: []", "plan.yaml:2:1: unknown key 'step'; did you mean 'steps'?"),
+        (
+            "plan_name: a\nzebra: 1",
+            "plan.yaml:2:1: unknown key 'zebra'; known here: by_name, import, plan_name, ratio, steps",
+        ),
+        (
+            "plan_name: a\nsteps:\n  - {}\n  - {runit: now}",
+            "plan.yaml:4:6: steps[1]: unknown key 'runit'; did you mean 'run_it'?",
+        ),
+        (
+            "plan_name: a\nsteps: [{runIt: soon}]",
+            "plan.yaml:2:17: steps[0].run_it: must be 'now' or 'later', not 'soon'",
+        ),
+        (
+            "plan_name: a\nby_name:\n  x: {tries: 0}",
+            "plan.yaml:3:14: by_name.x.tries: must be greater than or equal to 1, not 0",
+        ),
+        ("plan_name: a\nby_name: {x: 3}", "plan.yaml:2:14: by_name.x: must be a mapping, not 3"),
+        ("plan_name: a\nsteps: {}", "plan.yaml:2:1: steps: must be a list, not a mapping"),
+        ("plan_name: a\nratio: []", "plan.yaml:2:1: ratio: must be a number, not a list"),
+        ("plan_name:", "plan.yaml:1:11: plan_name: must be a string, not nothing"),
+        ("plan_name: Big", "plan.yaml:1:12: plan_name: 'Big' must be lowercase; write it small"),
+    ],
+)
+def test_one_sentence_with_a_mark(text: str, problem: str) -> None:
+    with pytest.raises(WorkerError) as caught:
+        read(text)
+    assert str(caught.value) == problem
+    assert caught.value.exit_code == 3
+
+
+def test_what_was_not_read_from_a_file_still_says_which() -> None:
+    with pytest.raises(WorkerError) as caught:
+        parse_config(Plan, {"planName": 3}, at=("plans", 0), file="plan.yaml")
+    assert str(caught.value) == "plan.yaml:1:1: plans[0].plan_name: must be a string, not 3"
+
+
+def test_where_a_value_stands() -> None:
+    plan = read("planName: a\nsteps:\n  - {}\n  - runIt: later\n")
+    assert plan.where("plan_name") == Mark("plan.yaml", 1, 11)
+    assert plan.where("steps", 1, "run_it") == plan.steps[1].where("run_it") == Mark("plan.yaml", 4, 12)
+    assert plan.where("steps", 1) == Mark("plan.yaml", 4, 5)
+    assert plan.where("steps") == Mark("plan.yaml", 2, 1)
+    assert plan.where("steps", 7) == Mark("plan.yaml", 2, 1)
+    assert plan.where("ratio") == Mark("plan.yaml", 1, 1)
+    assert Plan(plan_name="a").where("plan_name") is None
+
+
+def test_a_mark_for_the_key_or_for_the_value() -> None:
+    data = parse_document("a: 1\nb: {c: 2}", "f")
+    assert where_in(data, ("a",)) == Mark("f", 1, 4)
+    assert where_in(data, ("a",), key=True) == Mark("f", 1, 1)
+    assert where_in(data, ("b", "c")) == Mark("f", 2, 8)
+    assert where_in({"a": 1}, ("a",)) is None
+
+
+def test_a_config_is_frozen() -> None:
+    plan = read("planName: a")
+    with pytest.raises(ValueError, match="frozen"):
+        plan.plan_name = "b"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("loc", "text"),
+    [((), ""), (("a",), "a"), (("sandbox", "zones", 0, "mode"), "sandbox.zones[0].mode"), ((0, "a"), "[0].a")],
+)
+def test_a_place_as_people_write_it(loc: tuple[Any, ...], text: str) -> None:
+    assert dotted(loc) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "snake"),
+    [
+        ("needsApproval", "needs_approval"),
+        ("needs_approval", "needs_approval"),
+        ("maxTurns", "max_turns"),
+        ("a1B", "a1_b"),
+    ],
+)
+def test_snake_case(key: str, snake: str) -> None:
+    assert snake_case(key) == snake
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")]
+)
+def test_the_nearest_name(name: str, near: str | None) -> None:
+    assert nearest(name, ["shell", "filesystem", "custom"]) == near

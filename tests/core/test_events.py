@@ -1,0 +1,112 @@
+"""Every event with its name and payload on the wire."""
+
+from typing import Any
+
+import pytest
+
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.events import (
+    ACTIONS,
+    DISPLAY,
+    ApprovalResponse,
+    Event,
+    InputPrompt,
+    Interrupt,
+    ManualToolInvoke,
+    ManualToolsAvailable,
+    MessageEvent,
+    SessionEnd,
+    SessionStart,
+    Status,
+    Streaming,
+    ToolResult,
+    ToolStarted,
+    TurnEnd,
+    TurnStart,
+    UserInput,
+)
+from forge_cli.core.messages import Usage
+from forge_cli.core.results import Json, Text
+
+PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
+    (
+        SessionStart("script:demo.yaml", "/project", "interactive"),
+        {"model": "script:demo.yaml", "workspace": "/project", "approvalMode": "interactive"},
+    ),
+    (TurnStart(1, "abc", ("add",)), {"turn": 1, "requestDigest": "abc", "tools": ["add"]}),
+    (MessageEvent({"role": "user", "content": "hi"}), {"message": {"role": "user", "content": "hi"}}),
+    (Streaming("s1", "Hel", done=False), {"requestId": "s1", "delta": "Hel", "done": False}),
+    (Status("info", "half"), {"level": "info", "message": "half"}),
+    (
+        Status("info", "half", "c1", 0.5),
+        {"level": "info", "message": "half", "toolCallId": "c1", "progress": 0.5},
+    ),
+    (
+        ToolStarted("c1", "add", {"a": 1, "b": float("inf")}),
+        {"toolCallId": "c1", "toolName": "add", "args": {"a": 1, "b": "inf"}},
+    ),
+    (
+        ToolResult("c1", "add", "success", Json(3), 5),
+        {
+            "toolCallId": "c1",
+            "toolName": "add",
+            "status": "success",
+            "value": {"kind": "json", "data": 3},
+            "durationMs": 5,
+        },
+    ),
+    (
+        ToolResult("c1", "add", "denied", Text("no"), 5, "no"),
+        {
+            "toolCallId": "c1",
+            "toolName": "add",
+            "status": "denied",
+            "value": {"kind": "text", "content": "no"},
+            "durationMs": 5,
+            "error": "no",
+        },
+    ),
+    (ManualToolsAvailable(({"name": "push"},)), {"tools": [{"name": "push"}]}),
+    (InputPrompt("i1", "name?"), {"requestId": "i1", "prompt": "name?"}),
+    (
+        TurnEnd(1, "end", Usage(1, 2)),
+        {
+            "turn": 1,
+            "stop": "end",
+            "usage": {"inputTokens": 1, "outputTokens": 2, "cacheReadTokens": 0, "cacheWriteTokens": 0},
+        },
+    ),
+    (SessionEnd({"exit_code": 0}), {"result": {"exit_code": 0}}),
+    (UserInput("i1", "me"), {"requestId": "i1", "content": "me"}),
+    (ApprovalResponse("a1", ApprovalDecision(False, note="no")), {"requestId": "a1", "approved": False, "note": "no"}),
+    (Interrupt("enough"), {"reason": "enough"}),
+    (ManualToolInvoke("push", {"branch": "main"}), {"toolName": "push", "args": {"branch": "main"}}),
+]
+
+
+@pytest.mark.parametrize(("event", "payload"), PAYLOADS, ids=lambda value: getattr(value, "type", ""))
+def test_payloads(event: Event, payload: dict[str, Any]) -> None:
+    assert event.payload() == payload
+
+
+def test_the_names_on_the_wire() -> None:
+    assert [event.type for event in DISPLAY] == [
+        "sessionStart",
+        "turnStart",
+        "message",
+        "streaming",
+        "status",
+        "toolStarted",
+        "toolResult",
+        "approvalRequired",
+        "approvalDecided",
+        "manualToolsAvailable",
+        "inputPrompt",
+        "turnEnd",
+        "sessionEnd",
+    ]
+    assert [event.type for event in ACTIONS] == ["userInput", "approvalResponse", "interrupt", "manualToolInvoke"]
+
+
+def test_only_streaming_is_transient() -> None:
+    assert [event.type for event in (*DISPLAY, *ACTIONS) if event.transient] == ["streaming"]

@@ -1,0 +1,94 @@
+"""The signal that stops a turn, from wherever it comes and whenever."""
+
+import threading
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from forge_cli.core.interrupt import InterruptSignal
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def stopped(signal: InterruptSignal) -> bool:
+    """Wait for ever inside the scope; did the signal end it?"""
+    with anyio.fail_after(5), signal.scope() as scope:
+        await anyio.sleep_forever()
+    return scope.cancelled_caught
+
+
+async def test_the_signal_ends_a_scope_that_waits() -> None:
+    signal = InterruptSignal()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stopped, signal)
+        await anyio.wait_all_tasks_blocked()
+        signal.interrupt()
+    assert signal.interrupted
+    assert signal.reason == "interrupted"
+
+
+async def test_a_signal_that_came_before_ends_the_scope_at_once() -> None:
+    signal = InterruptSignal()
+    signal.interrupt("no time")
+    assert await stopped(signal)
+
+
+async def test_the_first_reason_stays() -> None:
+    signal = InterruptSignal()
+    assert (signal.interrupted, signal.reason) == (False, None)
+    signal.interrupt("first")
+    signal.interrupt("second")
+    assert signal.reason == "first"
+
+
+async def test_after_a_reset_it_can_be_used_again() -> None:
+    signal = InterruptSignal()
+    signal.interrupt()
+    signal.reset()
+    assert not signal.interrupted
+    with signal.scope() as scope:
+        await anyio.lowlevel.checkpoint()
+    assert not scope.cancelled_caught
+    signal.interrupt("again")
+    assert await stopped(signal)
+
+
+async def test_another_thread_may_interrupt() -> None:
+    signal = InterruptSignal()
+
+    async def from_elsewhere() -> None:
+        await anyio.wait_all_tasks_blocked()
+        await to_thread.run_sync(signal.interrupt)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(from_elsewhere)
+        assert await stopped(signal)
+
+
+async def test_every_scope_ends_and_none_is_left_behind() -> None:
+    signal = InterruptSignal()
+    ended: list[bool] = []
+
+    async def wait() -> None:
+        ended.append(await stopped(signal))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        signal.interrupt()
+    assert ended == [True, True, True]
+
+
+def test_without_anybody_waiting_it_is_only_noted() -> None:
+    signal = InterruptSignal()
+    thread = threading.Thread(target=signal.interrupt)
+    thread.start()
+    thread.join()
+    assert signal.interrupted

@@ -1,0 +1,251 @@
+"""Results: which kinds there are, what each looks like on the wire, and what becomes of whatever a tool returns."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.results import (
+    MODEL_LIMIT,
+    ORIGINAL_LIMIT,
+    VALUE_LIMIT,
+    Custom,
+    Diff,
+    DisplayHints,
+    FileContent,
+    FileList,
+    Json,
+    ResultValue,
+    Text,
+    as_result,
+    bounded,
+    cut,
+    for_model,
+    is_valid_kind,
+    is_well_known_kind,
+)
+
+WELL_KNOWN = ["text", "diff", "file_content", "file_list", "json"]
+
+
+@pytest.mark.parametrize(
+    "kind", [*WELL_KNOWN, "a", "git.status", "git.status_v2", "executable.run", "a.b.c.d", "x1.y_2"]
+)
+def test_valid_kinds(kind: str) -> None:
+    assert is_valid_kind(kind)
+    assert is_well_known_kind(kind) == (kind in WELL_KNOWN)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "",
+        "Bad",
+        "git.Status",
+        "git-status",
+        "git.",
+        ".git",
+        "git..status",
+        "1git",
+        "git.1",
+        "_x",
+        "a b",
+        "a\n",
+        "é",
+        None,
+        7,
+    ],
+)
+def test_invalid_kinds(kind: Any) -> None:
+    assert not is_valid_kind(kind)
+    assert not is_well_known_kind(kind)
+
+
+@pytest.mark.parametrize("kind", ["Bad", "git-status", "", "text", "diff", "json"])
+def test_a_custom_result_refuses_a_kind_that_is_none_of_its_own(kind: str) -> None:
+    with pytest.raises(ValueError, match="is no kind for a custom result") as caught:
+        Custom(kind=kind, data={})
+    assert str(caught.value) == (
+        f"{kind!r} is no kind for a custom result: use lowercase words joined by dots, such as 'git.status', "
+        "and none of the well-known kinds"
+    )
+
+
+HINTS = DisplayHints(preferred_view="code", language="python", collapsed=False, max_height=20)
+
+WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
+    (Text("hello"), {"kind": "text", "content": "hello"}, "hello"),
+    (
+        Text("x = 1", display=HINTS),
+        {
+            "kind": "text",
+            "content": "x = 1",
+            "display": {"preferredView": "code", "language": "python", "collapsed": False, "maxHeight": 20},
+        },
+        "x = 1",
+    ),
+    (
+        Diff.of("/out/a", "old", "né"),
+        {
+            "kind": "diff",
+            "path": "/out/a",
+            "original": "old",
+            "modified": "né",
+            "isNew": False,
+            "bytesWritten": 3,
+        },
+        "Changed /out/a (3 bytes).",
+    ),
+    (
+        Diff.of("/out/a", None, "new"),
+        {"kind": "diff", "path": "/out/a", "original": None, "modified": "new", "isNew": True, "bytesWritten": 3},
+        "Created /out/a (3 bytes).",
+    ),
+    (
+        FileContent("/in/a", "text", size=400),
+        {"kind": "file_content", "path": "/in/a", "content": "text", "size": 400},
+        "text",
+    ),
+    (
+        FileList.of("/in", ("a.txt", "folder/")),
+        {"kind": "file_list", "path": "/in", "files": ["a.txt", "folder/"], "count": 2},
+        "a.txt\nfolder/",
+    ),
+    (FileList.of("/in", ()), {"kind": "file_list", "path": "/in", "files": [], "count": 0}, "/in is empty."),
+    (
+        FileList("/in", ("a",), count=3),
+        {"kind": "file_list", "path": "/in", "files": ["a"], "count": 3},
+        "a\n[2 more]",
+    ),
+    (Json({"n": [1, None, "é"]}), {"kind": "json", "data": {"n": [1, None, "é"]}}, '{"n": [1, null, "é"]}'),
+    (Json(None), {"kind": "json", "data": None}, "null"),
+    (Custom("git.status", {"clean": True}), {"kind": "git.status", "data": {"clean": True}}, '{"clean": true}'),
+    (
+        Custom("git.log", "a\nb", summary="2 commits", mime_type="text/plain", display=DisplayHints(collapsed=True)),
+        {
+            "kind": "git.log",
+            "data": "a\nb",
+            "summary": "2 commits",
+            "mimeType": "text/plain",
+            "display": {"collapsed": True},
+        },
+        "2 commits\na\nb",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
+def test_each_kind_on_the_wire_and_for_the_model(
+    value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str
+) -> None:
+    assert value.wire() == on_the_wire
+    assert for_model(value) == for_the_model
+    assert as_result(value) is value
+
+
+def test_a_large_original_is_not_repeated_but_the_file_is_not_new_either() -> None:
+    diff = Diff.of("/out/a", "x" * (ORIGINAL_LIMIT + 1), "y")
+    assert diff == Diff("/out/a", None, "y", is_new=False, bytes_written=1)
+    assert diff.text() == "Changed /out/a (1 bytes)."
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def _cycle() -> dict[str, Any]:
+    ring: dict[str, Any] = {"name": "ring"}
+    ring["self"] = ring
+    return ring
+
+
+@pytest.mark.parametrize(
+    ("returned", "result"),
+    [
+        (None, Text("The tool returned nothing.")),
+        ("", Text("")),
+        ("text", Text("text")),
+        ("lone \ud800", Text("lone \\ud800")),
+        (b"bytes", Text("bytes")),
+        (bytearray(b"bytes"), Text("bytes")),
+        (b"\xff\xfe\x00", Text("[3 bytes that are no UTF-8 text]")),
+        (42, Json(42)),
+        (True, Json(True)),
+        (float("nan"), Json("nan")),
+        ([1.5, float("-inf")], Json([1.5, "-inf"])),
+        (10**5000, Json("[an integer of 16610 bits]")),
+        ({"b", "a"}, Json(["a", "b"])),
+        ((1, 2), Json([1, 2])),
+        (_cycle(), Json({"name": "ring", "self": "[the same value again]"})),
+        (Unspeakable(), Json("[a Unspeakable that cannot be shown]")),
+        ({Unspeakable(): 1}, Json({"[a Unspeakable that cannot be shown]": 1})),
+        ({1: "a", None: "b"}, Json({"1": "a", "None": "b"})),
+        ({"kind": "git.status", "data": {"clean": True}}, Custom("git.status", {"clean": True})),
+        (
+            {
+                "kind": "git.log",
+                "data": [b"x"],
+                "summary": "one",
+                "mimeType": "text/plain",
+                "display": {"preferredView": "table", "maxHeight": 9, "colour": "red"},
+            },
+            Custom("git.log", ["x"], "one", "text/plain", DisplayHints(preferred_view="table", max_height=9)),
+        ),
+        ({"kind": "Bad", "data": 1}, Json({"kind": "Bad", "data": 1})),
+        ({"kind": "text", "data": 1}, Json({"kind": "text", "data": 1})),
+        ({"kind": "git.status"}, Json({"kind": "git.status"})),
+        ({"data": 1}, Json({"data": 1})),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue) -> None:
+    assert as_result(returned) == result
+    json.dumps(result.wire(), allow_nan=False).encode()
+
+
+@given(st.text(max_size=60), st.integers(min_value=3, max_value=30))
+def test_a_cut_keeps_head_and_tail_and_names_what_is_missing(text: str, limit: int) -> None:
+    shown = cut(text, limit)
+    if len(text) <= limit:
+        assert shown == text
+    else:
+        kept = limit * 2 // 3 + limit // 3
+        assert shown.startswith(text[: limit * 2 // 3])
+        assert shown.endswith(text[-(limit // 3) :])
+        assert f"[... {len(text) - kept} characters cut ...]" in shown
+
+
+HUGE = "x" * (2 * VALUE_LIMIT)
+CUT = cut(HUGE, VALUE_LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("huge", "kept"),
+    [
+        (Text(HUGE), Text(CUT)),
+        (FileContent("/a", HUGE, len(HUGE)), FileContent("/a", CUT, len(HUGE))),
+        (Diff("/a", None, HUGE, True, len(HUGE)), Diff("/a", None, CUT, True, len(HUGE))),
+        (FileList.of("/", ("a",) * 20_001), FileList("/", ("a",) * 20_000, 20_001)),
+        (Json([HUGE]), Text(cut(json.dumps([HUGE]), VALUE_LIMIT))),
+        (Custom("a.b", [HUGE]), Custom("a.b", cut(json.dumps([HUGE]), VALUE_LIMIT))),
+        (Custom("a.b", 1, summary=HUGE), Custom("a.b", 1, summary=CUT)),
+    ],
+    ids=lambda value: value.kind,
+)
+def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: ResultValue) -> None:
+    assert bounded(huge) == kept
+    assert bounded(kept, 2 * VALUE_LIMIT) == kept
+    assert len(json.dumps(kept.wire())) < VALUE_LIMIT + 1000
+    assert len(for_model(kept)) < MODEL_LIMIT + 100
+
+
+@pytest.mark.parametrize("value", [row[0] for row in WIRE], ids=lambda value: value.kind)
+def test_a_small_value_stays_as_it_is(value: ResultValue) -> None:
+    assert bounded(value) == value
+
+
+def test_the_model_never_reads_what_utf8_cannot_carry() -> None:
+    assert for_model(Text("a\ud800b")) == "a\\ud800b"

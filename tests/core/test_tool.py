@@ -1,0 +1,317 @@
+"""A tool: its name, its word, who may call it, and how a function becomes one."""
+
+import functools
+import threading
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.results import VALUE_LIMIT, Text, cut
+from forge_cli.core.schema import SchemaError
+from forge_cli.core.tool import (
+    ManualExecution,
+    Preview,
+    Source,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolOutcome,
+    is_manual_tool,
+    llm_tools,
+    manual_tools,
+    tool,
+)
+
+CONTEXT = ToolContext(
+    call_id="c1",
+    tool="t",
+    worker="w",
+    workspace=Path("/"),
+    sandbox=None,
+    interrupt=InterruptSignal(),  # type: ignore[arg-type]
+)
+
+
+async def _nothing(args: dict[str, Any], context: ToolContext) -> None: ...
+
+
+def made(**options: Any) -> Tool:
+    given: dict[str, Any] = {"name": "t", "description": "", "input_schema": {"type": "object"}, "execute": _nothing}
+    return Tool(**{**given, **options})
+
+
+def executed(subject: Tool, **args: Any) -> Any:
+    """What the tool gives for these args; only the gate does this outside of tests."""
+    return anyio.run(subject.execute, subject.schema.validate(args), CONTEXT)
+
+
+@pytest.mark.parametrize("name", ["a", "read_file", "Read-File2", "x" * 64])
+def test_names_that_every_provider_takes(name: str) -> None:
+    assert made(name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "read file", "git.push", "é", "a\n", "a/b"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        made(name=name)
+    assert str(caught.value) == f"{name!r} is no name for a tool: use 1 to 64 letters, digits, '_' and '-'"
+
+
+@pytest.mark.parametrize("word", [None, True, False, Approval.BLOCKED, Verdict(Approval.ASK, "why"), lambda args: True])
+def test_words_that_a_tool_can_say(word: Any) -> None:
+    assert made(needs_approval=word).needs_approval == word
+
+
+@pytest.mark.parametrize("word", ["ask", "preApproved", 1, 0, []])
+def test_a_word_that_is_none_is_refused_at_once(word: Any) -> None:
+    with pytest.raises(SchemaError) as caught:
+        made(needs_approval=word)
+    assert str(caught.value) == "t: needs_approval must be a bool, an Approval, a Verdict or a function of args"
+
+
+def test_a_tool_is_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        made().name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("effects", "read_only", "risk"),
+    [
+        (None, False, "high"),
+        (frozenset(), True, "low"),
+        (frozenset({Effect.READ}), True, "low"),
+        (frozenset({Effect.READ, Effect.WRITE}), False, "medium"),
+        (frozenset({Effect.EXECUTE}), False, "high"),
+    ],
+)
+def test_only_declared_effects_count(effects: frozenset[Effect] | None, read_only: bool, risk: str) -> None:
+    subject = made(name="get_read_list", effects=effects)
+    assert (subject.read_only, subject.risk) == (read_only, risk)
+
+
+def test_who_may_call_what() -> None:
+    silent, llm, manual, both = (
+        made(name="silent"),
+        made(name="llm", manual=ManualExecution("llm")),
+        made(name="manual", manual=ManualExecution("manual")),
+        made(name="both", manual=ManualExecution("both")),
+    )
+    everything = [silent, llm, manual, both]
+    assert llm_tools(everything) == [silent, llm, both]
+    assert manual_tools(everything) == [manual, both]
+    assert [is_manual_tool(each) for each in everything] == [False, False, True, True]
+    assert silent.mode == "llm"
+
+
+def test_a_source_is_shown_in_words() -> None:
+    assert str(Source("package", "forge-tools-web 1.2")) == "package forge-tools-web 1.2"
+
+
+def greet(name: str, *, shout: bool = False) -> str:
+    """Greet somebody.
+
+    Args:
+        name: Whom to greet.
+    """
+    return name.upper() if shout else name
+
+
+def test_a_typed_function_is_a_tool() -> None:
+    subject = Tool.from_function(greet)
+    assert (subject.name, subject.description) == ("greet", "Greet somebody.")
+    assert subject.schema.json_schema == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Whom to greet."},
+            "shout": {"type": "boolean", "default": False},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    assert (subject.needs_approval, subject.manual, subject.effects, subject.timeout) == (None, None, None, None)
+    assert executed(subject, name="ann", shout=True) == "ANN"
+
+
+def test_a_function_without_a_docstring_is_still_described() -> None:
+    def bare(n: int) -> int:
+        return n
+
+    assert Tool.from_function(bare).description == "Custom tool: bare"
+
+
+def test_what_at_tool_says_is_kept_and_overrides_win() -> None:
+    async def show(args: dict[str, Any], context: ToolContext) -> Preview:
+        return Preview(Text("shown"))
+
+    @tool(
+        name="push",
+        description="Push it.",
+        needs_approval=Approval.ASK,
+        manual="both",
+        label="Push",
+        category="Git",
+        effects=["network", Effect.READ],
+        timeout=2.5,
+        preview=show,
+    )
+    def git_push(branch: str) -> str:
+        """Not this text."""
+        return branch
+
+    assert git_push("main") == "main"
+    made_of_it = Tool.from_function(git_push)
+    assert made_of_it == Tool(
+        name="push",
+        description="Push it.",
+        input_schema=made_of_it.input_schema,
+        execute=made_of_it.execute,
+        needs_approval=Approval.ASK,
+        manual=ManualExecution("both", "Push", "Git"),
+        effects=frozenset({Effect.NETWORK, Effect.READ}),
+        timeout=2.5,
+        preview=show,
+    )
+    assert Tool.from_function(git_push, name="other", needs_approval=False).name == "other"
+
+
+def test_at_tool_without_words_changes_nothing() -> None:
+    @tool
+    def plain(n: int) -> int:
+        return n
+
+    subject = Tool.from_function(plain)
+    assert (plain(3), subject.name, subject.mode, subject.effects) == (3, "plain", "llm", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "effects"),
+    [
+        ({"read_only": True}, frozenset({Effect.READ})),
+        ({"read_only": False}, None),
+        ({"read_only": True, "effects": []}, frozenset()),
+        ({"read_only": False, "effects": ["write"]}, frozenset({Effect.WRITE})),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_read_only_is_a_declared_effect(said: dict[str, Any], effects: frozenset[Effect] | None) -> None:
+    @tool(**said)
+    def act(n: int) -> int:
+        return n
+
+    assert Tool.from_function(act).effects == effects
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"read_only": True, "effects": ["write"]}, "read_only and effects contradict each other; keep one"),
+        ({"read_only": False, "effects": ["read"]}, "read_only and effects contradict each other; keep one"),
+        ({"manual": "always"}, "manual='always': use 'llm', 'manual' or 'both'"),
+    ],
+    ids=str,
+)
+def test_contradictions_are_refused_where_they_are_written(said: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        tool(**said)
+    assert str(caught.value) == problem
+
+
+def test_an_unknown_option_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        tool(need_approval=True)  # type: ignore[call-overload]
+
+
+class Place(BaseModel):
+    city: str
+    zip: int = 0
+
+
+def test_a_model_as_schema_decides_and_gives_typed_values() -> None:
+    def visit(city, zip):  # type: ignore[no-untyped-def]
+        return f"{city}/{zip + 1}"
+
+    assert executed(Tool.from_function(visit, schema=Place), city="Rome") == "Rome/1"
+
+
+def test_a_dict_as_schema_decides_and_gives_plain_values() -> None:
+    def add(a, b=1):  # type: ignore[no-untyped-def]
+        return a + b
+
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    assert executed(Tool.from_function(add, schema=schema), a=2) == 3
+
+
+def with_context(n: int, *, where_am_i: ToolContext) -> str:
+    return f"{where_am_i.worker}{n}"
+
+
+def with_quoted_context(n: int, here: "ToolContext") -> str:
+    return f"{here.worker}{n}"
+
+
+async def async_with_context(ctx: ToolContext, n: int) -> str:
+    return f"{ctx.worker}{n}"
+
+
+@pytest.mark.parametrize("function", [with_context, with_quoted_context, async_with_context])
+def test_the_context_is_found_by_its_type_whatever_its_name(function: Any) -> None:
+    subject = Tool.from_function(function)
+    assert list(subject.schema.json_schema["properties"]) == ["n"]
+    assert executed(subject, n=1) == "w1"
+
+
+def test_a_plain_context_parameter_is_an_argument_like_any_other() -> None:
+    def explain(context: str) -> str:
+        return context
+
+    assert executed(Tool.from_function(explain), context="all of it") == "all of it"
+
+
+def test_sync_functions_run_in_threads_and_async_ones_do_not() -> None:
+    def sync() -> int:
+        return threading.get_ident()
+
+    async def not_sync() -> int:
+        return threading.get_ident()
+
+    here = threading.get_ident()
+    assert executed(Tool.from_function(sync)) != here
+    assert executed(Tool.from_function(not_sync)) == here
+
+
+def test_a_sync_function_may_return_an_awaitable() -> None:
+    async def later(n: int) -> int:
+        return n + 1
+
+    def now(n: int) -> Any:
+        return later(n)
+
+    assert executed(Tool.from_function(now), n=1) == 2
+    assert executed(Tool.from_function(functools.partial(later)), n=1) == 2
+
+
+def test_progress_that_nobody_follows_is_no_error() -> None:
+    CONTEXT.progress("half", 0.5)
+
+
+def test_a_failed_outcome_reads_the_same_to_everybody() -> None:
+    call = ToolCall("c1", "t", {})
+    assert ToolOutcome.failed(call, "denied", "the user said no", by="user") == ToolOutcome(
+        call, "denied", Text("the user said no"), error="the user said no", by="user"
+    )
+    assert ToolOutcome(call, "success", Text("x")).ok
+    assert not ToolOutcome.failed(call, "timeout", "late").ok
+
+
+def test_a_huge_failure_is_bounded_too() -> None:
+    huge = "x" * (2 * VALUE_LIMIT)
+    outcome = ToolOutcome.failed(ToolCall("c1", "t", {}), "error", huge)
+    assert outcome.value == Text(cut(huge, VALUE_LIMIT))
+    assert outcome.error == cut(huge, VALUE_LIMIT)

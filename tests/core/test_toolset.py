@@ -1,0 +1,131 @@
+"""A toolset: its marked methods are its tools, its section of the worker file, and what it owns while it is open."""
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.config import parse_config
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.tool import tool
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
+from forge_cli.files.document import parse_document
+
+ENV = ToolsetEnv(
+    worker="w",
+    worker_dir=Path("/"),
+    workspace=Path("/"),
+    home=Path("/"),
+    sandbox=None,
+    notify=lambda level, message: None,
+)
+
+
+class Base(Toolset):
+    name = "base"
+
+    @tool
+    def second(self) -> str:
+        """Second in the alphabet."""
+        return f"second of {self.env.worker}"
+
+    @tool(name="renamed")
+    async def first(self, n: int = 1) -> int:
+        """First in the alphabet."""
+        return n
+
+    def no_tool(self) -> None: ...
+
+
+class Derived(Base):
+    name = "derived"
+
+    @tool
+    def third(self) -> None:
+        """Only here."""
+
+    @tool(description="Overridden.")
+    def second(self) -> str:
+        return "overridden"
+
+
+def tools_of(cls: type[Toolset]) -> list[tuple[str, str]]:
+    toolset = cls(ToolsetConfig(), ENV)
+    return [(each.name, each.description) for each in anyio.run(toolset.tools)]
+
+
+def test_marked_methods_are_the_tools_in_the_order_of_the_text() -> None:
+    assert tools_of(Base) == [("second", "Second in the alphabet."), ("renamed", "First in the alphabet.")]
+    assert tools_of(Derived) == [
+        ("second", "Overridden."),
+        ("renamed", "First in the alphabet."),
+        ("third", "Only here."),
+    ]
+
+
+def test_a_toolset_says_nothing_to_the_model_of_itself() -> None:
+    assert Base(ToolsetConfig(), ENV).instructions() is None
+
+
+def test_what_is_entered_into_the_stack_is_closed_with_the_toolset() -> None:
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def connection() -> Any:
+        seen.append("open")
+        yield
+        seen.append("closed")
+
+    class Connected(Base):
+        async def __aenter__(self) -> "Connected":
+            await super().__aenter__()
+            await self.stack.enter_async_context(connection())
+            return self
+
+    async def live() -> None:
+        async with Connected(ToolsetConfig(), ENV):
+            seen.append("at work")
+
+    anyio.run(live)
+    assert seen == ["open", "at work", "closed"]
+
+
+def test_the_keys_that_every_toolset_takes() -> None:
+    text = "approval: {default: ask, tools: {push: blocked}}\ntools: [push, pull]\nprefix: git\n"
+    config = parse_config(ToolsetConfig, parse_document(text, "worker.yaml"))
+    assert config.model_dump() == {
+        "approval": {"default": Approval.ASK, "tools": {"push": Approval.BLOCKED}},
+        "tools": ["push", "pull"],
+        "prefix": "git",
+    }
+    assert parse_config(ToolsetConfig, {}).model_dump() == {
+        "approval": {"default": None, "tools": {}},
+        "tools": None,
+        "prefix": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "approval: {default: yes}",
+            "worker.yaml:1:21: toolsets.x.approval.default: must be 'preApproved', 'ask' or 'blocked', not 'yes'",
+        ),
+        (
+            "approval:\n  tools: {push: pre_approved}",
+            "worker.yaml:2:17: toolsets.x.approval.tools.push: must be 'preApproved', 'ask' or 'blocked', "
+            "not 'pre_approved'",
+        ),
+        ("approval: ask", "worker.yaml:1:11: toolsets.x.approval: must be a mapping, not 'ask'"),
+        ("aproval: {}", "worker.yaml:1:1: toolsets.x: unknown key 'aproval'; did you mean 'approval'?"),
+        ("tools: push", "worker.yaml:1:8: toolsets.x.tools: must be a list, not 'push'"),
+    ],
+)
+def test_what_is_wrong_in_a_section(text: str, problem: str) -> None:
+    with pytest.raises(WorkerError) as caught:
+        parse_config(ToolsetConfig, parse_document(text, "worker.yaml"), at=("toolsets", "x"))
+    assert str(caught.value) == problem

@@ -1,0 +1,110 @@
+"""A gate with tools behind it, somebody before it who answers, and everything that happened there."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli import (
+    ApprovalController,
+    ApprovalDecision,
+    ApprovalRequest,
+    EventBus,
+    InterruptSignal,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolOutcome,
+)
+from forge_cli.core.events import Event, ToolResult
+from forge_cli.engine.guard import Caller, Guard, Offer
+from forge_cli.engine.policy import Policy
+from forge_cli.sandbox.paths import Sandbox
+from forge_cli.sandbox.zones import open_zones
+
+NO_INPUT = {"type": "object", "properties": {}}
+ANY_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+Callback = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Gate:
+    """A gate for some tools; ``answers`` are those of a person, in order, or a callback; without, nobody is there."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *tools: Tool,
+        answers: Iterable[ApprovalDecision | bool] | Callback | None = None,
+        mode: str = "interactive",
+        policy: Policy | None = None,
+    ) -> None:
+        self.events: list[Event] = []
+        self.asked: list[ApprovalRequest] = []
+        self.bus = EventBus()
+        self.bus.subscribe(self.events.append)
+        self.interrupt = InterruptSignal()
+        self.offers = {tool.name: Offer(tool, "box", policy or Policy()) for tool in tools}
+        self._answers = answers if answers is None or callable(answers) else list(answers)
+        self.guard = Guard(
+            offers=self.offers,
+            controller=ApprovalController(mode, None if answers is None else self._answer, bus=self.bus),
+            bus=self.bus,
+            interrupt=self.interrupt,
+            sandbox=Sandbox(open_zones(None, workspace=folder, user_home=Path("/nonexistent"), file="-")),
+            workspace=folder,
+            worker="tester",
+        )
+        self._calls = 0
+
+    async def _answer(self, request: ApprovalRequest) -> ApprovalDecision:
+        self.asked.append(request)
+        if callable(self._answers):
+            return await self._answers(request)
+        assert self._answers, "asked once more than expected"
+        answer = self._answers.pop(0)
+        return ApprovalDecision(answer) if isinstance(answer, bool) else answer
+
+    async def __call__(self, tool: str, /, caller: Caller = Caller.MODEL, **args: Any) -> ToolOutcome:
+        self._calls += 1
+        return await self.guard.call(ToolCall(f"c{self._calls}", tool, args), caller)
+
+    @property
+    def happened(self) -> list[Event]:
+        """The events so far, as if no time had passed."""
+        return [replace(event, duration_ms=0) if isinstance(event, ToolResult) else event for event in self.events]
+
+    @property
+    def types(self) -> list[str]:
+        return [event.type for event in self.events]
+
+
+OpenGate = Callable[..., Gate]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> OpenGate:
+    def opened(*tools: Tool, **options: Any) -> Gate:
+        return Gate(tmp_path, *tools, **options)
+
+    return opened
+
+
+class Recorded:
+    """A tool that keeps the args with which it was executed."""
+
+    def __init__(self, name: str = "act", **options: Any) -> None:
+        self.executed: list[dict[str, Any]] = []
+        given: dict[str, Any] = {"description": "Act.", "input_schema": ANY_TEXT, **options}
+        self.tool = Tool(name=name, execute=self._execute, **given)
+
+    async def _execute(self, args: dict[str, Any], context: ToolContext) -> str:
+        self.executed.append(args)
+        return "done"

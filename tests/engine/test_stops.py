@@ -1,0 +1,73 @@
+"""Why a model stopped: an answer cut at its length goes on, and one that was declined is an error."""
+
+from collections.abc import AsyncIterator
+
+from forge_cli import Message, ModelRequest, TextDelta, ToolCall, TurnEnd
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.messages import Delta, Restart
+from forge_cli.testing import Project
+
+WORKER = """
+name: teller
+toolsets:
+  custom: {module: ./tools.py, tools: [count], approval: {default: preApproved}}
+"""
+TOOLS = """
+def count(n: int) -> int:
+    return n + 1
+"""
+
+
+class Speaker:
+    """A model that says what the test wants, turn by turn, and keeps what it was told."""
+
+    name = "speaker"
+    context_window = None
+
+    def __init__(self, *turns: list[Delta]) -> None:
+        self.turns = list(turns)
+        self.told: list[list[Message]] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        self.told.append(list(request.messages))
+        for delta in self.turns.pop(0):
+            yield delta
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def test_an_answer_cut_at_its_length_goes_on_and_is_one_answer(project: Project) -> None:
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    model = Speaker([TextDelta("once upon "), TurnEnd("max_tokens")], [TextDelta("a time"), TurnEnd()])
+    seen = project.run(model=model)
+    assert (seen.result.status, seen.result.response, seen.result.turns) == ("completed", "once upon a time", 2)
+    assert [message.role for message in model.told[1]] == ["user", "assistant", "user"]
+    assert "cut off" in model.told[1][-1].text
+
+
+def test_an_answer_that_is_always_cut_ends_at_the_limit_of_turns(project: Project) -> None:
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    model = Speaker(*[[TextDelta("and "), TurnEnd("max_tokens")] for _ in range(3)])
+    seen = project.run(model=model, max_turns=3)
+    assert (seen.result.status, seen.result.exit_code) == ("limit", ExitCode.LIMIT)
+
+
+def test_a_model_that_declines_is_an_error_of_the_provider(project: Project) -> None:
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    seen = project.run(model=Speaker([TextDelta("I cannot."), TurnEnd("refusal")]))
+    assert (seen.result.status, seen.result.exit_code) == ("failed", ExitCode.PROVIDER)
+    assert "speaker declined to answer" in seen.result.error
+    assert seen.result.response == "I cannot."
+
+
+def test_a_turn_that_starts_again_leaves_nothing_of_the_first_try(project: Project) -> None:
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    half = [TextDelta("the ans"), ToolCall("a", "count", {"n": 1}), Restart("the line was cut")]
+    seen = project.run(model=Speaker([*half, TextDelta("the answer"), TurnEnd()]))
+    assert seen.result.response == "the answer"
+    assert seen.outcomes == []

@@ -1,0 +1,29 @@
+"""A server, a model that talks to it, and what the model says while it does."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from .server import Api
+from .talk import Talk
+
+KEY = "sk-ant-not-a-real-key-0123456789"
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The API on this machine; the environment leads there and nowhere else."""
+    for name in list(os.environ):
+        if name.startswith("ANTHROPIC_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    with Api() as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        yield server
+        assert server.refused == []
+
+
+@pytest.fixture
+def talk(api: Api) -> Talk:
+    return Talk(KEY, api.url)

@@ -1,0 +1,117 @@
+"""Turns with a model, as the loop would take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from forge_cli.core.messages import (
+    CallResult,
+    Delta,
+    Message,
+    ModelRequest,
+    Restart,
+    TextDelta,
+    ToolSpec,
+    TurnEnd,
+    Usage,
+)
+from forge_cli.core.tool import ToolCall
+from forge_cli.models.anthropic import AnthropicModel
+from forge_cli.models.anthropic.access import KEY, Access
+
+ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Everything that came out of one turn, in order."""
+
+    deltas: list[Delta]
+
+    @property
+    def text(self) -> str:
+        """What is left of the text once restarts have made earlier text void."""
+        left = ""
+        for delta in self.deltas:
+            if isinstance(delta, Restart):
+                left = ""
+            elif isinstance(delta, TextDelta):
+                left += delta.text
+        return left
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(delta for delta in self.deltas if isinstance(delta, ToolCall))
+
+    @property
+    def restarts(self) -> list[str]:
+        return [delta.reason for delta in self.deltas if isinstance(delta, Restart)]
+
+    @property
+    def end(self) -> TurnEnd:
+        *before, end = self.deltas
+        assert isinstance(end, TurnEnd)
+        assert not any(isinstance(delta, TurnEnd) for delta in before)
+        return end
+
+    @property
+    def stop(self) -> str:
+        return self.end.stop
+
+    @property
+    def usage(self) -> Usage:
+        return self.end.usage
+
+    @property
+    def message(self) -> Message:
+        """The turn as the loop keeps it."""
+        return Message("assistant", self.text, self.calls, native=self.end.native)
+
+
+@dataclass
+class Talk:
+    """A conversation with one model over a real wire; ``notes`` is what the model told whoever watches."""
+
+    key: str
+    url: str | None
+    model: str = "claude-haiku-5-5"
+    silence: float = 20.0
+    system: str = "Be brief."
+    tools: Sequence[ToolSpec] = (ADD,)
+    history: list[Message] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+
+    def provider(self) -> AnthropicModel:
+        access = Access(KEY, self.key, self.url)
+        told = lambda level, message: self.notes.append((level, message))  # noqa: E731
+        return AnthropicModel(self.model, access, told, delay=0.001, silence=self.silence)
+
+    def turns(self, count: int, *said: Message) -> list[Turn]:
+        """Take some turns with one provider; every call gets a result."""
+        return anyio.run(self._turns, count, said)
+
+    def turn(self, *said: Message | str) -> Turn:
+        return self.turns(1, *(Message("user", part) if isinstance(part, str) else part for part in said))[0]
+
+    async def _turns(self, count: int, said: Sequence[Message]) -> list[Turn]:
+        provider = self.provider()
+        self.history += said or [Message("user", "go")]
+        taken: list[Turn] = []
+        try:
+            with anyio.fail_after(20):
+                for _ in range(count):
+                    request = ModelRequest(self.system, self.history, self.tools)
+                    taken.append(Turn([delta async for delta in provider.stream(request)]))
+                    self.history.append(taken[-1].message)
+                    if calls := taken[-1].calls:
+                        self.history.append(Message("tool", results=tuple(_result(call) for call in calls)))
+        finally:
+            await provider.aclose()
+        return taken
+
+
+def _result(call: ToolCall) -> CallResult:
+    return CallResult(call.id, call.name, "3", is_error=False)

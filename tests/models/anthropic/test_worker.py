@@ -1,0 +1,95 @@
+"""A worker with one of Anthropic's models, from the command line to the wire and back."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from forge_cli.core.events import Status, ToolResult
+from forge_cli.testing import Project
+
+from .server import Api, Cut, Fails, say, thinking, tool_use
+
+TOOLS = """
+def add(a: int, b: int) -> int:
+    \"\"\"Add two numbers.\"\"\"
+    return a + b
+"""
+WORKER = """
+name: adder
+instructions: You add numbers.
+model: anthropic:claude-haiku-5-5
+toolsets:
+  custom: {module: ./tools.py, tools: [add], approval: {default: preApproved}}
+"""
+CALL = say(thinking("Easy."), "Let me add.", tool_use("toolu_1", "add", a=1, b=2))
+
+
+@pytest.fixture
+def adder(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+def test_a_worker_uses_a_tool(api: Api, adder: Project) -> None:
+    api.will(CALL, say("It is 3."))
+    done = adder.forge("run", "worker.yaml", "What is 1 + 2?", "--output-format", "json")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["response"], result["turns"]) == (0, "It is 3.", 2)
+    assert result["usage"] == {
+        "input_tokens": 22,
+        "output_tokens": 84,
+        "cache_read_tokens": 14,
+        "cache_write_tokens": 10,
+    }
+    assert api.received[1].data["messages"][2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "3"}
+    ]
+    (tool,) = api.received[0].data["tools"]
+    assert (tool["name"], tool["input_schema"]["required"]) == ("add", ["a", "b"])
+
+
+def test_a_file_goes_along(api: Api, adder: Project) -> None:
+    adder.write("numbers.txt", "1 and 2")
+    api.will(say("It is 3."))
+    done = adder.forge("run", "worker.yaml", "Add these.", "-p", "--attach", "numbers.txt")
+    assert (done.returncode, done.stdout) == (0, "It is 3.\n")
+    (message,) = api.received[0].data["messages"]
+    assert message["content"][0]["text"] == "The attached file numbers.txt:\n\n1 and 2"
+
+
+def test_a_refused_key_is_exit_7(api: Api, adder: Project) -> None:
+    api.will(Fails(401, "authentication_error", "invalid x-api-key"))
+    done = adder.forge("run", "worker.yaml", "Add.", "-p")
+    assert done.returncode == 7
+    assert "the key in ANTHROPIC_API_KEY is not accepted: invalid x-api-key" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_key_is_exit_7(adder: Project) -> None:
+    done = adder.forge("run", "worker.yaml", "Add.", "-p", env={"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""})
+    assert (done.returncode, done.stdout) == (7, "")
+    assert done.stderr.startswith("forge: ANTHROPIC_API_KEY is not set, and anthropic:claude-haiku-5-5 needs it\n")
+
+
+def test_the_sdk_is_not_imported_before_it_is_needed() -> None:
+    look = "import sys, forge_cli.models.anthropic; print({'anthropic', 'httpx2'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_a_cut_answer_is_told_and_its_call_is_made_once(
+    api: Api, adder: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("random.uniform", lambda low, high: 0.001)
+    api.will(Cut(CALL, after=14), CALL, say("It is 3."))
+    seen = adder.run(task="What is 1 + 2?")
+    assert seen.result is not None
+    assert (seen.result.response, seen.result.success) == ("It is 3.", True)
+    assert [result.tool_call_id for result in seen.of(ToolResult)] == ["toolu_1"]
+    assert [message["content"] for message in api.received[2].data["messages"]][1][1]["text"] == "Let me add."
+    told = [status.message for status in seen.of(Status)]
+    assert "the connection broke off in the middle of the answer; trying again in 0.0 s (2 of 5)" in told[0]
+    assert told[1] == "the answer starts again: the connection broke off in the middle of the answer"

@@ -1,0 +1,218 @@
+"""Whatever a server does wrong is a sentence, tried again where that can help, and never shows the key."""
+
+import json
+import socket
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError
+from forge_cli.core.messages import Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.text import visible
+from forge_cli.models.openai.faults import read_error, retry_after
+from forge_cli.models.openai.native import NativeDialect
+from forge_cli.models.openai.provider import OpenAIModel
+from forge_cli.models.openai.server import Server, Timeouts
+
+from .server import DONE, Reply, chunk, event, refusal, says
+from .talk import turn
+
+KEY = "sk-test-0123456789-0123456789-0123456789"
+PAGE = "<!DOCTYPE html><html><head><style>p {}</style></head><body><h1>It\x1b[2J works!</h1></body></html>"
+HTML = {"content-type": "text/html"}
+OVERLOADED = {"error": {"message": "overloaded", "code": 503}}
+
+
+def said(text: str) -> dict[str, object]:
+    return {"error": {"message": text, "type": "some_error"}}
+
+
+def coded(code: str) -> dict[str, object]:
+    return {"error": {"message": "no more", "code": code}}
+
+
+FINAL = {
+    "401": (refusal(401, said(f"wrong key {KEY}")), "refused the key in OPENAI_API_KEY (HTTP 401: wrong key [redacted"),
+    "403": (refusal(403, said("not yours")), "refused the key in OPENAI_API_KEY (HTTP 403: not yours)\n  check that"),
+    "404": (refusal(404, said("no model")), "knows no such model or address (HTTP 404: no model)\n  check the model's"),
+    "400": (refusal(400, said("tools is wrong")), "refused the request (HTTP 400: tools is wrong)"),
+    "400 as text": (refusal(400, f"plain\n {KEY}"), "refused the request (HTTP 400: plain [redacted"),
+    "400 as a page": (refusal(400, PAGE), r"refused the request (HTTP 400: It\x1b[2J works!)"),
+    "400 of a proxy": (refusal(400, {"detail": "no"}), "refused the request (HTTP 400: no)"),
+    "400 in a list": (refusal(400, [said("no")]), "refused the request (HTTP 400: no)"),
+    "400 in short": (refusal(400, {"error": "no"}), "refused the request (HTTP 400: no)"),
+    "400, long": (refusal(400, "x" * 200_000), "refused the request (HTTP 400: " + "x" * 300 + "...)"),
+    "422, silent": (refusal(422), "refused the request (HTTP 422)"),
+    "redirect": (refusal(308, location="https://else.where/"), "sends us on to https://else.where/ (HTTP 308)"),
+    "no room": (refusal(400, coded("context_length_exceeded")), "refused the request (HTTP 400: no more)\n  the conv"),
+    "no money": (refusal(429, coded("insufficient_quota")), "has no quota left for this key (HTTP 429: no more)"),
+    "come back": (refusal(429, said("later"), retry_after="3600"), "asks to come back in 3600 s (HTTP 429: later)"),
+    "in the stream": (Reply((event({"error": {"message": "bad", "code": 400}}),)), "failed: bad"),
+    "a page": (Reply((PAGE.encode(),), headers=HTML), r"sent something that is no answer: It\x1b[2J works!"),
+}
+TRANSIENT = {
+    "429": (refusal(429, said("slow down")), "has too many requests (HTTP 429: slow down)"),
+    "500": (refusal(500, PAGE), r"failed (HTTP 500: It\x1b[2J works!)"),
+    "503": (refusal(503, OVERLOADED), "failed (HTTP 503: overloaded)"),
+    "cut at once": (Reply(end="cut"), "stopped in the middle of its answer"),
+    "no end": (Reply((chunk(role="assistant"),)), "stopped in the middle of its answer"),
+    "nothing": (Reply((DONE,)), "stopped in the middle of its answer"),
+    "given up": (Reply((chunk("abort"), DONE)), "stopped in the middle of its answer"),
+    "broken gzip": (Reply((b"abc",), headers={"content-encoding": "gzip"}), "stopped in the middle of its answer"),
+    "no JSON": (Reply((event(f"Wait, {KEY}"),)), "sent something that is no answer: Wait, [redacted"),
+    "no object": (Reply((event([1]),)), "sent something that is no answer: [1]"),
+    "in the stream": (Reply((event(OVERLOADED), DONE)), "failed: overloaded"),
+    "in a field": (Reply((b'error: {"message": "slot lost"}\n\n',)), "failed: slot lost"),
+    "no reason": (Reply((event({"error": {"code": None}}),)), "failed: "),
+}
+
+
+@pytest.mark.parametrize("case", FINAL)
+def test_what_no_second_attempt_would_mend(server, make, told, case) -> None:
+    reply, sentence = FINAL[case]
+    server.will(reply)
+    with pytest.raises(ModelError) as caught:
+        turn(make(key=KEY))
+    assert f"openai:tiny: {server.url} {sentence}" in str(caught.value)
+    assert caught.value.exit_code == ExitCode.PROVIDER
+    assert told == []
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", TRANSIENT)
+def test_what_is_tried_five_times(server, make, told, case) -> None:
+    reply, sentence = TRANSIENT[case]
+    server.will(*[reply] * 5)
+    with pytest.raises(ModelError) as caught:
+        turn(make(key=KEY))
+    assert f"openai:tiny: {server.url} {sentence}" in str(caught.value)
+    assert "(tried 5 times)" in str(caught.value)
+    assert [line[-23:] for line in told] == [f"; trying again ({number} of 5)" for number in range(2, 6)]
+    assert len(server.requests) == 5
+    assert KEY not in str([str(caught.value), *told])
+
+
+@pytest.mark.parametrize("case", TRANSIENT)
+def test_after_a_while_it_works(server, make, case) -> None:
+    reply, _ = TRANSIENT[case]
+    server.will(reply, says("hi"))
+    assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage(11, 7))]
+
+
+def test_an_event_that_does_not_end(server, make, told) -> None:
+    server.will(Reply((b"data: " + b"x" * 2**20,) * 17), says("hi"))
+    assert turn(make())[0] == TextDelta("hi")
+    assert "sent something that is no answer: an event of more than 16777216 bytes; trying again" in told[0]
+
+
+def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
+    server.will(refusal(401, said("who are you?")))
+    with pytest.raises(ModelError, match="wants a key \\(HTTP 401: who are you\\?\\)\n  set OPENAI_API_KEY"):
+        turn(make())
+
+
+def test_silence_ends_after_a_while(server, make, told) -> None:
+    server.will(*[Reply((chunk(content="hm"),), end="silence")] * 2)
+    model = make(read=0.05)
+    with pytest.raises(ModelError, match="said nothing for 0.05 s \\(tried 2 times\\)"):
+        turn(model)
+    assert told == [f"openai:tiny: {server.url} said nothing for 0.05 s; trying again (2 of 2)"]
+
+
+def test_what_was_said_before_a_silence_is_void(server, make) -> None:
+    server.will(Reply((chunk(content="hm"),), end="silence"), says("hi"))
+    heard = turn(make(read=1))
+    assert heard[:3] == [TextDelta("hm"), Restart(f"{server.url} said nothing for 1 s"), TextDelta("hi")]
+
+
+def test_nobody_listens(told) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+        model = OpenAIModel("tiny", Server.at(url), NativeDialect(), lambda _, text: told.append(text), delays=(0,))
+        with pytest.raises(ModelError) as caught:
+            turn(model)
+    refused = f"openai:tiny: {url} cannot be reached: Connection refused"
+    assert str(caught.value) == f"{refused} (tried 3 times)\n  is the server running? OPENAI_BASE_URL says where it is"
+    assert told == [f"{refused}; trying again (2 of 3)", f"{refused}; trying again (3 of 3)"]
+
+
+def test_a_certificate_that_nobody_signed_or_none_at_all(server, told) -> None:
+    secure = Server.at(server.url.replace("http:", "https:"))
+    model = OpenAIModel("tiny", secure, NativeDialect(), lambda _, text: told.append(text), delays=(0,))
+    with pytest.raises(ModelError, match="cannot be reached: .*SSL.*tried 3 times"):
+        turn(model)
+
+
+def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
+    server.will(
+        refusal(503), refusal(503), refusal(429, retry_after="0.003"), refusal(429, retry_after="0"), says("hi")
+    )
+    turn(make(delays=(0.001, 0.002, 9, 9)))
+    waits = ["in 0.001 s (2", "in 0.002 s (3", "in 0.003 s (4", "(5"]
+    assert [line.partition("trying again ")[2] for line in told] == [f"{wait} of 5)" for wait in waits]
+
+
+@pytest.mark.parametrize(
+    ("said", "low", "high"),
+    [
+        ("12", 12, 12),
+        ("0.5", 0.5, 0.5),
+        (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True), 3000, 3600),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("Wed, 21 Oct 2015 07:28:00 -0000", 0, 0),
+    ],
+)
+def test_retry_after(said, low, high) -> None:
+    wait = retry_after({"retry-after": said})
+    assert wait is not None
+    assert low <= wait <= high
+
+
+@given(st.text())
+def test_retry_after_of_any_text(text) -> None:
+    wait = retry_after({"retry-after": text})
+    assert wait is None or wait >= 0
+
+
+KEYS = st.sampled_from(["error", "message", "code", "type", "detail"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda item: st.lists(item) | st.dictionaries(KEYS, item),
+    max_leaves=6,
+)
+
+
+@given(JSON.map(json.dumps) | st.text())
+def test_any_body_becomes_one_short_line(body) -> None:
+    message, _ = read_error(body)
+    assert visible(message) == message
+    assert len(message) <= 10 * 303
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["localhost:8080", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1", "http://x /v1", "https:x"],
+)
+def test_an_address_that_is_none(base) -> None:
+    with pytest.raises(ForgeError, match="OPENAI_BASE_URL is no address of a server\n  it begins with http"):
+        Server.at(base)
+
+
+@pytest.mark.parametrize("key", ["ключ-ключ", "two\nlines", "bell\x07"])
+def test_a_key_that_is_none_is_not_shown(key) -> None:
+    with pytest.raises(ModelError) as caught:
+        Server.at("http://x/v1", key)
+    assert "OPENAI_API_KEY holds characters that no key has" in str(caught.value)
+    assert key not in str(caught.value)
+
+
+def test_addresses_are_understood_and_shown_without_what_is_secret() -> None:
+    found = Server.at("https://me:secret@host:1/api/v1/chat/completions/?token=abc", KEY)
+    assert found.url == "https://me:secret@host:1/api/v1/chat/completions?token=abc"
+    assert found.shown == "https://host:1/api/v1"
+    assert not any(secret in repr(found) for secret in ("secret", "abc", KEY))
+    assert found.timeouts == Timeouts(connect=10, read=600)

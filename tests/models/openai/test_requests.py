@@ -1,0 +1,136 @@
+"""What is sent: each message encoded once, every call with its result, files as far as a model can see them."""
+
+import base64
+
+import pytest
+
+from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
+from forge_cli.core.tool import ToolCall
+from forge_cli.models.openai.forced import ForcedDialect
+from forge_cli.models.openai.native import NativeDialect
+
+from .server import says
+from .talk import ADD, USER, turn, turns
+
+CALLED = Message("assistant", "Adding.", (ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {"a": "ü"})))
+GAVE = Message("tool", results=(CallResult("a", "add", "1"), CallResult("b", "add", "a must be a number", True)))
+
+
+def test_a_whole_conversation(server, make) -> None:
+    server.will(says("2"))
+    turn(make(), USER, CALLED, GAVE, Message("assistant", "1"), Message("user", "more"), system="Count.", tools=(ADD,))
+    (request,) = server.requests
+    first = {"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    second = {"id": "b", "type": "function", "function": {"name": "add", "arguments": '{"a": "ü"}'}}
+    assert request.body == {
+        "model": "tiny",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "add", "description": ADD.description, "parameters": ADD.input_schema},
+            }
+        ],
+        "messages": [
+            {"role": "system", "content": "Count."},
+            {"role": "user", "content": "hello"},
+            {"role": "assistant", "content": "Adding.", "tool_calls": [first, second]},
+            {"role": "tool", "tool_call_id": "a", "content": "1"},
+            {"role": "tool", "tool_call_id": "b", "content": "Error: a must be a number"},
+            {"role": "assistant", "content": "1"},
+            {"role": "user", "content": "more"},
+        ],
+    }
+    assert "authorization" not in request.headers
+
+
+def test_a_key_goes_into_its_header_only(server, make) -> None:
+    server.will(says("hi"))
+    turn(make(key="local-key-12345678"))
+    (request,) = server.requests
+    assert request.headers["authorization"] == "Bearer local-key-12345678"
+    assert b"local-key" not in request.raw
+
+
+def test_a_call_that_was_nonsense_goes_back_as_one_that_servers_accept(server, make) -> None:
+    odd = (
+        ToolCall("a", "rm -rf /", {}, unreadable="{"),
+        ToolCall("b", "", {}),
+        ToolCall("c", "x" * 99, {"s": "\ud800"}),
+    )
+    gave = Message("tool", results=tuple(CallResult(call.id, call.name, "no", True) for call in odd))
+    server.will(says("sorry"))
+    turn(make(), USER, Message("assistant", calls=odd), gave)
+    assistant = server.requests[0].messages[1]
+    assert assistant["content"] is None
+    assert [call["function"]["name"] for call in assistant["tool_calls"]] == ["rm_-rf__", "unknown", "x" * 64]
+    assert assistant["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_files(server, make) -> None:
+    files = (
+        Attachment("a.txt", "text/plain", "Grüße".encode()),
+        Attachment("a.rs", "application/octet-stream", b"fn main() {}"),
+        Attachment("a.png", "image/png", b"\x89PNG\0"),
+        Attachment("a.pdf", "application/pdf", b"%PDF-1.7"),
+        Attachment("a\x1b.bin", "application/zip", b"PK\0\0"),
+        Attachment("latin.txt", "text/plain", b"\xe4"),
+    )
+    server.will(says("nice"))
+    turn(make(), Message("user", "look", attachments=files))
+    assert server.requests[0].messages[0]["content"] == [
+        {"type": "text", "text": "look"},
+        {"type": "text", "text": "[The attached file a.txt]\nGrüße"},
+        {"type": "text", "text": "[The attached file a.rs]\nfn main() {}"},
+        {
+            "type": "image_url",
+            "image_url": {"url": "data:image/png;base64," + base64.b64encode(b"\x89PNG\0").decode()},
+        },
+        unseen("a.pdf (application/pdf, 8 bytes)"),
+        unseen("a\\x1b.bin (application/zip, 4 bytes)"),
+        unseen("latin.txt (text/plain, 1 bytes)"),
+    ]
+
+
+def unseen(what: str) -> dict[str, str]:
+    return {"type": "text", "text": f"[The attached file {what} cannot be shown to this model.]"}
+
+
+class Counted(NativeDialect):
+    def __init__(self) -> None:
+        self.encoded: list[Message] = []
+
+    def encode(self, message: Message) -> list[dict[str, object]]:
+        self.encoded.append(message)
+        return super().encode(message)
+
+
+def test_each_message_is_encoded_once_and_requests_only_grow(server, make) -> None:
+    history = [USER, CALLED, GAVE, Message("assistant", "1"), Message("user", "more"), Message("assistant", "2")]
+    server.will(*[says("hi")] * len(range(1, 6, 2)))
+    dialect = Counted()
+    turns(make(dialect), *(ModelRequest("Count.", history[:end], [ADD]) for end in (1, 3, 5)))
+    assert dialect.encoded == history[:5]
+    first, second, third = [request.raw.removesuffix(b"]}") for request in server.requests]
+    assert second.startswith(first + b",")
+    assert third.startswith(second + b",")
+
+
+@pytest.mark.parametrize("dialect", [NativeDialect, ForcedDialect])
+def test_a_history_that_was_rewritten_is_encoded_anew(server, make, dialect) -> None:
+    summary = Message("user", "In short: 1")
+    server.will(says("a"), says("b"), says("c"))
+    old, new = (USER, CALLED, GAVE), (summary, CALLED, GAVE)
+    turns(make(dialect()), *(ModelRequest("", messages, ()) for messages in (old, new, old)))
+    first, second, third = [request.message_bytes for request in server.requests]
+    assert second == first.replace(b"hello", b"In short: 1")
+    assert third == first
+
+
+def test_tools_may_come_and_go(server, make) -> None:
+    other = ToolSpec("other", "", {"type": "object", "properties": {}})
+    server.will(says("a"), says("b"), says("c"))
+    turns(make(), *(ModelRequest("", (USER,), tools) for tools in ([ADD], [ADD, other], [])))
+    names = [[tool["function"]["name"] for tool in request.body.get("tools", [])] for request in server.requests]
+    assert names == [["add"], ["add", "other"], []]

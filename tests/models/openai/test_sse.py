@@ -1,0 +1,71 @@
+"""Events come out the same, however the bytes were cut and whatever ends a line."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.models.openai.answer import Answer
+from forge_cli.models.openai.sse import LONGEST, SseReader, TooLong
+
+LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff"))
+NOISE = st.sampled_from([": ping", "event: x", "id: 1", "", "retry"])
+
+
+@given(st.data(), st.lists(st.lists(LINES, min_size=1, max_size=3), max_size=5), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_events_survive_every_cut(data: st.DataObject, events: list[list[str]], ending: str) -> None:
+    text = ""
+    for lines in events:
+        text += data.draw(NOISE) + ending + "".join(f"data: {line}{ending}" for line in lines) + ending
+    stream = text.encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    reader = SseReader()
+    heard = [
+        event
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+        for event in reader.feed(stream[start:end])
+    ]
+    assert heard == ["\n".join(lines) for lines in events]
+    assert reader.close() == []
+
+
+def test_a_mark_at_the_beginning_and_bytes_that_are_no_text() -> None:
+    assert SseReader().feed(b"\xef\xbb\xbfdata: a\xff\n\n") == ["a\ufffd"]
+
+
+def test_what_is_left_at_the_end() -> None:
+    reader = SseReader()
+    assert reader.feed(b"data: whole\ndata: hal") == []
+    assert reader.close() == ["whole"]
+
+
+def test_an_event_that_does_not_end() -> None:
+    reader = SseReader()
+    reader.feed(b"data: " + b"x" * (LONGEST - 6))
+    with pytest.raises(TooLong):
+        reader.feed(b"x")
+
+
+KEYS = ["choices", "delta", "message", "content", "tool_calls", "function", "arguments", "name", "id", "index", "usage"]
+VALUES = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.text(max_size=3)
+ANYTHING: st.SearchStrategy[Any] = st.recursive(
+    VALUES,
+    lambda item: st.lists(item, max_size=3) | st.dictionaries(st.sampled_from(KEYS), item, max_size=4),
+    max_leaves=6,
+)
+CALL = st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=4)
+CHUNK = st.builds(
+    lambda delta, more: {**more, "choices": [{"delta": delta}]},
+    st.dictionaries(st.sampled_from(KEYS), ANYTHING) | st.builds(lambda calls: {"tool_calls": calls}, st.lists(CALL)),
+    st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3),
+)
+
+
+@given(st.lists(CHUNK | st.dictionaries(st.sampled_from(KEYS), ANYTHING), max_size=4))
+def test_no_chunk_is_strange_enough(chunks: list[dict[str, Any]]) -> None:
+    answer = Answer()
+    for chunk in chunks:
+        answer.add(chunk).encode()
+    calls = answer.calls(taken=())
+    assert len({call.id for call in calls}) == len(calls) == len(answer.slots)

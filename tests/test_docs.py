@@ -1,0 +1,371 @@
+r"""Every fenced block of the documentation is run, so that what it shows is what happens.
+
+The first word after the fence says what a block is, and the blocks of a document share a folder with the examples:
+
+- any language and a FILE: the block must be sound and is written there (``~/`` is a home of its own);
+- ``python``: executed;
+- ``console``: ``$ command`` lines for bash, with nobody at the keyboard, each followed by what it prints, in which
+  ``...`` stands for anything, and by ``[exit N]`` unless it succeeds (``> `` continues a line that ends in ``\``);
+- ``terminal``: the same with somebody at the keyboard, who types what follows ``[?] why > ``;
+- ``json``: parses, as a whole or line by line;
+- ``text``: cannot be run, so each piece of it between ``...`` has to stand in the source;
+- ``sh``: one of the two commands for a fresh clone, each with a test of its own.
+"""
+
+import ast
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pexpect
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+SOURCE = "\n".join(path.read_text() for path in sorted(ROOT.glob("forge_cli/**/*.py")))
+HOME = os.environ.get("HOME", "/")
+BIN = Path(sys.executable).parent
+
+INSTALL = (
+    "python3 -m venv .venv && .venv/bin/pip install -q . && "
+    '.venv/bin/forge run examples/calculator "What is the 20th Fibonacci number?"'
+)
+TEST = "pip install nox && nox"
+
+FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
+TYPED = re.compile(r"(.*\[\?\] why > )(.*)")
+NOT_OURS = re.compile(r"FORGE_.*|PYTEST_.*|PYTHON.*|CI|.*_API_KEY|.*_TOKEN")
+
+
+def read_shell(text: str) -> None:
+    subprocess.run(["bash", "-n", "-c", text], check=True)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "python": ast.parse,
+    "sh": read_shell,
+    "toml": tomllib.loads,
+    "yaml": yaml.safe_load,
+}
+"""What a file has to be, whether or not a later block uses it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What stands between two fences, and where."""
+
+    place: str
+    kind: str
+    file: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+def blocks(text: str, document: str) -> Iterator[Block]:
+    lines = iter(enumerate(text.splitlines(), 1))
+    for number, line in lines:
+        if opening := FENCE.fullmatch(line):
+            indent, fence, info = opening.groups()
+            inside: list[str] = []
+            for _, line in lines:
+                if re.fullmatch(rf" *{fence[0]}{{{len(fence)},}} *", line):
+                    break
+                inside.append(line.removeprefix(indent))
+            else:
+                raise AssertionError(f"{document}:{number}: this fence is never closed")
+            kind, file, *more = [*info.split(), "", ""]
+            assert not any(more), f"{document}:{number}: what is '{info.strip()}'?"
+            yield Block(f"{document}:{number}", kind, file, tuple(inside))
+
+
+@dataclass
+class Step:
+    """One command of a console, and what is promised of it."""
+
+    command: str
+    shown: list[str] = field(default_factory=list)
+    code: int = 0
+
+
+def steps(block: Block) -> list[Step]:
+    found: list[Step] = []
+    for line in block.lines:
+        if found and not found[-1].shown and found[-1].command.endswith("\\") and line.startswith("> "):
+            found[-1].command += f"\n{line[2:]}"
+        elif line.startswith("$ "):
+            found.append(Step(line[2:]))
+        else:
+            assert found, f"{block.place}: the first line must be a command"
+            if ended := re.fullmatch(r"\[exit (\d+)\]", line):
+                found[-1].code = int(ended[1])
+            else:
+                found[-1].shown.append(line)
+    return found
+
+
+def pattern(shown: list[str]) -> str:
+    """What is shown as a regular expression: ``...`` alone is any lines, inside a line it is any text."""
+    return "".join(
+        "(?:.*\n)*" if line == "..." else ".*".join(map(re.escape, line.rstrip().split("..."))) + "\n" for line in shown
+    )
+
+
+def normal(output: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in output.replace("\r\n", "\n").splitlines())
+
+
+class Desk:
+    """Where the blocks of one document are carried out."""
+
+    def __init__(self, place: Path) -> None:
+        self.home, self.folder = place / "home", place / "clone"
+        self.home.mkdir()
+        unwanted = shutil.ignore_patterns("__pycache__", "notes", "scratch")
+        shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=unwanted)
+        site = place / "site"
+        self.own_command(
+            "pip",
+            f'[ "$1" = install ] && shift && {sys.executable} -m pip install --upgrade --no-deps --target {site} "$@"',
+        )
+        self.env = {
+            **{name: value for name, value in os.environ.items() if not NOT_OURS.fullmatch(name)},
+            "HOME": str(self.home),
+            "PATH": os.pathsep.join([str(place / "bin"), str(BIN), os.environ["PATH"]]),
+            "TERM": "dumb",
+            "NO_COLOR": "1",
+            "PYTHONPATH": str(site),
+        }
+
+    def own_command(self, name: str, script: str) -> None:
+        """Stand in for a command that would change the environment of the tests."""
+        path = self.home.parent / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def carry_out_all(self, text: str, document: str) -> None:
+        for block in blocks(text, document):
+            self.carry_out(block)
+
+    def carry_out(self, block: Block) -> None:
+        match block:
+            case Block() if block.file:
+                self.write(block)
+            case Block(kind="python"):
+                done = self.process([sys.executable, "-c", block.text])
+                assert done.returncode == 0, f"{block.place}\n{done.stdout}"
+            case Block(kind="console"):
+                for step in steps(block):
+                    done = self.process(["bash", "-o", "pipefail", "-c", step.command])
+                    compare(block, step, done.stdout, done.returncode)
+            case Block(kind="terminal"):
+                for step in steps(block):
+                    compare(block, step, *self.converse(step))
+            case Block(kind="json"):
+                parse(block)
+            case Block(kind="text"):
+                for piece in (piece.strip() for line in block.lines for piece in line.split("...")):
+                    assert piece in SOURCE, f"{block.place}: nothing in the source says {piece!r}"
+            case Block(kind="sh"):
+                assert block.text.strip() in (INSTALL, TEST), f"{block.place}: no test runs this"
+            case _:
+                raise AssertionError(f"{block.place}: nobody knows how to run a block of '{block.kind}'")
+
+    def write(self, block: Block) -> None:
+        path = self.home / block.file[2:] if block.file.startswith("~/") else self.folder / block.file
+        assert path.resolve().is_relative_to(self.home.parent.resolve()), f"{block.place}: outside the folder"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text)
+        if block.kind in READERS:
+            READERS[block.kind](block.text)
+
+    def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.run(command, cwd=self.folder, env=self.env, text=True, timeout=120, check=False, **streams)
+
+    def converse(self, step: Step) -> tuple[str, int]:
+        """Run a command on a terminal, typing what is shown as typed."""
+        said = io.StringIO()
+        child = pexpect.spawn(
+            "bash", ["-c", step.command], cwd=self.folder, env=self.env, encoding="utf-8", dimensions=(50, 120)
+        )
+        child.logfile_read = said
+        for typed in filter(None, map(TYPED.fullmatch, step.shown)):
+            prompt, answer = typed.groups()
+            child.expect_exact(prompt.rstrip())
+            child.sendline(answer)
+        child.expect(pexpect.EOF)
+        child.close()
+        return said.getvalue(), child.exitstatus
+
+
+def parse(block: Block) -> None:
+    try:
+        json.loads(block.text)
+    except ValueError:
+        for line in block.lines:
+            json.loads(line)
+
+
+def compare(block: Block, step: Step, output: str, code: int) -> None:
+    shown = "\n".join(step.shown)
+    told = f"{block.place}: $ {step.command}\n--- promised\n{shown}\n--- happened [exit {code}]\n{output}"
+    assert code == step.code, told
+    matches = re.fullmatch(pattern(step.shown), normal(output)) is not None
+    assert matches, told
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_block_does_what_it_shows(document: Path, tmp_path: Path) -> None:
+    Desk(tmp_path).carry_out_all(document.read_text(), name_of(document))
+
+
+def commands_for_a_clone() -> list[str]:
+    readme = (ROOT / "README.md").read_text()
+    return [block.text.strip() for block in blocks(readme, "README.md") if block.kind == "sh"]
+
+
+def test_the_readme_has_one_command_to_start_and_one_to_test() -> None:
+    assert commands_for_a_clone() == [INSTALL, TEST]
+
+
+def test_the_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    for file in files_of_the_repository():
+        (clone / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, clone / file)
+    env = {**os.environ, "HOME": HOME, "FORGE_HOME": str(tmp_path / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(["bash", "-c", INSTALL], cwd=clone, env=env, text=True, timeout=600, check=False, **streams)
+    assert done.returncode == 0, done.stdout
+    assert "The 20th Fibonacci number is 6765.\n" in done.stdout
+
+
+def files_of_the_repository() -> list[str]:
+    """What is tracked, or would be if it were added; everything where this is no checkout."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    visible = [path for path in ROOT.iterdir() if path.name[0] != "."]
+    everything = [name_of(path) for top in visible for path in [top, *top.glob("**/*")]]
+    found = listed.stdout.split("\0") if listed.returncode == 0 else everything
+    return [name for name in found if name and (ROOT / name).is_file()]
+
+
+def test_ci_runs_the_test_command() -> None:
+    assert f"bash -c '{TEST}'" in (ROOT / ".ci/run").read_text()
+
+
+def links(document: Path) -> Iterator[tuple[Path, str]]:
+    """The file and the anchor of every link that does not leave the repository."""
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", document.read_text()):
+        yield (document.parent / target).resolve() if target else document, anchor
+
+
+def anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(document: Path) -> None:
+    lost = [str(path) for path, _ in links(document) if not path.exists()]
+    assert lost == []
+    assert [f"{path}#{anchor}" for path, anchor in links(document) if anchor and anchor not in anchors(path)] == []
+
+
+def test_the_readme_leads_everywhere() -> None:
+    linked = {path for path, _ in links(ROOT / "README.md")}
+    assert [name_of(path) for path in DOCUMENTS[1:] if path.resolve() not in linked] == []
+
+
+SOUND = """
+```yaml deep/down.yaml
+a: 1
+```
+```console
+$ cat deep/down.yaml && echo no >&2 && \\
+> exit 3
+a: ...
+...
+[exit 3]
+```
+```python
+assert open("deep/down.yaml").read() == "a: 1\\n"
+```
+```json
+{"a": 1}
+{"b": 2}
+```
+```json
+{
+  "a": 1
+}
+```
+```text ~/notes.txt
+kept
+```
+```console
+$ cat ~/notes.txt; test -t 0 || echo headless
+kept
+headless
+```
+```terminal
+$ printf 'really? [?] why > '; read x; test -t 0 && echo "you said $x"
+really? [?] why > n go away
+you said n go away
+```
+"""
+
+
+def test_blocks_that_keep_their_promise(tmp_path: Path) -> None:
+    Desk(tmp_path).carry_out_all(SOUND, "sound.md")
+    kinds = {"console", "json", "python", "terminal", "text", "yaml"}
+    assert {block.kind for block in blocks(SOUND, "sound.md")} == kinds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```ruby\nputs 1\n```",
+        "```\nsomething\n```",
+        "```yaml\na: 1\n```",
+        "```console\n$ echo no\nyes\n```",
+        "```console\n$ echo yes\n```",
+        "```console\n$ echo yes\nyes\nand more\n```",
+        "```console\n$ false\n```",
+        "```console\n$ true\n[exit 1]\n```",
+        "```console\noutput of nothing\n```",
+        "```terminal\n$ echo no\nyes\n```",
+        "```python\n1 / 0\n```",
+        "```json\n{]\n```",
+        '```json\n{"a": 1}\nand more\n```',
+        "```text\nthis phrase is said by nobody at all\n```",
+        "```sh\nrm -rf /\n```",
+        "```yaml ../../outside.yaml\na: 1\n```",
+        "```yaml a.yaml\na: [1\n```",
+        "```python a.py\ndef\n```",
+        "```sh a.sh\nif true\n```",
+        "```console\n$ true",
+    ],
+)
+def test_a_broken_promise_is_noticed(text: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    with pytest.raises((AssertionError, ValueError, SyntaxError, yaml.YAMLError, subprocess.CalledProcessError)):
+        desk.carry_out_all(text, "broken.md")

@@ -1,0 +1,405 @@
+"""The toolset ``custom``: what a tools.py may hold, how it is called, and what is said when it is wrong."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import WorkerRuntime, load_worker
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.events import ApprovalDecided, ToolResult
+from forge_cli.core.messages import ToolSpec
+from forge_cli.core.results import Custom, Json, Text
+from forge_cli.core.tool import ManualExecution, Source, Tool, digest_of
+from forge_cli.testing import Project, Seen, call, calls, scripted_model
+
+
+@pytest.fixture(autouse=True)
+def _clean_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def worker(project: Project, module: str, *tools: str, approval: str = "{default: preApproved}") -> Path:
+    project.write("tools.py", module)
+    return project.write(
+        "worker.yaml",
+        "name: w\n"
+        "toolsets:\n"
+        "  custom:\n"
+        "    module: ./tools.py\n"
+        f"    tools: [{', '.join(tools)}]\n"
+        f"    approval: {approval}\n",
+    )
+
+
+def outcome(project: Project, tool: str, **args: Any) -> ToolResult:
+    (result,) = project.run(calls(call(tool, **args)), "done").outcomes
+    return result
+
+
+def problem_of(project: Project, module: str, *tools: str) -> str:
+    """What is wrong, with the worker's file called WORKER and the module's TOOLS."""
+    file = worker(project, module, *tools)
+    with pytest.raises(WorkerError) as caught:
+        project.run("never said")
+    assert caught.value.exit_code == 3
+    return str(caught.value).replace(str(file), "WORKER").replace(str(project.folder / "tools.py"), "TOOLS")
+
+
+def tools_of(project: Project) -> list[Tool]:
+    """The tools that the worker of a project has while it works."""
+    found: list[Tool] = []
+
+    class Looking:
+        name, context_window = "looking:test", None
+
+        async def stream(self, request: Any) -> Any:
+            found.extend(request.tools)
+            for delta in ():
+                yield delta
+
+        async def aclose(self) -> None: ...
+
+    project.run(model=Looking())
+    return found
+
+
+# --- what a module may hold
+
+
+def test_a_typed_function(project: Project) -> None:
+    worker(
+        project,
+        "from typing import Annotated\n"
+        "from pydantic import Field\n"
+        'def fib(n: Annotated[int, Field(ge=0, description="Position in sequence")]) -> int:\n'
+        '    """Calculate the nth Fibonacci number."""\n'
+        "    a, b = 0, 1\n"
+        "    for _ in range(n):\n"
+        "        a, b = b, a + b\n"
+        "    return a\n",
+        "fib",
+    )
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 0, "description": "Position in sequence"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    assert tools_of(project) == [ToolSpec("fib", "Calculate the nth Fibonacci number.", schema)]
+    assert outcome(project, "fib", n=20).value == Json(6765)
+    assert outcome(project, "fib", n=-1).error == "invalid input for fib: n: must be an integer >= 0, got -1"
+
+
+def test_a_function_whose_hints_are_text(project: Project) -> None:
+    module = (
+        "from __future__ import annotations\nfrom pathlib import Path\ndef name(path: Path) -> str: return path.name\n"
+    )
+    worker(project, module, "name")
+    assert outcome(project, "name", path="/a/b.txt").value == Text("b.txt")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "number = {'type': 'integer'}\n"
+        "both = {'a': number, 'b': {**number, 'default': 2}}\n"
+        "add_schema = {'type': 'object', 'properties': both, 'required': ['a']}\n",
+        "from pydantic import BaseModel\nclass Both(BaseModel):\n    a: int\n    b: int = 2\nadd_schema = Both\n",
+    ],
+    ids=["dict", "model"],
+)
+def test_a_function_without_hints_and_a_schema_beside_it(project: Project, schema: str) -> None:
+    worker(project, f"def add(a, b):\n    'Add.'\n    return a + b\n{schema}", "add")
+    assert outcome(project, "add", a=1).value == Json(3)
+    assert outcome(project, "add", a="x").status == "invalid"
+
+
+def test_the_schema_beside_a_function_decides_over_its_hints(project: Project) -> None:
+    module = (
+        "def greet(name: int, times: int = 1) -> str: return f'{name!r}'\n"
+        "greet_schema = {'type': 'object', 'properties': {'name': {'type': 'string'}}, 'required': ['name']}\n"
+    )
+    worker(project, module, "greet")
+    assert outcome(project, "greet", name="Ann").value == Text("'Ann'")
+    assert outcome(project, "greet", name="Ann", times=2).status == "invalid"
+
+
+def test_a_tool_object(project: Project) -> None:
+    worker(
+        project,
+        "from forge_cli import Approval, Text, Tool\n"
+        "async def execute(args, context): return Text(f\"{context.tool} {args['n']}\")\n"
+        "counter = Tool(name='count', description='Count.', needs_approval=Approval.PRE_APPROVED,\n"
+        "    input_schema={'type': 'object', 'properties': {'n': {'type': 'integer'}}}, execute=execute)\n",
+        "counter",
+    )
+    assert outcome(project, "count", n=3).value == Text("count 3")
+
+
+TOOLSET = """
+from forge_cli import Toolset, tool
+
+LIFE = []
+
+class Counter(Toolset):
+    name = "counter"
+
+    async def __aenter__(self):
+        LIFE.append("open")
+        self.stack.callback(LIFE.append, "closed")
+        self.count = 0
+        return await super().__aenter__()
+
+    @tool(needs_approval=False)
+    def up(self, by: int = 1) -> int:
+        "Count up."
+        LIFE.append("up")
+        self.count += by
+        return self.count
+
+    @tool
+    async def reset(self) -> None:
+        "Start again."
+        self.count = 0
+"""
+
+
+def test_a_toolset_class_is_opened_used_and_closed(project: Project) -> None:
+    worker(project, TOOLSET, "Counter", approval="{tools: {reset: blocked}}")
+    seen = project.run(calls(call("up"), call("up", by=2), call("reset")), "done")
+    assert seen.statuses == ["success", "success", "blocked"]
+    assert [result.value for result in seen.outcomes[:2]] == [Json(1), Json(3)]
+    module = sys.modules[f"forge_worker_tools_{digest_of((project.folder / 'tools.py').read_bytes())[:16]}"]
+    assert module.LIFE == ["open", "up", "up", "closed"]
+
+
+def test_a_new_session_has_a_new_toolset(project: Project) -> None:
+    worker(project, TOOLSET, "Counter")
+    assert outcome(project, "up").value == Json(1)
+    assert outcome(project, "up").value == Json(1)
+
+
+# --- what a function says of itself
+
+
+def test_needs_approval_sees_validated_args_with_defaults(project: Project) -> None:
+    module = (
+        "from forge_cli import tool\n"
+        "@tool(needs_approval=lambda args: args['force'])\n"
+        "def push(branch: str, force: bool = False) -> str: return branch\n"
+    )
+    worker(project, module, "push", approval="{default: blocked}")
+    turn = calls(call("push", branch="main"), call("push", branch="main", force=True))
+    seen = project.run(turn, "done", answers=[False])
+    assert seen.statuses == ["success", "denied"]
+    assert [(event.verdict, event.by, event.reason) for event in seen.of(ApprovalDecided)] == [
+        ("preApproved", "tool", "the tool needs no approval for this call"),
+        ("ask", "user", "the tool wants this call approved"),
+    ]
+    assert [dict(request.args) for request in seen.asked] == [{"branch": "main", "force": True}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "for_the_model", "status"),
+    [("llm", True, "success"), ("both", True, "success"), ("manual", False, "blocked")],
+)
+def test_manual_modes(project: Project, mode: str, for_the_model: bool, status: str) -> None:
+    module = f"from forge_cli import tool\n@tool(manual='{mode}', label='Push')\ndef push() -> str: return 'ok'\n"
+    worker(project, module, "push")
+    assert [spec.name for spec in tools_of(project)] == (["push"] if for_the_model else [])
+    assert outcome(project, "push").status == status
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "context: ToolContext",
+        "here: ToolContext, n: int = 1",
+        "n: int = 1, *, ctx: ToolContext",
+        "n: int = 1, *, ctx: 'ToolContext'",
+    ],
+)
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_the_context_comes_by_its_type_whatever_its_name(project: Project, signature: str, kind: str) -> None:
+    name = next(part.split(":")[0] for part in signature.split(", ") if "ToolContext" in part)
+    module = (
+        f"from forge_cli import ToolContext\n{kind} who({signature}) -> str: return {name}.worker + {name}.call_id\n"
+    )
+    worker(project, module, "who")
+    assert outcome(project, "who").value == Text("wcall_1_1")
+
+
+def test_sync_functions_run_beside_the_loop_and_async_ones_in_it(project: Project) -> None:
+    module = (
+        "import threading\n"
+        "async def here() -> bool: return threading.current_thread() is threading.main_thread()\n"
+        "def there() -> bool: return threading.current_thread() is threading.main_thread()\n"
+    )
+    worker(project, module, "here", "there")
+    seen = project.run(calls(call("here"), call("there")), "done")
+    assert [result.value for result in seen.outcomes] == [Json(True), Json(False)]
+
+
+def test_what_functions_return(project: Project) -> None:
+    module = (
+        "from forge_cli import Custom\n"
+        "def status() -> Custom: return Custom('git.status', {'clean': True}, summary='clean')\n"
+        "def plain() -> dict: return {'kind': 'git.log', 'data': [1]}\n"
+        "def other() -> dict: return {'kind': 'Bad', 'data': [1]}\n"
+        "def bad() -> Custom: return Custom(kind='Bad', data=1)\n"
+    )
+    worker(project, module, "status", "plain", "other", "bad")
+    seen = project.run(calls(call("status"), call("plain"), call("other"), call("bad")), "done")
+    assert [result.value for result in seen.outcomes[:3]] == [
+        Custom("git.status", {"clean": True}, summary="clean"),
+        Custom("git.log", [1]),
+        Json({"kind": "Bad", "data": [1]}),
+    ]
+    assert seen.statuses[3] == "error"
+    assert str(seen.outcomes[3].error).startswith("ValueError: 'Bad' is no kind for a custom result")
+
+
+def test_modules_beside_the_worker_can_be_imported(project: Project) -> None:
+    project.write("beside_for_this_test.py", "VALUE = 42\n")
+    worker(project, "from beside_for_this_test import VALUE\ndef value() -> int: return VALUE\n", "value")
+    assert outcome(project, "value").value == Json(42)
+
+
+async def _opened_tools(project: Project) -> list[Tool]:
+    loaded = load_worker(project.folder / "worker.yaml")
+    async with WorkerRuntime(worker=loaded, model=scripted_model("hi"), workspace=project.folder) as runtime:
+        return runtime.tools
+
+
+def test_tools_carry_their_source_and_the_digest_of_the_file(project: Project) -> None:
+    module = (
+        "from forge_cli import tool\n"
+        "@tool(manual='both', label='L')\n"
+        "def one() -> int: return 1\n"
+        "def two() -> int: return 2\n"
+    )
+    worker(project, module, "one", "two")
+    one, two = anyio.run(_opened_tools, project)
+    assert (
+        (one.source, one.digest)
+        == (two.source, two.digest)
+        == (Source("local", "./tools.py"), digest_of(module.encode()))
+    )
+    assert (one.manual, two.manual) == (ManualExecution("both", "L"), None)
+
+
+def test_a_changed_file_is_loaded_anew_by_the_next_session(project: Project) -> None:
+    worker(project, "def version() -> int: return 1\n", "version")
+    assert outcome(project, "version").value == Json(1)
+    project.write("tools.py", "def version() -> int: return 2\n")
+    assert outcome(project, "version").value == Json(2)
+
+
+# --- what is said when it is wrong
+
+
+MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): return a\n\n\nNUMBER = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "tools", "problem"),
+    [
+        (
+            MODULE,
+            ["add", "ad"],
+            "WORKER:5:18: tools.py has no 'ad'; it offers: add, untyped\n  did you mean 'add'?",
+        ),
+        (MODULE, ["zzz"], "WORKER:5:13: tools.py has no 'zzz'; it offers: add, untyped"),
+        ("", ["add"], "WORKER:5:13: tools.py has no 'add'; it offers: nothing"),
+        (
+            MODULE,
+            ["untyped"],
+            "WORKER:5:13: tools.py: 'untyped' cannot be a tool: untyped: parameter 'a' has no type hint; "
+            "add one (a: str), or define untyped_schema",
+        ),
+        (MODULE, ["NUMBER"], "WORKER:5:13: tools.py: 'NUMBER' is neither a function nor a tool, but a int"),
+        (
+            "class Thing: ...\n",
+            ["Thing"],
+            "WORKER:5:13: tools.py: 'Thing' is neither a function nor a tool, but a type",
+        ),
+        (
+            "def f(a): ...\nf_schema = 'a: int'\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f_schema' must be a pydantic model or a JSON Schema dict, not a str",
+        ),
+        (
+            "def f(*names: str): ...\n",
+            ["f"],
+            "WORKER:5:13: tools.py: 'f' cannot be a tool: f: parameter 'names' takes any number of values; "
+            "name each of them, or define f_schema",
+        ),
+        (
+            "double = lambda n: 2 * n\ndouble_schema = {'type': 'object'}\n",
+            ["double"],
+            "WORKER:5:13: tools.py: 'double' cannot be a tool: '<lambda>' is no name for a tool: "
+            "use 1 to 64 letters, digits, '_' and '-'",
+        ),
+        (
+            "import json\nimport nonexistent_module_x\n",
+            ["add"],
+            "TOOLS:2:1: cannot be imported: ModuleNotFoundError: No module named 'nonexistent_module_x'",
+        ),
+        (
+            "def boom():\n    raise RuntimeError('at import')\n\nboom()\n",
+            ["boom"],
+            "TOOLS:2:1: cannot be imported: RuntimeError: at import",
+        ),
+        ("x = 1\ndef f(:\n", ["f"], "TOOLS:2:7: cannot be imported: SyntaxError: "),
+        ("import sys\n\nsys.exit('bye')\n", ["f"], "TOOLS:3:1: cannot be imported: SystemExit: bye"),
+        (
+            "from forge_cli import tool\n\n@tool(manual='always')\ndef f(): ...\n",
+            ["f"],
+            "TOOLS:3:1: cannot be imported: SchemaError: manual='always': use 'llm', 'manual' or 'both'",
+        ),
+        ("def f() -> int: return 1\n", ["f", "f"], "WORKER:3:3: toolsets.custom: it offers two tools called 'f'"),
+    ],
+)
+def test_problems_with_their_place(project: Project, module: str, tools: list[str], problem: str) -> None:
+    assert problem_of(project, module, *tools).startswith(problem)
+
+
+def test_a_module_that_fails_leaves_nothing_behind(project: Project) -> None:
+    before = set(sys.modules)
+    problem_of(project, "raise RuntimeError('at import')\n", "f")
+    assert not [name for name in set(sys.modules) - before if name.startswith("forge_worker_tools_")]
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ("{tools: [f]}", "WORKER:3:11: toolsets.custom.module: this key is required"),
+        ("{module: ./tools.py}", "WORKER:3:11: toolsets.custom.tools: this key is required"),
+        ("{module: ./tool.py, tools: [f]}", "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tool.py"),
+        ("{module: ., tools: [f]}", "WORKER:3:20: toolsets.custom.module: there is no file FOLDER"),
+        (
+            "{modul: ./tools.py, tools: [f]}",
+            "WORKER:3:12: toolsets.custom: unknown key 'modul'; did you mean 'module'?",
+        ),
+        (
+            "{module: ./notes.txt, tools: [f]}",
+            "FOLDER/notes.txt:1:1: this is no Python file; a module of tools ends in .py",
+        ),
+    ],
+)
+def test_problems_of_the_section(project: Project, section: str, problem: str) -> None:
+    project.write("notes.txt", "hello")
+    project.write("tools.py", "def f() -> int: return 1\n")
+    file = project.write("worker.yaml", f"name: w\ntoolsets:\n  custom: {section}\n")
+    with pytest.raises(WorkerError) as caught:
+        project.run("never said")
+    assert str(caught.value).replace(str(file), "WORKER").replace(str(project.folder), "FOLDER") == problem
+
+
+def test_nothing_of_the_module_is_offered_unless_it_is_listed(project: Project) -> None:
+    worker(project, MODULE, "add")
+    seen: Seen = project.run(calls(call("untyped", a=1)), "done")
+    assert seen.statuses == ["not_found"]

@@ -1,0 +1,281 @@
+"""The toolset ``filesystem``: what each tool gives, what it refuses, and what is asked before a change."""
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from forge_cli import ApprovalDecision
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, TurnStart
+from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
+from forge_cli.testing import Project, Seen, call, calls
+
+ZONES = """
+name: w
+sandbox:
+  zones:
+    - {name: scratch, mode: rw, approval: {write: preApproved, delete: preApproved}}
+    - {name: output, mode: rw, approval: {write: ask, delete: blocked}}
+    - {name: src, mode: ro}
+toolsets: {filesystem: {}}
+"""
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("worker.yaml", ZONES)
+    project.write("src/a.txt", "one\ntwo\nthree\n")
+    project.write("scratch/old.txt", "old")
+    project.write("output/report.md", "draft")
+    return project
+
+
+def outcome(project: Project, tool: str, answers: Any = None, **args: Any) -> ToolResult:
+    (result,) = project.run(calls(call(tool, **args)), "done", answers=answers).outcomes
+    return result
+
+
+def refused(project: Project, tool: str, **args: Any) -> tuple[str, str | None]:
+    """The status and sentence of a call about which nobody may be asked."""
+    seen = project.run(calls(call(tool, **args)), "done", answers=[])
+    assert seen.asked == []
+    return seen.outcomes[0].status, seen.outcomes[0].error
+
+
+def test_the_six_tools_are_there(worker: Project) -> None:
+    tools = worker.run("hi").of(TurnStart)[0].tools
+    assert {"read_file", "write_file", "list_files", "delete_file", "file_exists", "file_info"} <= set(tools)
+
+
+# --- reading
+
+
+@pytest.mark.parametrize(
+    ("args", "content"),
+    [
+        ({}, "one\ntwo\nthree\n"),
+        ({"offset": 2}, "two\nthree\n"),
+        ({"limit": 1}, "one\n"),
+        ({"offset": 2, "limit": 1}, "two\n"),
+        ({"offset": 3, "limit": 9}, "three\n"),
+    ],
+    ids=str,
+)
+def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
+    result = outcome(worker, "read_file", path="/src/a.txt", **args)
+    assert (result.status, result.value) == ("success", FileContent("/src/a.txt", content, size=14))
+
+
+def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> None:
+    seen = worker.run(calls(call("read_file", path="/src/a.txt")), "done")
+    (decided,) = seen.of(ApprovalDecided)
+    assert (decided.verdict, decided.by, decided.rule, decided.reason) == (
+        "preApproved",
+        "rule",
+        "sandbox.zones.src",
+        "inside zone 'src'",
+    )
+    assert str(decided.where) == f"{worker.folder / 'worker.yaml'}:7:7"
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ({"path": "/src/none.txt"}, "'/src/none.txt' does not exist"),
+        ({"path": "/src/a.txt", "offset": 4}, "/src/a.txt has 3 lines, so there is nothing at line 4"),
+        ({"path": "/src/binary"}, "/src/binary is a binary file of 4 bytes; file_info tells its size"),
+        ({"path": "/src/latin"}, "/src/latin is no UTF-8 text (5 bytes)"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read(worker: Project, args: dict[str, Any], sentence: str) -> None:
+    (worker.folder / "src/binary").write_bytes(b"\x00\x01\x02\x03")
+    (worker.folder / "src/latin").write_bytes("füße\n".encode("latin-1"))
+    assert refused(worker, "read_file", **args) == ("error", sentence)
+
+
+def test_an_empty_file_is_no_error(worker: Project) -> None:
+    worker.write("src/empty", "")
+    assert outcome(worker, "read_file", path="/src/empty").value == FileContent("/src/empty", "", 0)
+    assert outcome(worker, "read_file", path="/src/empty", offset=1, limit=5).status == "success"
+
+
+def test_secrets_are_read_only_after_asking(worker: Project) -> None:
+    worker.write("src/.env", "KEY=1")
+    seen = worker.run(calls(call("read_file", path="/src/.env")), "done", answers=[False])
+    assert seen.statuses == ["denied"]
+    assert seen.asked[0].reason == "'.env' may hold secrets"
+
+
+def test_listing(worker: Project) -> None:
+    worker.write("src/folder/b.txt", "b")
+    assert outcome(worker, "list_files", path="/").value == FileList("/", ("output/", "scratch/", "src/"), 3)
+    assert outcome(worker, "list_files", path="/src").value == FileList("/src", ("a.txt", "folder/"), 2)
+    assert refused(worker, "list_files", path="/src/none")[0] == "error"
+    assert refused(worker, "list_files", path="/src/a.txt")[0] == "error"
+
+
+@pytest.mark.parametrize(("path", "exists"), [("/src/a.txt", True), ("/src", True), ("/", True), ("/src/none", False)])
+def test_whether_it_exists(worker: Project, path: str, exists: bool) -> None:
+    assert outcome(worker, "file_exists", path=path).value == Json({"path": path, "exists": exists})
+
+
+def test_what_it_is(worker: Project) -> None:
+    file = worker.folder / "src/a.txt"
+    os.utime(file, (0, 1_700_000_000))
+    modified = datetime.fromtimestamp(1_700_000_000, UTC).isoformat()
+    assert outcome(worker, "file_info", path="/src/a.txt").value == Json(
+        {"path": "/src/a.txt", "kind": "file", "size": 14, "modified": modified}
+    )
+    folder = outcome(worker, "file_info", path="/src").value
+    assert isinstance(folder, Json)
+    assert folder.data["kind"] == "directory"
+    assert refused(worker, "file_info", path="/src/none") == ("error", "'/src/none' does not exist")
+
+
+# --- changing
+
+
+def test_writing_where_the_zone_pre_approves(worker: Project) -> None:
+    made = outcome(worker, "write_file", path="/scratch/deep/new.txt", content="né\n")
+    assert (made.status, made.value) == ("success", Diff("/scratch/deep/new.txt", None, "né\n", True, 4))
+    changed = outcome(worker, "write_file", path="/scratch/old.txt", content="new")
+    assert changed.value == Diff("/scratch/old.txt", "old", "new", False, 3)
+    assert (worker.read("scratch/deep/new.txt"), worker.read("scratch/old.txt")) == ("né\n", "new")
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_writing_where_the_zone_asks_shows_the_change_first(worker: Project, answer: bool) -> None:
+    seen = worker.run(
+        calls(call("write_file", path="/output/report.md", content="final")), "done", answers=[ApprovalDecision(answer)]
+    )
+    (request,) = seen.asked
+    assert (request.preview, request.risk) == (Diff("/output/report.md", "draft", "final", False, 5), "medium")
+    assert (request.rule, str(request.where)) == (
+        "sandbox.zones.output.approval.write",
+        f"{worker.folder / 'worker.yaml'}:6:50",
+    )
+    assert worker.read("output/report.md") == ("final" if answer else "draft")
+    assert seen.statuses == ["success" if answer else "denied"]
+
+
+def test_deleting(worker: Project) -> None:
+    assert outcome(worker, "delete_file", path="/scratch/old.txt").value == Text("Deleted /scratch/old.txt.")
+    assert not (worker.folder / "scratch/old.txt").exists()
+    (worker.folder / "scratch/empty").mkdir()
+    assert outcome(worker, "delete_file", path="/scratch/empty").status == "success"
+
+
+@pytest.mark.parametrize("mode", ["interactive", "approve_all"])
+def test_deleting_what_a_zone_blocks(worker: Project, mode: str) -> None:
+    seen = worker.run(calls(call("delete_file", path="/output/report.md")), "done", answers=[], approval_mode=mode)
+    assert (seen.statuses, seen.asked) == (["blocked"], [])
+    assert seen.outcomes[0].error == "delete_file is blocked: zone 'output' blocks delete"
+    assert worker.read("output/report.md") == "draft"
+
+
+def test_a_full_folder_is_not_deleted(worker: Project) -> None:
+    worker.write("scratch/full/a", "a")
+    status, sentence = refused(worker, "delete_file", path="/scratch/full")
+    assert (status, worker.read("scratch/full/a")) == ("error", "a")
+    assert sentence == "'/scratch/full' is a folder that is not empty; delete the files in it first"
+
+
+def test_a_link_is_deleted_itself_wherever_it_leads(worker: Project) -> None:
+    outside = worker.folder.parent / "outside.txt"
+    outside.write_text("outside")
+    for name, target in (("inside", "old.txt"), ("away", str(outside)), ("nowhere", "none")):
+        (worker.folder / "scratch" / name).symlink_to(target)
+        assert outcome(worker, "delete_file", path=f"/scratch/{name}").status == "success"
+        assert not (worker.folder / "scratch" / name).is_symlink()
+    assert (worker.read("scratch/old.txt"), outside.read_text()) == ("old", "outside")
+
+
+# --- refusals: nobody is asked about what cannot be
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("read_file", {"path": "/etc/passwd"}),
+        ("read_file", {"path": "/src/../worker.yaml"}),
+        ("read_file", {"path": "a.txt"}),
+        ("read_file", {"path": "/scratch/escape"}),
+        ("read_file", {"path": "/src"}),
+        ("write_file", {"path": "/src/a.txt", "content": "x"}),
+        ("write_file", {"path": "/src/new.txt", "content": "x"}),
+        ("write_file", {"path": "/scratch/escape", "content": "x"}),
+        ("write_file", {"path": "/scratch", "content": "x"}),
+        ("write_file", {"path": "/", "content": "x"}),
+        ("delete_file", {"path": "/src/a.txt"}),
+        ("delete_file", {"path": "/output/none"}),
+        ("delete_file", {"path": "/scratch"}),
+        ("list_files", {"path": "/nowhere"}),
+    ],
+    ids=str,
+)
+def test_a_refusal_by_the_sandbox_is_an_error_and_nobody_is_asked(
+    worker: Project, tool: str, args: dict[str, Any]
+) -> None:
+    (worker.folder / "scratch/escape").symlink_to(worker.folder / "worker.yaml")
+    before = {path: path.read_bytes() for path in worker.folder.rglob("*") if path.is_file()}
+    status, sentence = refused(worker, tool, **args)
+    assert status in ("error", "blocked")
+    assert sentence
+    assert {path: path.read_bytes() for path in worker.folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "sentence"),
+    [
+        ("read_file", {}, "invalid input for read_file: missing field 'path' (a string"),
+        ("read_file", {"path": "/src/a.txt", "encoding": "x"}, "invalid input for read_file: unknown field 'encoding'"),
+        ("read_file", {"path": "/src/a.txt", "offset": 0}, "invalid input for read_file: offset: must be an integer"),
+        ("write_file", {"path": "/scratch/a"}, "invalid input for write_file: missing field 'content'"),
+    ],
+    ids=str,
+)
+def test_invalid_input(worker: Project, tool: str, args: dict[str, Any], sentence: str) -> None:
+    status, error = refused(worker, tool, **args)
+    assert status == "invalid"
+    assert str(error).startswith(sentence)
+
+
+# --- the default zone
+
+
+def changes(seen: Seen) -> list[str]:
+    return [event.request.reason for event in seen.of(ApprovalRequired)]
+
+
+def test_without_zones_the_working_directory_is_one_and_every_change_asks(project: Project) -> None:
+    project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
+    project.write("a.txt", "a")
+    turn = calls(
+        call("read_file", path="a.txt"),
+        call("read_file", path="/workspace/a.txt"),
+        call("write_file", path="b.txt", content="b"),
+        call("delete_file", path="a.txt"),
+        call("read_file", path="../outside.txt"),
+    )
+    seen = project.run(turn, "done", answers=[True, False])
+    assert seen.statuses == ["success", "success", "success", "denied", "error"]
+    assert changes(seen) == ["zone 'workspace' asks before write", "zone 'workspace' asks before delete"]
+    assert (project.read("b.txt"), project.read("a.txt")) == ("b", "a")
+
+
+def test_the_worker_can_tighten_the_zones(project: Project) -> None:
+    project.write(
+        "worker.yaml",
+        ZONES.replace("{filesystem: {}}", "{filesystem: {approval: {tools: {write_file: blocked, read_file: ask}}}}"),
+    )
+    project.write("scratch/a", "a")
+    project.write("src/a", "a")
+    turn = calls(call("write_file", path="/scratch/a", content="b"), call("read_file", path="/scratch/a"))
+    seen = project.run(turn, "done", answers=[False])
+    assert seen.statuses == ["blocked", "denied"]
+    assert [event.rule for event in seen.of(ApprovalDecided)] == [
+        "toolsets.filesystem.approval.tools.write_file",
+        "toolsets.filesystem.approval.tools.read_file",
+    ]
