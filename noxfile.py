@@ -10,6 +10,7 @@ nox.options.sessions = ["tests", "lint", "types", "build"]
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PLUGINS = [str(path.parent) for path in sorted(Path("plugins").glob("*/pyproject.toml"))]
 PLUGIN_TESTS = [str(path) for path in sorted(Path("plugins").glob("*/tests"))]
+BENCHMARKS = [f"benchmarks/{name}.py" for name in ("startup", "first_request", "loop")]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 
 
@@ -47,6 +48,8 @@ def types(session: nox.Session) -> None:
     """Check the type hints."""
     install(session, "types")
     session.run("mypy", *session.posargs)
+    for plugin in PLUGINS:
+        session.run("mypy", "--strict", f"{plugin}/src", *session.posargs)
 
 
 @nox.session
@@ -70,6 +73,7 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Compare start-up with the floors of the same machine at the same time."""
+    """Compare forge with floors of the same machine at the same time; one file with ``-- benchmarks/startup.py``."""
     session.install(".")
-    session.run("python", "benchmarks/startup.py", *session.posargs, env=WITH_BYTECODE)
+    for benchmark in session.posargs or BENCHMARKS:
+        session.run("python", benchmark, env=WITH_BYTECODE)

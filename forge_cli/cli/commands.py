@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 
@@ -21,18 +21,29 @@ class Entry:
 
 COMMANDS = {
     "run": Entry("forge_cli.cli.run", "Run a worker on one task."),
-    "tools": Entry("forge_cli.cli.tools", "List, show and call tools."),
-    "worker": Entry("forge_cli.cli.worker", "Check worker files."),
-    "models": Entry("forge_cli.cli.models", "List the providers of models."),
-    "doctor": Entry("forge_cli.cli.doctor", "Check Python, home, terminal, models and plugins, each with a remedy."),
+    "tools list": Entry("forge_cli.cli.tools.list", "List every tool, and what is broken."),
+    "tools show": Entry("forge_cli.cli.tools.show", "Show one tool."),
+    "tools call": Entry(
+        "forge_cli.cli.tools.call", "Call one tool by hand, through the same gate as the model's calls."
+    ),
+    "worker check": Entry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
+    "models list": Entry("forge_cli.cli.models.list", "List the providers, what each needs, and whether it is there."),
+    "doctor": Entry("forge_cli.cli.doctor", "Check that everything is there that forge needs."),
     "approve": Entry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
 }
+
+GROUPS = {
+    "tools": "List, show and call tools.",
+    "worker": "Check worker files.",
+    "models": "List the providers of models.",
+}
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 
 
@@ -58,10 +69,27 @@ class LazyCommand(TyperCommand):
         return real.make_context(info_name, args, parent, **extra)
 
 
+def command_tree() -> TyperGroup:
+    """The whole command line, of which nothing but this table is loaded."""
+    tree = get_group(app)
+    tree.commands = {}
+    for words, entry in COMMANDS.items():
+        group, name = words.split() if " " in words else ("", words)
+        if not group:
+            tree.commands[name] = LazyCommand(name, entry)
+            continue
+        if group not in tree.commands:
+            tree.commands[group] = TyperGroup(
+                name=group, help=GROUPS[group], no_args_is_help=True, context_settings=HELP, rich_markup_mode=None
+            )
+        inner = tree.commands[group]
+        inner.commands[name] = LazyCommand(name, entry)  # type: ignore[attr-defined]
+    return tree
+
+
 def dispatch(args: list[str]) -> int:
     """Invoke the command that the arguments name; commands end early with ``typer.Exit(code)``."""
-    group = get_group(app)
-    group.commands = {name: LazyCommand(name, entry) for name, entry in COMMANDS.items()}
+    group = command_tree()
     try:
         with group.make_context("forge", args) as context:
             group.invoke(context)

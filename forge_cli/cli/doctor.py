@@ -12,7 +12,7 @@ import typer
 
 from forge_cli import __version__
 from forge_cli.cli.common import JsonOption, is_interactive, new_app
-from forge_cli.cli.models import provider_row
+from forge_cli.cli.models.list import provider_row
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
@@ -38,7 +38,10 @@ class Check:
 
 @app.command()
 def doctor(as_json: JsonOption = False) -> None:
-    """Check Python, home, terminal, models and plugins, each with a remedy."""
+    """Check that everything is there that forge needs.
+
+    Python, home, terminal, models and plugins, each with a remedy.
+    """
     host = PluginHost()
     checks = [_python(), _home(forge_home()), _config(), _terminal(), *_models(host), *_plugins(host)]
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -120,7 +120,7 @@ class ModelProvider(Protocol):
     name: str
     context_window: int | None
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn: text as it comes, whole calls, and one TurnEnd as the last item."""
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -85,6 +86,10 @@ class Toolset:
 
     async def tools(self) -> Sequence[Tool]:
         """Asked before every turn; by default the methods marked with ``@tool``."""
+        return self._marked
+
+    @cached_property
+    def _marked(self) -> list[Tool]:
         methods = [getattr(self, name) for name in _tool_methods(type(self))]
         return [Tool.from_function(method, **self._own(getattr(method, OPTIONS))) for method in methods]
 

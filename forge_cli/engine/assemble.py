@@ -49,6 +49,7 @@ class OpenToolset:
     source: Source
     where: Mark | None
     warned: set[str] = field(default_factory=set)
+    known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -67,9 +68,9 @@ class OpenToolset:
     async def _tools(self) -> Sequence[Tool]:
         try:
             return await self.toolset.tools()
-        except (ForgeError, ToolError):
+        except ForgeError:
             raise
-        except SchemaError as error:
+        except (SchemaError, ToolError) as error:
             raise WorkerError(self.where, f"toolsets.{self.name}: {error}") from None
         except Exception as error:  # foreign code: a toolset that cannot list its tools
             problem = f"toolsets.{self.name}: its tools cannot be listed: {error_text(error)}"
@@ -89,6 +90,13 @@ class OpenToolset:
                 self._no_effect(where, f"'{name}' is not among the tools listed here; list it, or drop this", notify)
 
     def _offer(self, tool: Tool, notify: Notify) -> Offer:
+        """A tool that is still the same object has been looked at before."""
+        known = self.known.get(tool.name)
+        if known is None or known[0] is not tool:
+            known = self.known[tool.name] = (tool, self._new_offer(tool, notify))
+        return known[1]
+
+    def _new_offer(self, tool: Tool, notify: Notify) -> Offer:
         config = self.toolset.config
         policy = Policy.of(config.approval, tool.name, self.name)
         if policy.loosens(tool.needs_approval):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.errors import ModelError
+from forge_cli.core.errors import ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, Status, Streaming, TurnEnd, TurnStart
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import (
     Attachment,
     CallResult,
+    Delta,
     Message,
     ModelProvider,
     ModelRequest,
@@ -22,10 +24,10 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.messages import TurnEnd as ModelTurnEnd
 from forge_cli.core.tool import ToolCall, ToolOutcome, llm_tools
+from forge_cli.core.wire import error_text
 from forge_cli.engine.assemble import Toolbox
 from forge_cli.engine.guard import Caller, Guard
 from forge_cli.engine.history import History
-
 
 GO_ON = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
 
@@ -97,18 +99,19 @@ class Loop:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
         with self.interrupt.scope() as scope:
-            async for delta in self.model.stream(request):
-                match delta:
-                    case TextDelta():
-                        text += delta.text
-                        self.bus.emit(Streaming(stream_id, delta.text, done=False))
-                    case ToolCall():
-                        calls.append(delta)
-                    case Restart():
-                        text, calls = "", []
-                        self.bus.emit(Status("warning", f"the answer starts again: {delta.reason}"))
-                    case ModelTurnEnd():
-                        end = delta
+            async with aclosing(self._deltas(request)) as deltas:
+                async for delta in deltas:
+                    match delta:
+                        case TextDelta():
+                            text += delta.text
+                            self.bus.emit(Streaming(stream_id, delta.text, done=False))
+                        case ToolCall():
+                            calls.append(delta)
+                        case Restart():
+                            text, calls = "", []
+                            self.bus.emit(Status("warning", f"the answer starts again: {delta.reason}"))
+                        case ModelTurnEnd():
+                            end = delta
         self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:
             self._say(Message("assistant", text or "[Interrupted]"))
@@ -116,6 +119,20 @@ class Loop:
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
         return Message("assistant", text, tuple(calls), native=end.native), end
+
+    async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """What the model says; a provider is foreign code, so whatever goes wrong in it becomes a sentence."""
+        async with aclosing(self.model.stream(request)) as deltas:
+            while True:
+                try:
+                    delta = await anext(deltas)
+                except StopAsyncIteration:
+                    return
+                except ForgeError:
+                    raise
+                except Exception as error:
+                    raise ModelError(f"{self.model.name} failed: {error_text(error)}") from error
+                yield delta
 
     async def _call_all(self, calls: tuple[ToolCall, ...], tally: Tally) -> None:
         """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""

@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.tool import Source
+from forge_cli.files.kept import write_whole
 
 OWN = "forge-workers"
 
@@ -40,6 +42,15 @@ class Plugin:
         for attribute in filter(None, attributes.strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded
+
+    def stamp(self) -> str:
+        """What changes when the plugin does: its version, forge's own, and the files of its package."""
+        package = self.value.partition(":")[0].partition(".")[0]
+        spec = find_spec(package)
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+        files = sorted(path for folder in folders for path in Path(folder).rglob("*.py"))
+        alone = [Path(spec.origin)] if spec and spec.origin and not folders else []
+        return _digest([asdict(self), __version__, [(str(path), _stamp(str(path))) for path in (*files, *alone)]])
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -96,10 +107,7 @@ def _search() -> dict[str, Any]:
 def _keep(file: Path, found: dict[str, Any]) -> None:
     """A home that cannot be written only costs the time of the next scan."""
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{file.name}.{os.getpid()}")
-        partial.write_text(json.dumps(found))
-        partial.replace(file)
+        write_whole(file, json.dumps(found))
 
 
 def _stamp(path: str) -> list[int] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 from pydantic import Field
@@ -54,7 +54,7 @@ class ScriptedModel:
         self._script = script
         self._spoken = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         index, self._spoken = self._spoken, self._spoken + 1
         if index >= len(self._script.turns):
             raise ScriptError(

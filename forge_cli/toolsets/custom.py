@@ -8,8 +8,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.abc import InspectLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from forge_cli.core.config import nearest
@@ -43,8 +44,9 @@ class CustomToolset(Toolset):
         path = (self.env.worker_dir / self.config.module).resolve()
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
-        digest = digest_of(path.read_bytes())
-        module = load_module(path, digest)
+        content = path.read_bytes()
+        digest = digest_of(content)
+        module = load_module(path, content, digest)
         source = Source("local", self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):
@@ -81,18 +83,32 @@ def _offerable(thing: Any, module: ModuleType) -> bool:
     return own and (inspect.isfunction(thing) or is_toolset(thing))
 
 
-def load_module(path: Path, digest: str) -> ModuleType:
+class _Content(InspectLoader):
+    """Loads the very bytes that the digest is of; a .pyc in a cache may be older than the file beside it."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self.path = path
+        self.content = content
+
+    def get_source(self, fullname: str) -> str:
+        return importlib.util.decode_source(self.content)
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.content, str(self.path))
+
+
+def load_module(path: Path, content: bytes, digest: str) -> ModuleType:
     """Import a file under a name of its own; modules beside it can be imported from it, after everything installed."""
-    name = f"forge_worker_tools_{digest[:16]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    name, loader = f"forge_worker_tools_{digest[:16]}", _Content(path, content)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader) if path.suffix == ".py" else None
+    if spec is None:
         raise WorkerError(Mark(str(path)), "this is no Python file; a module of tools ends in .py")
     module = importlib.util.module_from_spec(spec)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:  # foreign code: whatever happens while it is imported
         del sys.modules[name]
         raise WorkerError(_blame(error, path), f"cannot be imported: {error_text(error)}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -28,6 +28,10 @@ class FilesystemToolset(Toolset):
     name = "filesystem"
 
     async def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    @cached_property
+    def _tools(self) -> list[Tool]:
         return [
             self._tool(self.read_file, Access.READ),
             self._tool(self.write_file, Access.WRITE, preview=self._preview_write),

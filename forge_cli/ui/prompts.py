@@ -96,8 +96,8 @@ def explain(request: ApprovalRequest, console: Console) -> None:
 
 
 def _line(console: Console, text: str, style: str = "") -> None:
-    """One line, whatever is in it: a newline from outside could imitate the prompt."""
-    console.print(plain(visible(text), style=style))
+    """One line, whatever is in it: a newline from outside could imitate the prompt, and so could a line that wraps."""
+    console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
 
 
 def _forget_typed() -> None:

@@ -7,10 +7,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain
+from itertools import chain, groupby
 from operator import eq
 from typing import Any
 
+from rich.cells import chop_cells
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markdown import Markdown
 from rich.segment import Segment
@@ -62,17 +63,30 @@ def plain(text: str, lines: int | None = None, style: str = "") -> Styled:
 
 @dataclass(frozen=True)
 class Indented:
-    """Something further to the right, and whole: rich's own Padding would crop the lines that are too long."""
+    """Something further to the right, and whole: rich's own Padding would crop the lines that are too long.
+
+    On a terminal a long line goes on under itself, ``hang`` further in, so that no part of it can pass for a line of
+    ours at the left edge.
+    """
 
     inside: RenderableType
     by: int
+    hang: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        narrower = options.update(width=max(options.max_width - self.by, 20))
-        for line in Segment.split_lines(console.render(self.inside, narrower)):
-            yield Segment(" " * self.by)
-            yield from line
-            yield Segment.line()
+        width = max(options.max_width - self.by - self.hang, 20)
+        for line in Segment.split_lines(console.render(self.inside, options.update(width=width))):
+            margin = self.by
+            for row in _rows(line, width) if console.is_terminal else [line]:
+                yield from (Segment(" " * margin), *row, Segment.line())
+                margin = self.by + self.hang
+
+
+def _rows(line: list[Segment], width: int) -> list[list[Segment]]:
+    """A line of one style in pieces that fit; lines of more styles come from what folds its lines itself."""
+    if len(line) != 1 or line[0].cell_length <= width:
+        return [line]
+    return [[Segment(piece, line[0].style)] for piece in chop_cells(line[0].text, width)]
 
 
 @dataclass(frozen=True)
@@ -133,7 +147,8 @@ def _ended(change: str) -> list[str]:
 
 def _styled_lines(lines: Sequence[str], limit: int | None) -> list[Styled]:
     styles = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
-    shown = [plain(visible(line, keep="\t"), style=styles.get(line[:1], "")) for line in lines[:limit]]
+    alike = groupby(lines[:limit], key=lambda line: styles.get(line[:1], ""))
+    shown = [plain("\n".join(visible(line, keep="\t") for line in group), style=style) for style, group in alike]
     if limit is not None and len(lines) > limit:
         shown.append(plain(f"... {len(lines) - limit} more lines", style="dim"))
     return shown

@@ -4,9 +4,6 @@ import json
 
 import pytest
 
-from forge_cli.cli.call import read_invocation
-from forge_cli.core.errors import UsageError
-
 W = ("--worker", "worker.yaml")
 
 
@@ -74,6 +71,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
         ([], 2, "name the tool first\n  forge tools call NAME KEY=VALUE"),
         (["--text", "x"], 2, "name the tool first"),
         (["echo", *W, "--approval-mode"], 2, "--approval-mode needs a value"),
+        (["echo", "--worker"], 2, "--worker needs a value"),
         (["echo", *W, "--approval-mode", "yolo"], 2, "use interactive, approve_all or auto_deny"),
         (["echo", *W, "-y", "--approval-mode", "auto_deny", "text=a"], 2, "contradict each other"),
         (["echo", *W, "word"], 2, "'word' is neither KEY=VALUE nor --KEY VALUE"),
@@ -146,20 +144,8 @@ def test_what_a_tool_prints_is_not_its_result(tester) -> None:
     assert sorted(done.stderr.splitlines()) == ["from a child", "printed", "written"]
 
 
-def test_reserved_words_end_at_two_dashes() -> None:
-    found = read_invocation(["t", "-y", "a=1", "--", "-y", "--json", "--worker", "w", "--", "b"])
-    assert (found.yes, found.as_json, found.worker) == (True, False, None)
-    assert found.words == ["a=1", "-y", "--json", "--worker", "w", "--", "b"]
-
-
 def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
     assert cli("tools", "call", "echo", "--help").out.startswith("Usage: forge tools call")
     done = cli("tools", "call", "echo", *W, "--", "--help")
     assert (done.code, done.out) == (2, "")
     assert "help" in done.err
-
-
-def test_a_reserved_word_needs_its_value() -> None:
-    with pytest.raises(UsageError, match="--worker needs a value"):
-        read_invocation(["t", "--worker"])
-    assert read_invocation(["t", "--worker="]).worker == ""

@@ -4,16 +4,9 @@ import re
 
 import pytest
 
-from forge_cli.cli.commands import COMMANDS
+from forge_cli.cli.commands import COMMANDS, GROUPS
 
-HELPS = [
-    [],
-    *([name] for name in COMMANDS),
-    ["tools", "list"],
-    ["tools", "show"],
-    ["tools", "call"],
-    ["worker", "check"],
-]
+HELPS = [[], *([group] for group in GROUPS), *(name.split() for name in COMMANDS)]
 
 
 @pytest.mark.parametrize("words", HELPS, ids=" ".join)
@@ -61,7 +54,11 @@ def test_what_was_probably_meant(cli, words: list[str], sentence: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["tools", "list", "worker.yaml"], ["run", "worker.yaml", "go", "--trace", "debug"], ["approve", "worker.yaml", "peek"]],
+    [
+        ["tools", "list", "worker.yaml"],
+        ["run", "worker.yaml", "go", "--trace", "debug"],
+        ["approve", "worker.yaml", "peek"],
+    ],
     ids=lambda words: words[0],
 )
 def test_a_pipe_gets_no_colours_unless_they_are_forced(cli, tester, monkeypatch, words: list[str]) -> None:

@@ -84,7 +84,7 @@ def test_json_is_one_object(cli, tester) -> None:
 def test_denials_are_counted_and_told(cli, tester) -> None:
     script(
         tester,
-        '{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}, {tool: nosuch}]}',
+        "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}, {tool: nosuch}]}",
         "{text: done}",
     )
     done = cli("run", "worker.yaml", "go", "--output-format", "json")
@@ -136,23 +136,24 @@ def test_stream_json_is_the_record_and_ends_with_the_result(cli, tester, flags: 
     assert all("seq" not in line and "hash" not in line for line in lines if line["type"] == "streaming")
 
 
-@pytest.mark.parametrize("words", [["--json"], ["--output-format", "json"], ["-p"]], ids=" ".join)
-def test_what_a_tool_prints_never_reaches_standard_output(tester, words: list[str]) -> None:
+@pytest.mark.parametrize("flag", ["--json", "-p"])
+def test_what_a_tool_prints_never_reaches_standard_output(tester, flag: str) -> None:
     script(tester, "{calls: [{tool: chatty}]}", '{text: "{result}"}')
     tester.write("tools.py", tester.read("tools.py") + "\nprint('imported')\n")
-    done = tester.forge("run", "worker.yaml", "go", *words)
+    done = tester.forge("run", "worker.yaml", "go", flag)
     assert done.returncode == 0
-    if words == ["-p"]:
+    if flag == "-p":
         assert done.stdout == "quiet words\n"
     else:
-        assert json.loads(done.stdout.splitlines()[-1]).get("result", json.loads(done.stdout.splitlines()[-1]))
+        assert json.loads(done.stdout.splitlines()[-1])["result"]["response"] == "quiet words"
         assert all(isinstance(json.loads(line), dict) for line in done.stdout.splitlines())
     for printed in ("imported", "printed", "from a child", "written"):
         assert printed in done.stderr.splitlines()
 
 
 def test_warnings_stay_out_of_stream_json(cli, tester) -> None:
-    tester.write("worker.yaml", tester.read("worker.yaml").replace("filesystem: {}", "filesystem: " + LOOSE))
+    loose = "filesystem: {approval: {tools: {read_file: preApproved}}}"
+    tester.write("worker.yaml", tester.read("worker.yaml").replace("filesystem: {}", loose))
     done = cli("run", "worker.yaml", "hello", "--json")
     assert done.code == 0
     assert all(isinstance(json.loads(line), dict) for line in done.out.splitlines())
@@ -160,13 +161,10 @@ def test_warnings_stay_out_of_stream_json(cli, tester) -> None:
     assert "decides by its arguments" in done.err
 
 
-LOOSE = "{approval: {tools: {read_file: preApproved}}}"
-
-
 def test_odd_characters_survive_every_format(tester) -> None:
     script(tester, r'{text: "caf\u00e9 \u2713 \U0001F600"}')
     latin = {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C", "PYTHONUTF8": "0"}
-    for words in (["-p"], ["--output-format", "json"], ["--json"]):
+    for words in (["-p"], ["--json"]):
         done = subprocess.run(
             [sys.executable, "-m", "forge_cli", "run", "worker.yaml", b"\xff task", *words],
             cwd=tester.folder,
@@ -213,7 +211,9 @@ def test_an_answer_that_cannot_be_kept_is_printed_all_the_same(cli, tester, turn
 
 
 def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli, tester) -> None:
-    script(tester, "{calls: [{tool: write_file, input: {path: /notes/a, content: x}}, {tool: peek}]}", '{text: "{result}"}')
+    script(
+        tester, "{calls: [{tool: write_file, input: {path: /notes/a, content: x}}, {tool: peek}]}", '{text: "{result}"}'
+    )
     tester.write("else/where/src/x", "")
     done = cli("run", "worker.yaml", "go", "-p", "-C", "else/where")
     assert (done.code, done.out) == (0, f"{tester.folder}/else/where\n")
@@ -253,7 +253,7 @@ def test_no_model_at_all(cli, tester) -> None:
 TRACES = {
     "quiet": [],
     "summary": ["the model is scripted", "completed:"],
-    "normal": ["the model is scripted", '> report rows=[1, 2]', "  success", "    a report", "completed:"],
+    "normal": ["the model is scripted", "> report rows=[1, 2]", "  success", "    a report", "completed:"],
     "debug": [
         "model script:script.yaml, workspace ",
         "the model is scripted",
@@ -307,7 +307,9 @@ def test_the_smaller_limit_counts(cli, tester) -> None:
 
 
 def test_approve_all_says_yes_but_not_to_what_is_blocked(cli, tester) -> None:
-    script(tester, "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}]}", "{text: ok}")
+    script(
+        tester, "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}]}", "{text: ok}"
+    )
     found = json.loads(cli("run", "worker.yaml", "go", "-y", "--output-format", "json").out)
     assert [denial["tool"] for denial in found["denials"]] == ["delete_file"]
     for mode in ("auto_deny", "interactive"):
@@ -324,7 +326,7 @@ def test_hostile_words_of_a_model_are_data_in_a_pipe(cli, tester) -> None:
 
 
 def test_errors_of_the_model_are_shown_escaped(cli, tester) -> None:
-    script(tester, r'{calls: [{tool: boom}]}', r'{expect: {result: "no\e[2J"}, text: x}')
+    script(tester, r"{calls: [{tool: boom}]}", r'{expect: {result: "no\e[2J"}, text: x}')
     done = cli("run", "worker.yaml", "go", "-p")
     assert done.code == 1
     assert "\x1b" not in done.err

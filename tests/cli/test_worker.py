@@ -6,6 +6,18 @@ import pytest
 
 GOOD = "name: good\ninstructions: Be good.\ntoolsets: {filesystem: {}}\n"
 CUSTOM = "name: w\ntoolsets:\n  custom:\n    module: ./t.py\n    tools: [%s]\n"
+MODULE = """
+number = 1
+
+def good(x: int) -> int:
+    return x
+
+def read_file(x: int) -> int:
+    return x
+
+def bare(x):
+    return x
+"""
 
 
 def test_a_sound_worker(cli, tester) -> None:
@@ -22,9 +34,9 @@ def test_front_matter(cli, project) -> None:
 
 
 BAD = {
-    "empty": ("", 1, "the file is empty"),
+    "empty": ("", 1, "nothing is written here"),
     "no mapping": ("- a\n- b\n", 1, ""),
-    "no yaml": ("name: [unclosed\n", 2, ""),
+    "no yaml": ("name: [unclosed\n", 1, "bracket"),
     "a tab": ("name: w\n\tdescription: x\n", 2, ""),
     "no name": ("description: nameless\n", 1, "name"),
     "a bad name": ("name: Two Words\n", 1, "name"),
@@ -44,14 +56,18 @@ BAD = {
         "did you mean 'read_file'?",
     ),
     "a bad zone": ("name: w\nsandbox:\n  zones:\n    - {name: a, mode: rx}\n", 4, "mode"),
-    "two zones of one name": ("name: w\nsandbox:\n  zones:\n    - {name: a, mode: rw}\n    - {name: a, mode: rw}\n", 5, "a"),
+    "two zones of one name": (
+        "name: w\nsandbox:\n  zones:\n    - {name: a, mode: rw}\n    - {name: a, mode: rw}\n",
+        5,
+        "a",
+    ),
     "a missing read-only zone": ("name: w\nsandbox:\n  zones:\n    - {name: none, mode: ro}\n", 4, "mode: rw"),
     "no module": ("name: w\ntoolsets:\n  custom: {module: ./nosuch.py, tools: [a]}\n", 3, "nosuch.py"),
     "no whitelist": ("name: w\ntoolsets:\n  custom: {module: ./t.py}\n", 3, "tools"),
     "an unknown function": (CUSTOM % "goood", 5, "did you mean 'good'?"),
     "a function without hints": (CUSTOM % "bare", 5, "bare"),
     "no function": (CUSTOM % "number", 5, "neither a function nor a tool"),
-    "two of one name": (CUSTOM % "good" + "  filesystem: {prefix: x}\n" + "  custom2: {}\n", 7, "custom2"),
+    "two tools of one name": (CUSTOM % "read_file" + "  filesystem: {}\n", 6, "give one of them a prefix"),
 }
 
 
@@ -59,7 +75,7 @@ BAD = {
 def test_a_worker_that_is_wrong_says_where(cli, project, case: str) -> None:
     text, line, sentence = BAD[case]
     project.write("w.yaml", text)
-    project.write("t.py", "number = 1\ndef good(x: int) -> int:\n    return x\ndef bare(x):\n    return x\n")
+    project.write("t.py", MODULE)
     done = cli("worker", "check", "w.yaml")
     assert (done.code, done.out) == (3, "")
     assert re.match(rf"forge: w\.yaml:{line}:\d+: .", done.err), done.err

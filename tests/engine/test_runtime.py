@@ -243,6 +243,16 @@ async def test_the_tools_of_a_runtime(worker: Project) -> None:
         assert [tool.name for tool in runtime.tools] == ["add", "push", "deploy"]
 
 
+@pytest.mark.parametrize("toolset", ["custom: {module: ./tools.py, tools: [add]}", "filesystem: {}"])
+async def test_a_tool_is_made_once_and_not_in_every_turn(worker: Project, toolset: str) -> None:
+    worker.write("worker.yaml", f"name: w\ntoolsets: {{{toolset}}}\n")
+    async with runtime_of(worker, "one", "two") as runtime:
+        before = runtime.tools
+        await runtime.run("go")
+        await runtime.run("go on")
+        assert [id(tool) for tool in runtime.tools] == [id(tool) for tool in before]
+
+
 async def test_a_runtime_that_is_not_open_says_how_to_open_it(worker: Project) -> None:
     runtime = runtime_of(worker, "hi")
     with pytest.raises(UsageError) as caught:

@@ -1,6 +1,6 @@
 """Why a model stopped: an answer cut at its length goes on, and one that was declined is an error."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from forge_cli import Message, ModelRequest, TextDelta, ToolCall, TurnEnd
 from forge_cli.core.errors import ExitCode
@@ -28,7 +28,7 @@ class Speaker:
         self.turns = list(turns)
         self.told: list[list[Message]] = []
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         self.told.append(list(request.messages))
         for delta in self.turns.pop(0):
             yield delta
@@ -71,3 +71,17 @@ def test_a_turn_that_starts_again_leaves_nothing_of_the_first_try(project: Proje
     seen = project.run(model=Speaker([*half, TextDelta("the answer"), TurnEnd()]))
     assert seen.result.response == "the answer"
     assert seen.outcomes == []
+
+
+def test_a_provider_that_breaks_is_a_sentence_and_the_session_still_ends(project: Project) -> None:
+    class Broken(Speaker):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+            yield TextDelta("well")
+            raise KeyError("choices")
+
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    seen = project.run(model=Broken())
+    assert (seen.result.status, seen.result.exit_code) == ("failed", ExitCode.PROVIDER)
+    assert seen.result.error == "speaker failed: KeyError: 'choices'"
+    assert seen.types[-1] == "sessionEnd"

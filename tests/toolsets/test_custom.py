@@ -291,7 +291,8 @@ def test_tools_carry_their_source_and_the_digest_of_the_file(project: Project) -
     assert (one.manual, two.manual) == (ManualExecution("both", "L"), None)
 
 
-def test_a_changed_file_is_loaded_anew_by_the_next_session(project: Project) -> None:
+def test_a_changed_file_is_loaded_anew_by_the_next_session(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     worker(project, "def version() -> int: return 1\n", "version")
     assert outcome(project, "version").value == Json(1)
     project.write("tools.py", "def version() -> int: return 2\n")

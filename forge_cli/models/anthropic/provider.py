@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Literal
@@ -51,7 +51,7 @@ class AnthropicModel:
         self._client = Client(access, silence)
         self._redactor = Redactor({**os.environ, access.variable: access.secret})
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn; one that the API pauses is taken up again until it is done."""
         said: list[Block] = []
         text, usage = "", Usage()

@@ -165,6 +165,7 @@ def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         ("Wed, 21 Oct 2015 07:28:00 -0000", 0, 0),
     ],
+    ids=["whole", "fraction", "in an hour", "long ago", "long ago without a zone"],
 )
 def test_retry_after(said, low, high) -> None:
     wait = retry_after({"retry-after": said})

@@ -1,4 +1,4 @@
-"""``forge worker``: worker files, looked at without a model."""
+"""``forge worker check``: whether a worker file is sound."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from forge_cli.core.events import Event, Status
 from forge_cli.core.text import visible
 from forge_cli.files.worker import Worker, load_worker
 
-app = new_app(help="Check worker files.", no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """Check worker files."""
+app = new_app()
 
 
 @app.command()

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 
+import typer
 from rich.console import Console
 
+from forge_cli.cli.common import (
+    Command,
+    chosen_mode,
+    in_loop,
+    interruptible,
+    is_interactive,
+    json_object,
+    new_app,
+    opened,
+    work_folder,
+)
 from forge_cli.cli.common import Mode as ModeChoice
-from forge_cli.cli.common import chosen_mode, interruptible, is_interactive, json_object, opened
+from forge_cli.cli.output import data_output
+from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Interrupt
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
@@ -32,6 +44,8 @@ from forge_cli.ui.forms import fill_form
 from forge_cli.ui.render import render
 from forge_cli.ui.slash import flags_of, input_of, parse_arguments
 from forge_cli.ui.terminal import TerminalUI
+
+app = new_app()
 
 WITH_VALUE = {
     "--worker": "worker",
@@ -101,13 +115,6 @@ def input_from(invocation: Invocation, tool: Tool) -> JsonObject:
     return {**json_object(invocation.json_input), **input_of(options, schema)}
 
 
-def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
-    """There is no such tool, here or at all."""
-    near = nearest(name, known)
-    all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
-    return UsageError(f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them)
-
-
 async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out: TextIO) -> ExitCode:
     """Open the worker's tools, call one of them as the operator, and show what came of it."""
     bus, host = EventBus(), PluginHost()
@@ -162,3 +169,39 @@ def _code(outcome: ToolOutcome) -> ExitCode:
             return ExitCode.INTERRUPTED
         case "error" | "timeout":
             return ExitCode.FAILED
+
+
+class RawCommand(Command):
+    """Takes its words as they are: the tool's own arguments are no options of forge."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = args[: args.index("--")] if "--" in args else args
+        if "--help" in own or "-h" in own[:1]:
+            return super().parse_args(ctx, ["--help"])
+        ctx.meta["forge.words"] = args
+        return super().parse_args(ctx, ["-"])
+
+
+@app.command(cls=RawCommand)
+def call(
+    ctx: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME [KEY=VALUE]... [--KEY VALUE]...", help="The tool and its input.")
+    ],
+    worker: WorkerOption = None,
+    json_input: Annotated[
+        str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as JSON.")
+    ] = None,
+    interactive: Annotated[bool, typer.Option("-i", help="Ask for each argument that is not given.")] = False,
+    yes: Annotated[bool, typer.Option("-y", help="The same as --approval-mode approve_all.")] = False,
+    approval_mode: Annotated[
+        str | None, typer.Option("--approval-mode", metavar="MODE", help="interactive, approve_all or auto_deny.")
+    ] = None,
+    directory: Annotated[Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result value as JSON.")] = False,
+) -> None:
+    """Call one tool by hand, through the same gate as the model's calls."""
+    invocation: Invocation = read_invocation(ctx.meta["forge.words"])
+    with data_output() as out:
+        code = in_loop(call_tool, invocation, tool_worker(invocation.worker), work_folder(invocation.directory), out)
+    raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""``forge models``: which models can be asked for, and what each provider still needs."""
+"""``forge models list``: which models can be asked for, and what each provider still needs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.engine.host import MODEL, PluginHost
 from forge_cli.engine.scan import Plugin
 
-app = new_app(no_args_is_help=True)
-
-
-@app.callback()
-def models() -> None:
-    """List the providers of models."""
+app = new_app()
 
 
 @app.command("list")
@@ -26,7 +21,8 @@ def list_models(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
     else:
-        print_table(["model", "ready", "needs", "missing"], rows)
+        shown = [{**row, "ready": "yes" if row["ready"] else "no"} for row in rows]
+        print_table(["model", "ready", "needs"], shown)
 
 
 def provider_row(host: PluginHost, plugin: Plugin) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""``forge models``: where answers come from."""

@@ -1,0 +1,1 @@
+"""``forge tools``: what there is to call, and calling it by hand."""

@@ -1,0 +1,34 @@
+"""Which tools a command is about: those of a worker, or those that need none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.common import bare_worker
+from forge_cli.cli.tools.rows import needs_settings
+from forge_cli.core.config import nearest
+from forge_cli.core.errors import UsageError
+from forge_cli.engine.host import PluginHost
+from forge_cli.engine.scan import OWN
+from forge_cli.files.worker import Worker, load_worker
+
+WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]
+
+
+def tool_worker(worker: str | None) -> Worker:
+    """The worker that is named, or one with every built-in toolset that needs no settings."""
+    if worker is not None:
+        return load_worker(worker)
+    host = PluginHost()
+    own = [plugin for plugin in host.toolset_plugins() if plugin.distribution == OWN]
+    return bare_worker({plugin.name: {} for plugin in own if not needs_settings(host, plugin)})
+
+
+def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
+    """There is no such tool, here or at all."""
+    near = nearest(name, known)
+    all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
+    return UsageError(f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them)

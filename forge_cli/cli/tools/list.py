@@ -1,0 +1,69 @@
+"""``forge tools list``: every tool there is, or every tool of a worker."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.common import JsonOption, in_loop, new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.tools.rows import Row, offers, offers_of
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.tool import SourceKind
+from forge_cli.engine.host import PluginHost
+from forge_cli.engine.scan import Plugin
+from forge_cli.files.home import forge_home
+from forge_cli.files.kept import Kept
+from forge_cli.files.worker import load_worker
+
+app = new_app()
+
+WorkerArgument = Annotated[
+    str | None, typer.Argument(metavar="WORKER", help="Only the tools of this worker, under its policy.")
+]
+
+
+@app.command("list")
+def list_tools(
+    worker: WorkerArgument = None,
+    as_json: JsonOption = False,
+    source: Annotated[SourceKind | None, typer.Option("--source", help="Only tools from there.")] = None,
+) -> None:
+    """List every tool, and what is broken.
+
+    Each with its toolset, source, mode and approval; broken ones with the reason.
+    """
+    with data_output():
+        rows = _rows_of_all() if worker is None else in_loop(_rows_of_worker, worker)
+    shown = [row.wire() for row in rows if source is None or row.source == source]
+    if as_json:
+        print_json(shown)
+    else:
+        print_table(["name", "toolset", "source", "mode", "approval", "description"], shown)
+
+
+async def _rows_of_worker(worker: str) -> list[Row]:
+    return [Row.of(offer) for offer in await offers(load_worker(worker))]
+
+
+def _rows_of_all() -> list[Row]:
+    """Of every plugin by itself; what was found out about one is kept until its distribution changes."""
+    host, found = PluginHost(), list[Row]()
+    with Kept(forge_home() / "cache" / "tools.json") as kept:
+        for plugin in host.toolset_plugins():
+            stamp = plugin.stamp()
+            known = kept.find(f"{plugin.name} of {plugin}", stamp)
+            rows = in_loop(_rows_of_plugin, host, plugin) if known is None else [Row(**row) for row in known]
+            if known is None and not any(row.error for row in rows):
+                kept.keep(f"{plugin.name} of {plugin}", stamp, [vars(row) for row in rows])
+            found += rows
+    return found
+
+
+async def _rows_of_plugin(host: PluginHost, plugin: Plugin) -> list[Row]:
+    try:
+        return [Row.of(offer) for offer in await offers_of(host, plugin)]
+    except ForgeError as error:
+        return [Row.broken(plugin, error)]

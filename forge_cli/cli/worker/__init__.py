@@ -1,0 +1,1 @@
+"""``forge worker``: worker files, looked at without a model."""

@@ -1,0 +1,49 @@
+"""What was found out once and is kept in a file, each entry until its stamp changes; never anything that decides."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+
+class Kept:
+    """A JSON file of entries with stamps; one that cannot be read or written only costs time."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._entries: dict[str, Any] = {}
+        self._changed = False
+
+    def __enter__(self) -> Self:
+        with suppress(OSError, ValueError):
+            entries = json.loads(self._file.read_bytes())
+            self._entries = entries if isinstance(entries, dict) else {}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._changed and kind is None:
+            with suppress(OSError):
+                write_whole(self._file, json.dumps(self._entries))
+
+    def find(self, name: str, stamp: str) -> Any:
+        """What was kept under that name, if its stamp is still the same; else None."""
+        entry = self._entries.get(name)
+        return entry.get("value") if isinstance(entry, dict) and entry.get("stamp") == stamp else None
+
+    def keep(self, name: str, stamp: str, value: Any) -> None:
+        self._entries[name] = {"stamp": stamp, "value": value}
+        self._changed = True
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file so that whoever reads it sees the old content or the new, never half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial.write_text(text)
+    partial.replace(file)

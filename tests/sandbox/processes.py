@@ -1,0 +1,87 @@
+"""What tests of processes need: a way to be told that one has come so far, and a look at who is still there."""
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A named pipe: somebody writes to it, and the test goes on."""
+
+    path: Path
+    descriptor: int
+
+    async def opened(self) -> str:
+        with anyio.fail_after(20):
+            await anyio.wait_readable(self.descriptor)
+        return os.read(self.descriptor, 4096).decode()
+
+
+@contextmanager
+def gate(folder: Path) -> Iterator[Gate]:
+    path = folder / f"gate{random.randrange(10**9)}"
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield Gate(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def tag() -> str:
+    """Seconds for ``sleep`` that no other process sleeps, by which it is found again."""
+    return f"300.{random.randrange(10**12):012}"
+
+
+def sleepers(tag: str) -> list[int]:
+    """The living processes whose command line names the tag."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and tag.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def children() -> list[int]:
+    """Our own children, dead or alive."""
+    found = []
+    for thread in os.listdir("/proc/self/task"):
+        found += [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
+    return found
+
+
+def descriptors() -> list[str]:
+    """What this process has open, but for the look at it."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+ESCAPES = {
+    "stays in the session": "bash -c '{inner}' &",
+    "setsid": "setsid bash -c '{inner}' &",
+    "double fork": "( (setsid bash -c '{inner}' &) &)",
+    "double setsid": "(setsid bash -c 'setsid bash -c \"{inner}\" &' &)",
+    "env -i": "(env -i setsid bash -c 'bash -c \"{inner}\" &' &)",
+    "env -i, no streams": "(env -i setsid bash -c '{inner}' </dev/null >/dev/null 2>&1 &)",
+    "ignores SIGTERM": "(setsid bash -c 'trap \"\" TERM; {inner}' &)",
+}
+"""Ways in which a process leaves those that started it behind."""
+
+
+def escape(name: str, opened: Gate, sleeping: str) -> str:
+    """A line whose background process says that it is out, and then sleeps."""
+    return ESCAPES[name].format(inner=f"echo out >{opened.path}; exec sleep {sleeping}") + "\n"
