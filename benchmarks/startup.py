@@ -28,12 +28,16 @@ COMMANDS = {
     "forge --help": [FORGE, "--help"],
     "forge worker check": [FORGE, "worker", "check", WORKER],
     "forge tools list": [FORGE, "tools", "list"],
+    "forge tools list, 100 more distributions": [FORGE, "tools", "list"],
 }
+MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
+"""How many distributions that are no plugins lie in a folder that is put on the path."""
 LIMITS = {
     "forge --version": ("python -c pass", 2.5),
     "forge --help": ("import typer", 1.3),
     "forge worker check": ("import typer", 5.0),
     "forge tools list": ("import typer", 5.0),
+    "forge tools list, 100 more distributions": ("forge tools list", 1.2),
 }
 MEMORY_LIMITS = {"forge --help": 25.0}
 
@@ -83,15 +87,30 @@ def megabytes(usage: resource.struct_rusage) -> float:
 def collect(rounds: int) -> dict[str, list[Sample]]:
     """Take turns, so that a noisy minute falls on commands and floors alike; the first turn only warms up."""
     samples: dict[str, list[Sample]] = {name: [] for name in COMMANDS}
-    with tempfile.TemporaryDirectory() as home:
-        environment = {**os.environ, "FORGE_HOME": home}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory() as folder:
+        environments = {name: environment(Path(folder), MORE.get(name)) for name in COMMANDS}
         for turn in range(rounds + 1):
             for name, command in COMMANDS.items():
-                sample = measure(command, environment)
+                sample = measure(command, environments[name])
                 if turn:
                     samples[name].append(sample)
     return samples
+
+
+def environment(folder: Path, distributions: int | None) -> dict[str, str]:
+    """A home in ``folder``, and on the path so many distributions, where a number is given."""
+    variables = {**os.environ, "FORGE_HOME": str(folder / "home")}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    if distributions is None:
+        return variables
+    site = folder / f"site-{distributions}"
+    for number in range(distributions):
+        info = site / f"something_{number}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: something-{number}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[console_scripts]\nsomething{number} = something{number}:main\n")
+    site.mkdir(exist_ok=True)
+    return {**variables, "PYTHONPATH": str(site)}
 
 
 def judge(samples: dict[str, list[Sample]]) -> list[Row]:
@@ -110,11 +129,11 @@ def judge(samples: dict[str, list[Sample]]) -> list[Row]:
 
 
 def show(rows: list[Row]) -> None:
-    print(f"{'command':<20} {'measured as':<18} {'value':>7} {'limit':>7} {'wall':>7} {'cpu ms':>7}")
+    print(f"{'command':<41} {'measured as':<18} {'value':>7} {'limit':>7} {'wall':>7} {'cpu ms':>7}")
     for row in rows:
         wall = "" if row.wall_ratio is None else f"{row.wall_ratio:.2f}"
         numbers = f"{row.value:>7.2f} {row.limit:>7.2f} {wall:>7} {row.cpu_ms:>7.0f}"
-        print(f"{row.command:<20} {row.floor:<18} {numbers}  {'ok' if row.ok else 'over'}")
+        print(f"{row.command:<41} {row.floor:<18} {numbers}  {'ok' if row.ok else 'over'}")
 
 
 def main() -> int:

@@ -147,10 +147,11 @@ async def verdict_on(guard: Guard, tool: str, given: Any, typed: Mapping[str, Op
         where=str(verdict.where) if verdict.where else None,
         by=verdict.by,
         risk=judged.offer.tool.risk,
+        **({"details": list(verdict.details)} if verdict.details else {}),
     )
 
 
-def _answer(tool: Any, verdict: str, reason: str, **more: str | None) -> Answer:
+def _answer(tool: Any, verdict: str, reason: str, **more: Any) -> Answer:
     empty = {"rule": None, "where": None, "by": None, "risk": None}
     return {"tool": tool, "verdict": verdict, "reason": reason, **empty, **more}
 
@@ -158,4 +159,5 @@ def _answer(tool: Any, verdict: str, reason: str, **more: str | None) -> Answer:
 def _sentences(answer: Answer) -> str:
     lines = [f"{answer['verdict']}: {answer['tool']}", f"  reason: {answer['reason']}"]
     lines += [f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]]
+    lines += [f"  {detail}" for detail in answer.get("details", ())]
     return "".join(f"{visible(line)}\n" for line in lines)

@@ -13,12 +13,14 @@ import typer
 from forge_cli import __version__
 from forge_cli.cli.common import JsonOption, is_interactive, new_app
 from forge_cli.cli.models.list import provider_row
+from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
 from forge_cli.engine.host import PluginHost
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
+from forge_cli.sandbox.isolation import mechanism
 
 app = new_app()
 
@@ -42,11 +44,13 @@ def doctor(as_json: JsonOption = False) -> None:
 
     Python, home, terminal, models and plugins, each with a remedy.
     """
-    host = PluginHost()
-    checks = [_python(), _home(forge_home()), _config(), _terminal(), *_models(host), *_plugins(host)]
+    with data_output():
+        host = PluginHost()
+        own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement()]
+        checks = [*own, *_models(host), *_plugins(host)]
     if as_json:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
-        print_json({"version": __version__, "checks": shown, "isolation": {"level": "none", "mechanism": None}})
+        print_json({"version": __version__, "checks": shown, "isolation": _isolation()})
     else:
         for check in checks:
             _print(check)
@@ -87,6 +91,19 @@ def _terminal() -> Check:
     return Check("terminal", False, detail, "run forge in a terminal to be asked", essential=False)
 
 
+def _isolation() -> dict[str, str | None]:
+    found = mechanism()
+    return {"level": "full" if found else "none", "mechanism": found.name if found else None}
+
+
+def _confinement() -> Check:
+    found = mechanism()
+    if found:
+        return Check("isolation", True, f"child processes are confined by {found.name}")
+    detail = "nothing here can confine child processes"
+    return Check("isolation", False, detail, "install bubblewrap (bwrap) 0.8 or newer", essential=False)
+
+
 def _models(host: PluginHost) -> list[Check]:
     rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
     return [
@@ -102,7 +119,7 @@ def _plugins(host: PluginHost) -> list[Check]:
     checks: list[Check] = []
     for plugin in host.toolset_plugins():
         try:
-            host.toolset_of(plugin)
+            host.toolset(plugin.name)
         except ForgeError as error:
             checks.append(Check(f"toolset.{plugin.name}", False, error.message, error.hint))
         else:

@@ -91,6 +91,8 @@ class Verdict:
     rule: str | None = None
     where: Mark | None = None
     by: DecidedBy = "tool"
+    details: tuple[str, ...] = ()
+    """More lines for people who want to know exactly, such as what is said of each part of a command."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class ApprovalRequest:
     rule: str | None
     where: Mark | None
     preview: ResultValue | None = None
+    details: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

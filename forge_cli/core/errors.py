@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -71,7 +72,14 @@ class ModelError(ForgeError):
 
 
 class ToolError(Exception):
-    """A tool could not do what it was asked; the sentence is for the model."""
+    """A tool could not do what it was asked; the sentence is for the model.
+
+    ``value`` is a result that the failed call carries all the same, such as the output of a command.
+    """
+
+    def __init__(self, *sentence: object, value: Any = None) -> None:
+        super().__init__(*sentence)
+        self.value = value
 
 
 class BlockedError(ToolError):

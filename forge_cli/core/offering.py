@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from forge_cli.core.schema import SchemaError
 from forge_cli.core.tool import Tool
-from forge_cli.core.toolset import Toolset, ToolsetEnv
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 
 async def tools_from(
@@ -25,7 +25,7 @@ async def tools_from(
     if isinstance(thing, Tool):
         return [thing]
     if is_toolset(thing):
-        toolset = await stack.enter_async_context(thing(thing.Config(), env))
+        toolset = await stack.enter_async_context(thing(_no_settings(thing, name), env))
         return list(await toolset.tools())
     if inspect.isroutine(thing):
         return [_from_function(thing, name, schema)]
@@ -41,6 +41,14 @@ async def tools_from(
 
 def is_toolset(thing: Any) -> bool:
     return isinstance(thing, type) and issubclass(thing, Toolset)
+
+
+def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
+    """Settings for a toolset that has no section of its own in the worker file."""
+    required = [field.alias or key for key, field in cls.Config.model_fields.items() if field.is_required()]
+    if required:
+        raise SchemaError(f"'{name}' is a toolset that needs settings ({', '.join(required)}), and has none here")
+    return cls.Config()
 
 
 def _called(tool: Tool, name: str) -> Tool:

@@ -131,6 +131,8 @@ class Custom:
     summary: str | None = None
     mime_type: str | None = None
     display: DisplayHints | None = None
+    model_text: str | None = None
+    """What the model reads, where that is not the summary and the data as JSON."""
 
     def __post_init__(self) -> None:
         if not is_valid_kind(self.kind) or is_well_known_kind(self.kind):
@@ -141,6 +143,8 @@ class Custom:
         return wire(self)
 
     def text(self) -> str:
+        if self.model_text is not None:
+            return self.model_text
         data = self.data if isinstance(self.data, str) else json.dumps(jsonable(self.data), ensure_ascii=False)
         return f"{self.summary}\n{data}" if self.summary else data
 
@@ -204,7 +208,12 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
         case Custom():
             text = json.dumps(jsonable(value.data), ensure_ascii=False)
             kept = value if len(text) <= limit else replace(value, data=cut(text, limit))
-            return replace(kept, summary=cut(value.summary, limit)) if value.summary else kept
+            read = value.model_text
+            return replace(
+                kept,
+                summary=cut(value.summary, limit) if value.summary else value.summary,
+                model_text=cut(read, limit) if read else read,
+            )
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:

@@ -65,6 +65,8 @@ class Toolset:
     Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
     dynamic: ClassVar[bool] = False
     """True where the tools are known only from outside and may change between turns."""
+    replaces: ClassVar[bool] = False
+    """True where its tools may take the place of another toolset's tool of the same name, with a warning."""
     repeatable: ClassVar[bool] = False
     """True where the worker file may give a list of sections, each opened by itself."""
     picks: ClassVar[bool] = False
@@ -96,6 +98,11 @@ class Toolset:
     def _own(self, options: ToolOptions) -> dict[str, Any]:
         """What ``@tool`` gave as the name of a method, as that method."""
         return {key: getattr(self, value) for key in BY_NAME if isinstance(value := getattr(options, key), str)}
+
+    @classmethod
+    def zones(cls, home: Path) -> Sequence[Any]:
+        """Zones that the toolset brings along for the file tools; ``home`` is forge's own."""
+        return ()
 
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""

@@ -18,20 +18,29 @@ from forge_cli.engine.controller import ApprovalController
 from forge_cli.engine.guard import Guard, Offer
 from forge_cli.engine.host import PluginHost
 from forge_cli.engine.policy import Policy
+from forge_cli.engine.scan import Plugin
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.paths import Sandbox
-from forge_cli.sandbox.zones import SandboxConfig, open_zones
+from forge_cli.sandbox.zones import SandboxConfig, Zone, distinct, open_zone, open_zones
 
 Notify = Callable[[Level, str], None]
 
 
-def open_sandbox(worker: Worker, workspace: Path) -> Sandbox:
-    """The zones that the worker declares, or the default one; the worker's own files are protected in it."""
+def open_sandbox(worker: Worker, workspace: Path, brought: Sequence[Zone] = ()) -> Sandbox:
+    """The zones that the worker declares, or the default one, and those that its toolsets bring.
+
+    The worker's own files are protected in it.
+    """
     section = worker.section("sandbox")
-    config = None if section is None else parse_config(SandboxConfig, section, at=("sandbox",), file=str(worker.path))
+    config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
     zones = open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path))
-    return Sandbox(zones, protected=_own_files(worker))
+    for zone in brought:
+        if other := next((other for other in zones if other.name == zone.name), None):
+            problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
+            raise WorkerError(other.where, problem, hint="give yours another name")
+    zones = distinct((*zones, *(open_zone(zone, user_home=user_home()) for zone in brought)))
+    return Sandbox(zones, protected=_own_files(worker), isolation=config.wanted())
 
 
 def _own_files(worker: Worker) -> Iterator[Path]:
@@ -67,7 +76,10 @@ class OpenToolset:
 
     async def _tools(self) -> Sequence[Tool]:
         try:
-            return await self.toolset.tools()
+            tools = list(await self.toolset.tools())
+            if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
+                raise SchemaError(f"its tools() gave {wrong!r}, which is no Tool")
+            return tools
         except ForgeError:
             raise
         except (SchemaError, ToolError) as error:
@@ -104,23 +116,23 @@ class OpenToolset:
             self._no_effect(config.approval.where("tools", tool.name), problem, notify)
         elif policy.idle(tool.needs_approval):
             problem = f"'{tool.name}' decides by its arguments; a worker can tighten its word, never loosen it"
-            self._warn(config.approval.where("tools", tool.name), problem, notify)
+            self.warn(config.approval.where("tools", tool.name), problem, notify)
         try:
-            _ = tool.schema
-        except SchemaError as error:
-            raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
-        name = prefixed(config.prefix, tool.name)
-        try:
-            return Offer(replace(tool, name=name, source=tool.source or self.source), self.name, policy)
+            offered = replace(tool, name=prefixed(config.prefix, tool.name), source=tool.source or self.source)
         except SchemaError as error:
             raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
+        try:
+            _ = offered.schema
+        except SchemaError as error:
+            raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
+        return Offer(offered, self.name, policy)
 
     def _no_effect(self, where: Mark | None, problem: str, notify: Notify) -> None:
         if not self.toolset.dynamic:
             raise WorkerError(where, f"toolsets.{self.name}: {problem}")
-        self._warn(where, problem, notify)
+        self.warn(where, problem, notify)
 
-    def _warn(self, where: Mark | None, problem: str, notify: Notify) -> None:
+    def warn(self, where: Mark | None, problem: str, notify: Notify) -> None:
         sentence = f"toolsets.{self.name}: {problem}"
         entry = str(where or sentence)
         if entry not in self.warned:
@@ -148,10 +160,19 @@ class Toolbox:
             for offer in await opened.offers(self.notify):
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:
-                    raise _clash(other, offer, opened.where)
+                    found[offer.tool.name] = self._winner(other, offer, opened)
         self.offers.clear()
         self.offers.update(found)
         return self.offers
+
+    def _winner(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
+        """Two tools of one name are an error, unless one of them is of a kind that may replace others."""
+        replacing = {other.name for other in self.toolsets if other.toolset.replaces}
+        if (first.toolset in replacing) == (second.toolset in replacing):
+            raise _clash(first, second, opened.where)
+        winner, loser = (first, second) if first.toolset in replacing else (second, first)
+        opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", self.notify)
+        return winner
 
     def instructions(self) -> list[str]:
         return [text for opened in self.toolsets if (text := opened.toolset.instructions())]
@@ -184,7 +205,9 @@ async def assemble(
     stack: AsyncExitStack,
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them."""
-    sandbox = open_sandbox(worker, workspace)
+    named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
+    brought = [zone for cls, _ in named.values() for zone in cls.zones(forge_home())]
+    sandbox = open_sandbox(worker, workspace, brought)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
@@ -194,8 +217,8 @@ async def assemble(
         notify=notify,
     )
     toolbox = Toolbox([], notify)
-    for name in worker.config.toolsets:
-        toolbox.toolsets += await _open(worker, name, host, env, stack)
+    for name, (cls, plugin) in named.items():
+        toolbox.toolsets += await _open(worker, name, cls, plugin, env, stack)
     await toolbox.refresh()
     guard = Guard(
         offers=toolbox.offers,
@@ -210,11 +233,10 @@ async def assemble(
 
 
 async def _open(
-    worker: Worker, name: str, host: PluginHost, env: ToolsetEnv, stack: AsyncExitStack
+    worker: Worker, name: str, cls: type[Toolset], plugin: Plugin, env: ToolsetEnv, stack: AsyncExitStack
 ) -> list[OpenToolset]:
     """Open the toolset of a section; one that may be used several times takes a list of sections."""
     where = worker.config.where("toolsets", name)
-    cls, plugin = host.toolset(name, where)
     section = worker.section("toolsets", name)
     listed = isinstance(section, list) and cls.repeatable
     opened: list[OpenToolset] = []

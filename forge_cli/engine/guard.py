@@ -217,10 +217,11 @@ class Guard:
             rule=verdict.rule,
             where=verdict.where,
             preview=preview.value if preview else None,
+            details=verdict.details or None,
         )
 
     async def _preview(self, judged: Judged) -> Preview | None:
-        """What the call would do; a preview that fails is shown as failed, and never means yes."""
+        """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
         tool = judged.offer.tool
         if tool.preview is None:
             return None
@@ -230,7 +231,7 @@ class Guard:
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except (Exception, SystemExit) as error:  # foreign code
-            return Preview(Text(f"no preview: {error_text(error)}"))
+            return Preview(Text(f"no preview: {error_text(error)}"), once=True)
 
     async def _execute(self, judged: Judged, stamp: str | None) -> ToolOutcome:
         tool, call = judged.offer.tool, judged.call
@@ -243,7 +244,7 @@ class Guard:
             except BlockedError as error:
                 return ToolOutcome.failed(call, "blocked", str(error), by="tool")
             except ToolError as error:
-                return ToolOutcome.failed(call, "error", str(error) or f"{call.name} failed without a word")
+                return _failed(call, error)
             except asyncio.CancelledError as error:
                 if _cancelling():
                     raise
@@ -302,3 +303,9 @@ def _cancelling() -> bool:
 
 def _kept(value: Any) -> ResultValue:
     return bounded(as_result(value))
+
+
+def _failed(call: ToolCall, error: ToolError) -> ToolOutcome:
+    sentence = str(error) or f"{call.name} failed without a word"
+    outcome = ToolOutcome.failed(call, "error", sentence)
+    return outcome if error.value is None else replace(outcome, value=_kept(error.value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from forge_cli.core.config import nearest
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
-from forge_cli.core.toolset import Toolset
+from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
 from forge_cli.engine.scan import OWN, Plugin, installed
 from forge_cli.files.home import forge_home
@@ -71,7 +72,7 @@ class PluginHost:
         classes: list[type[Toolset]] = self._ask(plugin, "forge_toolsets")
         for cls in classes:
             if isinstance(cls, type) and issubclass(cls, Toolset) and getattr(cls, "name", None) == plugin.name:
-                return cls
+                return _sound(cls, plugin)
         offered = ", ".join(repr(getattr(cls, "name", cls)) for cls in classes) or "none"
         raise PluginError(
             f"the plugin '{plugin.name}' of {plugin} offers no toolset of its own name (offered: {offered})",
@@ -136,6 +137,16 @@ class PluginHost:
                     self._manager.unregister(loaded)
                 raise
         return loaded
+
+
+def _sound(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
+    config: Any = cls.Config
+    if isinstance(config, type) and issubclass(config, ToolsetConfig):
+        return cls
+    raise PluginError(
+        f"the plugin '{plugin.name}' of {plugin} has a Config that is no ToolsetConfig, but {reprlib.repr(config)}",
+        hint="the Config of a Toolset class must derive from ToolsetConfig",
+    )
 
 
 def _canonical(distribution: str) -> str:

@@ -35,6 +35,7 @@ from forge_cli.engine.history import History
 from forge_cli.engine.host import PluginHost
 from forge_cli.engine.loop import Interrupted, LimitReached, Loop, Stopped, Tally
 from forge_cli.engine.record import Recorder, Sink
+from forge_cli.files.guidance import read_guidance
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import ModelOptions, Settings, load_settings
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Worker
@@ -160,7 +161,9 @@ class WorkerRuntime:
             notify=self._notify,
             stack=self._stack,
         )
-        self._loop = self._make_loop(model, assembly, settings)
+        guidance = read_guidance(workspace) if self.worker.config.agents_md else ""
+        system = [self.worker.instructions, guidance, *assembly.toolbox.instructions()]
+        self._loop = self._make_loop(model, assembly, settings, system)
         self.bus.emit(SessionStart(model.name, str(workspace), controller.mode.value))
         for status in self._early:
             self.bus.emit(status)
@@ -207,7 +210,7 @@ class WorkerRuntime:
         options = settings.models.get(given, ModelOptions()).model_dump(exclude_none=True)
         return self.host.model(prefix).make(name, ModelEnv(folders=folders, notify=self._notify, options=options))
 
-    def _make_loop(self, model: ModelProvider, assembly: Assembly, settings: Settings) -> Loop:
+    def _make_loop(self, model: ModelProvider, assembly: Assembly, settings: Settings, system: Sequence[str]) -> Loop:
         toolbox, guard = assembly.toolbox, assembly.guard
         limits = [self.max_turns, self.worker.config.limits.max_turns, settings.limits.max_turns]
         return Loop(
@@ -217,7 +220,7 @@ class WorkerRuntime:
             bus=self.bus,
             interrupt=self.interrupt_signal,
             history=History(),
-            system="\n\n".join(part for part in [self.worker.instructions, *toolbox.instructions()] if part),
+            system="\n\n".join(filter(None, system)),
             max_turns=min((limit for limit in limits if limit is not None), default=DEFAULT_MAX_TURNS),
             stop_on_refusal=self.on_ask is OnAsk.FAIL and not guard.controller.attended,
         )

@@ -12,12 +12,15 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.tool import Source
 from forge_cli.files.kept import write_whole
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 OWN = "forge-workers"
 
@@ -46,11 +49,7 @@ class Plugin:
     def stamp(self) -> str:
         """What changes when the plugin does: its version, forge's own, and the files of its package."""
         package = self.value.partition(":")[0].partition(".")[0]
-        spec = find_spec(package)
-        folders = list(spec.submodule_search_locations or ()) if spec else []
-        files = sorted(path for folder in folders for path in Path(folder).rglob("*.py"))
-        alone = [Path(spec.origin)] if spec and spec.origin and not folders else []
-        return _digest([asdict(self), __version__, [(str(path), _stamp(str(path))) for path in (*files, *alone)]])
+        return _digest([asdict(self), __version__, [(file, _stamp(file)) for file in _files_of(package)]])
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -60,48 +59,65 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
     """Every plugin on ``sys.path``, forge's own first.
 
     Reading the metadata of all that is installed takes longer than everything else at start, so what was found is
-    kept in ``cache`` until a folder on the path, or the metadata of a plugin, has another time or size.
+    kept in ``cache`` until a folder on the path, or the entry points of a distribution, have another time or size.
     """
-    file = cache / f"plugins-{_digest([sys.path, __version__])[:16]}.json"
-    kept = _read(file)
-    if kept is None:
-        kept = _search()
-        _keep(file, kept)
-    plugins = {Plugin(**entry) for entry in kept["plugins"]}
+    path = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
+    file = cache / f"plugins-{_digest([path, __version__])[:16]}.json"
+    plugins = _read(file, path)
+    if plugins is None:
+        stamps = {entry: _stamp(entry) for entry in path}
+        plugins = _search(stamps)
+        _keep(file, {"path": path, "stamps": stamps, "plugins": [asdict(plugin) for plugin in plugins]})
     return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    """What was kept, if it still holds."""
+def _read(file: Path, path: list[str]) -> set[Plugin] | None:
+    """What was kept, if it still holds; a file that holds something else counts for nothing."""
     try:
-        kept: dict[str, Any] = json.loads(file.read_bytes())
-        holds = all(_stamp(path) == stamp for path, stamp in kept["stamps"].items())
-        return kept if holds and kept["path"] == sys.path else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        kept = json.loads(file.read_bytes())
+        holds = kept["path"] == path and all(_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
+        sound = all(isinstance(text, str) for entry in kept["plugins"] for text in entry.values())
+        return {Plugin(**entry) for entry in kept["plugins"]} if holds and sound else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _search() -> dict[str, Any]:
+def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
+    """Look through all that is installed; ``stamps`` gets those of the metadata, each taken before it is read."""
     from importlib.metadata import distributions
 
-    plugins: list[Plugin] = []
-    watched: list[str] = [entry or os.curdir for entry in sys.path]
-    seen: set[str] = set()
+    plugins: dict[str, list[Plugin]] = {}
     for distribution in distributions():
-        entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
-        name = distribution.name if entries else ""
-        if not name or name in seen:
-            continue
-        seen.add(name)
-        plugins += [Plugin(entry.name, entry.value, name, distribution.version) for entry in entries]
         place = getattr(distribution, "_path", None)
         if isinstance(place, Path):
-            watched.append(str(place / "entry_points.txt"))
-    return {
-        "path": list(sys.path),
-        "stamps": {path: _stamp(path) for path in watched},
-        "plugins": [asdict(plugin) for plugin in plugins],
-    }
+            file = str(place / "entry_points.txt")
+            stamps[file] = _stamp(file)
+        found = _plugins_of(distribution)
+        if found:
+            plugins.setdefault(found[0].distribution, found)
+    return {plugin for found in plugins.values() for plugin in found}
+
+
+def _plugins_of(distribution: Distribution) -> list[Plugin]:
+    """The entry points of one distribution; metadata that cannot be read costs nobody else theirs."""
+    try:
+        entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
+        name, version = (distribution.name, distribution.version) if entries else (None, None)
+        return [Plugin(entry.name, entry.value, name, version or "?") for entry in entries] if name else []
+    except Exception:  # foreign files, which importlib.metadata reads without a check
+        return []
+
+
+def _files_of(package: str) -> list[str]:
+    """The Python files of a package or module, which is not imported."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    alone = [spec.origin] if spec and spec.origin and not folders else []
+    inside = [(below, names) for folder in folders for below, _, names in os.walk(folder)]
+    return alone + sorted(os.path.join(below, name) for below, names in inside for name in names if name[-3:] == ".py")
 
 
 def _keep(file: Path, found: dict[str, Any]) -> None:

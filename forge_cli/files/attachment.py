@@ -19,9 +19,9 @@ _SIGNATURES = {
 
 def read_attachment(path: Path) -> Attachment:
     """Read a file for ``--attach``; what cannot be read is an error of the command line."""
-    if not path.is_file():
-        raise UsageError(f"--attach {path}: there is no such file")
     try:
+        if not path.is_file():
+            raise UsageError(f"--attach {path}: {'that is no file' if path.exists() else 'there is no such file'}")
         size = path.stat().st_size
         if size > LARGEST:
             raise UsageError(f"--attach {path}: {size} bytes are too much; the most is {LARGEST}")

@@ -19,7 +19,7 @@ class Kept:
         self._changed = False
 
     def __enter__(self) -> Self:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             entries = json.loads(self._file.read_bytes())
             self._entries = entries if isinstance(entries, dict) else {}
         return self
@@ -45,5 +45,9 @@ def write_whole(file: Path, text: str) -> None:
     """Write a file so that whoever reads it sees the old content or the new, never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = file.with_name(f".{file.name}.{os.getpid()}")
-    partial.write_text(text)
-    partial.replace(file)
+    try:
+        partial.write_text(text)
+        partial.replace(file)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,12 @@ class ModelOptions(Config):
     tools: Literal["native", "schema"] | None = None
 
 
+class Policies(Config):
+    """Rules of your own that hold for every worker, by toolset; each toolset reads its own."""
+
+    shell: dict[str, Any] | None = None
+
+
 class Settings(Config):
     """What a person prefers for every worker; nothing in here loosens what a worker forbids."""
 
@@ -27,6 +33,7 @@ class Settings(Config):
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     limits: Limits = Field(default_factory=Limits)
     trace: TraceLevel | None = None
+    policy: Policies = Field(default_factory=Policies)
     models: dict[str, ModelOptions] = Field(default_factory=dict)
 
 

@@ -38,6 +38,7 @@ class WorkerConfig(Config):
     model: str | None = None
     limits: Limits = Field(default_factory=Limits)
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
+    agents_md: bool = False
     sandbox: dict[str, Any] | None = None
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
 

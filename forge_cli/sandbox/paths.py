@@ -18,7 +18,7 @@ from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.protected import OwnFiles
 from forge_cli.sandbox.virtual import VirtualPath, parse, virtual
 from forge_cli.sandbox.walk import Kind, NotAFolder, Place, kind_of, locate, parent_made, readable
-from forge_cli.sandbox.zones import Access, Zone
+from forge_cli.sandbox.zones import Access, Isolation, Zone
 
 __all__ = ["Access", "Entry", "FileInfo", "Sandbox"]
 
@@ -57,9 +57,13 @@ class Sandbox:
     ``Stale``.
     """
 
-    def __init__(self, zones: Iterable[Zone], *, protected: Iterable[Path] = ()) -> None:
+    def __init__(
+        self, zones: Iterable[Zone], *, protected: Iterable[Path] = (), isolation: Isolation | None = None
+    ) -> None:
         self._zones = tuple(zones)
-        self._own = OwnFiles(protected)
+        self.protected = tuple(protected)
+        self.isolation = isolation or Isolation()
+        self._own = OwnFiles(self.protected)
 
     @property
     def zones(self) -> tuple[Zone, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 MARK = "[redacted:{name}]"
 SHORTEST = 8
 
-_KEY_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)", re.IGNORECASE)
+KEY_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)", re.IGNORECASE)
 _SHAPES = {
     "anthropic": r"sk-ant-[A-Za-z0-9_-]{16,}",
     "openai": r"sk-(?:proj-)?[A-Za-z0-9_-]{32,}",
@@ -27,7 +27,7 @@ class Redactor:
         self._values = {
             value: MARK.format(name=name)
             for name, value in sorted(environ.items())
-            if _KEY_NAME.search(name) and len(value) >= SHORTEST
+            if KEY_NAME.search(name) and len(value) >= SHORTEST
         }
         longest_first = sorted(self._values, key=len, reverse=True)
         known = [f"(?P<known>{'|'.join(map(re.escape, longest_first))})"] if longest_first else []

@@ -68,10 +68,38 @@ class ZoneConfig(Config):
         return name
 
 
+class Level(Enum):
+    """How much ``sandbox.isolation`` wants."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+    @property
+    def network(self) -> bool:
+        """What ``sandbox.network`` is when nobody says."""
+        return self is not Level.REQUIRED
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What a worker wants for its child processes."""
+
+    level: Level = Level.AUTO
+    network: bool = True
+    where: Mark | None = None
+
+
 class SandboxConfig(Config):
     """The ``sandbox`` part of a worker; without ``zones`` the default zone stays, an empty list means none."""
 
     zones: list[ZoneConfig] | None = None
+    isolation: Level = Level.AUTO
+    network: bool | None = None
+
+    def wanted(self) -> Isolation:
+        network = self.isolation.network if self.network is None else self.network
+        return Isolation(self.isolation, network, self.where("isolation"))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic import Field
@@ -19,6 +21,7 @@ from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.schema import SchemaError
 from forge_cli.core.tool import Source, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.wire import error_text
 
 
 class ExternalConfig(ToolsetConfig):
@@ -39,45 +42,53 @@ class ExternalToolset(Toolset):
         return self._tools
 
     async def _load(self) -> list[Tool]:
-        thing = self._find(self._import())
+        thing, schema = self._find(self._import(self.config.package, "package"))
         try:
-            found = await tools_from(thing, self.config.import_, env=self.env, stack=self.stack)
+            found = await tools_from(thing, self.config.import_, env=self.env, stack=self.stack, schema=schema)
         except SchemaError as error:
             problem = f"toolsets.external: {self.config.package}: {error}"
             raise WorkerError(self.config.where("import"), problem) from None
-        source = Source("external", self._origin())
+        source = Source("external", _origin(self.config.package.partition(".")[0]))
         return [replace(tool, source=source, digest=tool.digest or _digest(thing, source)) for tool in found]
 
-    def _import(self) -> Any:
-        package = self.config.package
+    def _import(self, module: str, key: str) -> Any:
         try:
-            return import_module(package)
+            return import_module(module)
         except (Exception, SystemExit) as error:  # foreign code: whatever happens while it is imported
-            missing = isinstance(error, ModuleNotFoundError) and package.startswith(error.name or package)
-            hint = f"pip install the distribution that has '{package}'" if missing else None
-            problem = f"toolsets.external: '{package}' cannot be imported: {type(error).__name__}: {error}"
-            raise WorkerError(self.config.where("package"), problem, hint=hint) from error
+            missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+            hint = f"pip install the distribution that has '{module}'" if missing else None
+            problem = f"toolsets.external: '{module}' cannot be imported: {error_text(error)}"
+            raise WorkerError(self.config.where(key), problem, hint=hint) from error
 
-    def _find(self, module: Any) -> Any:
-        thing = module
-        for attribute in self.config.import_.split("."):
-            if not hasattr(thing, attribute):
-                public = [name for name in dir(thing) if not name.startswith("_")]
-                near = nearest(attribute, public)
-                hint = f"did you mean '{near}'?" if near else None
-                problem = f"toolsets.external: {self.config.package} has no '{self.config.import_}'"
-                raise WorkerError(self.config.where("import"), problem, hint=hint)
-            thing = getattr(thing, attribute)
-        return thing
+    def _find(self, module: Any) -> tuple[Any, Any]:
+        """What the worker names, and the schema that stands beside it, if any."""
+        *above, name = self.config.import_.split(".")
+        holder = module
+        for attribute in above:
+            holder = self._member(holder, attribute)
+        return self._member(holder, name), getattr(holder, f"{name}_schema", None)
 
-    def _origin(self) -> str:
-        """The distribution, most often called like its package; looking through all that is installed is slow."""
-        package: str = self.config.package.partition(".")[0]
-        with suppress(PackageNotFoundError):
-            return f"{package} {version(package)}"
+    def _member(self, holder: Any, name: str) -> Any:
+        """An attribute, or a module in a package that nobody has imported yet."""
+        if not hasattr(holder, name) and hasattr(holder, "__path__") and find_spec(f"{holder.__name__}.{name}"):
+            return self._import(f"{holder.__name__}.{name}", "import")
+        if not hasattr(holder, name):
+            near = nearest(name, [public for public in dir(holder) if not public.startswith("_")])
+            hint = f"did you mean '{near}'?" if near else None
+            problem = f"toolsets.external: {self.config.package} has no '{self.config.import_}'"
+            raise WorkerError(self.config.where("import"), problem, hint=hint)
+        return getattr(holder, name)
+
+
+@cache
+def _origin(package: str) -> str:
+    """The distribution, most often called like its package; looking through all that is installed is slow."""
+    with suppress(PackageNotFoundError):
+        return f"{package} {version(package)}"
+    with suppress(Exception):  # foreign files: the metadata of everything that is installed
         for distribution in packages_distributions().get(package, []):
             return f"{distribution} {version(distribution)}"
-        return package
+    return package
 
 
 def _digest(thing: Any, source: Source) -> str:

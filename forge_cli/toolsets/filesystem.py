@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -12,14 +13,18 @@ from pydantic import Field
 from forge_cli.core.approval import Effect, Verdict
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
+from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.tool import READ_ONLY, Args, MakePreview, Preview, Tool, ToolContext, digest_of
 from forge_cli.core.toolset import Toolset
+from forge_cli.sandbox import patches
 from forge_cli.sandbox.paths import Access, Sandbox
+from forge_cli.sandbox.search.grep import grep
+from forge_cli.sandbox.search.tree import list_dir
 
 PATH = "Virtual path: /ZONE/... (list / to see the zones)"
 PathArgument = Annotated[str, Field(description=PATH, json_schema_extra={"format": "path"})]
 EntryArgument = Annotated[str, Field(description=PATH, json_schema_extra={"format": "entry"})]
+PATCH = "From '*** Begin Patch' to '*** End Patch', or a unified diff"
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 ABSENT = "absent"
 
@@ -39,6 +44,11 @@ class FilesystemToolset(Toolset):
             self._tool(self.delete_file, Access.DELETE, preview=self._preview_delete),
             self._tool(self.file_exists, Access.INFO),
             self._tool(self.file_info, Access.INFO),
+            self._tool(self.list_dir, Access.LIST),
+            self._tool(self.grep_files, Access.INFO),
+            Tool.from_function(
+                self.apply_patch, needs_approval=self._patch_word, preview=self._preview_patch, effects=CHANGING
+            ),
         ]
 
     def _tool(self, method: Callable[..., Any], access: Access, preview: MakePreview | None = None) -> Tool:
@@ -111,6 +121,61 @@ class FilesystemToolset(Toolset):
         changed = datetime.fromtimestamp(info.mtime, UTC).isoformat(timespec="seconds")
         return Json({"path": path, "kind": info.kind, "size": info.size, "modified": changed})
 
+    async def list_dir(
+        self,
+        path: PathArgument,
+        depth: Annotated[int, Field(ge=1, le=20, description="How many levels of folders")] = 2,
+        limit: Annotated[int, Field(ge=1, le=5000, description="How many entries at most")] = 200,
+    ) -> FileList:
+        """List a folder with what is in its folders."""
+        return list_dir(self.sandbox, path, depth, limit)
+
+    async def grep_files(
+        self,
+        pattern: Annotated[str, Field(min_length=1, description="A regular expression")],
+        path: PathArgument = "/",
+        include: Annotated[str | None, Field(description="Only files whose name fits, such as *.py")] = None,
+        limit: Annotated[int, Field(ge=1, le=2000, description="How many lines at most")] = 100,
+    ) -> Text:
+        """Search files for a regular expression; hidden files and what .gitignore names are left out."""
+        return Text((await grep(self.sandbox, pattern, path, include, limit)).text())
+
+    async def apply_patch(
+        self,
+        input: Annotated[str, Field(min_length=1, description=PATCH)],
+        *,
+        context: ToolContext,
+    ) -> Custom:
+        """Add, change, move and delete files by a patch, all of it or nothing."""
+        changes = self._plan(input)
+        if context.stamp is not None and context.stamp != patches.stamp(changes):
+            raise Stale("the files have changed since the patch was shown")
+        patches.apply(changes, self.sandbox)
+        files = [{"path": change.path, "change": _kind(change)} for change in changes]
+        told = "\n".join(f"{entry['change']} {entry['path']}" for entry in files)
+        return Custom(
+            "patch.result",
+            files,
+            summary=f"Patched {len(files)} {'file' if len(files) == 1 else 'files'}.",
+            model_text=told,
+        )
+
+    def _plan(self, text: str) -> tuple[patches.Change, ...]:
+        patch = patches.parse_patch(text, self.sandbox.zones)
+        return patches.plan(patch, patches.reader(self.sandbox), self.sandbox.resolve)
+
+    def _patch_word(self, args: Args) -> Verdict:
+        """The strictest of what the zones say of every file that the patch touches."""
+        touched = patches.accesses(patches.parse_patch(args["input"], self.sandbox.zones))
+        verdicts = [self.sandbox.judge(path, access) for path, access in touched]
+        self._plan(args["input"])
+        return max(verdicts, key=lambda verdict: verdict.approval.strictness)
+
+    async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
+        changes = self._plan(args["input"])
+        shown = Text("".join(map(_unified, changes)), display=DisplayHints("code", "diff"))
+        return Preview(shown, patches.stamp(changes))
+
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         before = self._current(args["path"])
         return Preview(_diff(args["path"], before, args["content"]), _stamp(before))
@@ -130,6 +195,18 @@ class FilesystemToolset(Toolset):
         if not self.sandbox.exists(path) or self.sandbox.stat(path).kind != "file":
             return None
         return self.sandbox.read_bytes(path)
+
+
+def _kind(change: patches.Change) -> str:
+    return "created" if change.before is None else "deleted" if change.after is None else "changed"
+
+
+def _unified(change: patches.Change) -> str:
+    """One file of a patch, compared line by line."""
+    before, after = ((data or b"").decode(errors="replace") for data in (change.before, change.after))
+    old, new = (change.path if content is not None else "/dev/null" for content in (change.before, change.after))
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _stamp(data: bytes | None) -> str:

@@ -90,6 +90,8 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     _line(console, f"  rule:   {request.rule or 'none'}")
     _line(console, f"  where:  {request.where or 'not from a file'}")
     _line(console, f"  risk:   {request.risk} ({_RISKS[request.risk]})")
+    for detail in request.details or ():
+        _line(console, f"  {detail}")
     _line(console, "  y       yes, this once")
     _line(console, "  s       yes, and for identical calls in this session")
     _line(console, "  n       no; words after it are told to the model, as in: n use another name")

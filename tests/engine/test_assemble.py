@@ -331,3 +331,23 @@ def test_zones_that_cannot_be_are_refused_at_load(worker: Project) -> None:
     with pytest.raises(WorkerError) as caught:
         worker.run("hi")
     assert str(caught.value) == f"{file}:2:37: sandbox.zones[0].mode: must be 'ro' or 'rw', not 'rx'"
+
+
+ODD = """
+from forge_cli import Toolset
+
+
+class Odd(Toolset):
+    name = "odd"
+
+    async def tools(self):
+        return {given}
+"""
+
+
+@pytest.mark.parametrize("given", ["None", "[1]", "['read_file']"])
+def test_tools_that_are_none_are_a_sentence(project: Project, given: str) -> None:
+    project.write("tools.py", ODD.format(given=given))
+    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Odd]}}\n")
+    with pytest.raises(WorkerError, match="toolsets.custom"):
+        project.run("hi")

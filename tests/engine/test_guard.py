@@ -1,5 +1,6 @@
 """The gate's order: exists, caller allowed, input valid, verdict, consent; and one result for every call."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -250,7 +251,10 @@ async def test_progress_from_a_thread_comes_before_the_result(gate: OpenGate) ->
         return 3
 
     opened = gate(Tool.from_function(slow))
+    threads: set[int] = set()
+    opened.bus.subscribe(lambda event: threads.add(threading.get_ident()))
     await opened("slow")
+    assert threads == {threading.get_ident()}
     assert opened.happened[-3:] == [
         Status("info", "one", tool_call_id="c1"),
         Status("info", "two", tool_call_id="c1", progress=1.0),

@@ -100,9 +100,11 @@ async def test_a_link_that_leads_elsewhere_now_is_another_call(gate: OpenGate, t
 
 
 async def test_a_denial_is_never_remembered(gate: OpenGate) -> None:
-    opened = gate(Recorded().tool, answers=[ApprovalDecision(False, remember="session"), True])
-    assert (await opened("act", text="a")).status == "denied"
-    assert (await opened("act", text="a")).status == "success"
+    never = ApprovalDecision(False, remember="session")
+    opened = gate(Recorded().tool, answers=[never, never, True])
+    statuses = [(await opened("act", text="a")).status for _ in range(3)]
+    assert statuses == ["denied", "denied", "success"]
+    assert len(opened.asked) == 3
 
 
 async def test_tools_do_not_share_grants(gate: OpenGate) -> None:
@@ -294,10 +296,15 @@ def test_a_file_that_never_rests_is_given_up(project: Project, tool: str, args: 
     assert seen.outcomes[0].error == f"{tool}: what it touches keeps changing; try again later"
 
 
-def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("tool", "args"), [("read_file", {}), ("write_file", {"content": "mine"}), ("delete_file", {})]
+)
+def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(
+    project: Project, tool: str, args: dict[str, Any]
+) -> None:
     project.write("worker.yaml", FILES)
-    project.write("one/a.txt", "one")
-    project.write("two/a.txt", "two")
+    for folder in ("one", "two"):
+        project.write(f"{folder}/.env", "the same in both")
     link = project.folder / "link"
     link.symlink_to("one")
 
@@ -306,8 +313,10 @@ def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(project: P
         link.symlink_to("two")
         return ApprovalDecision(True)
 
-    project.run(calls(call("delete_file", path="link/a.txt")), "done", approval_callback=answer)
-    assert (project.read("one/a.txt"), project.read("two/a.txt")) == ("one", "two")
+    seen = project.run(calls(call(tool, path="link/.env", **args)), "done", approval_callback=answer)
+    assert seen.statuses == ["error"]
+    assert seen.outcomes[0].error == f"{tool}: what it touches keeps changing; try again later"
+    assert (project.read("one/.env"), project.read("two/.env")) == ("the same in both", "the same in both")
 
 
 async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None:

@@ -165,6 +165,7 @@ def test_two_distributions_that_offer_one_name(install: Install, monkeypatch: py
         ("forge-tools-one", {"one"}),
         (" forge-tools-one , forge-tools-two ", {"one", "two"}),
         ("Forge_Tools.ONE", {"one"}),
+        ("forge-tools-two", {"two"}),
         ("something-else", set()),
         ("", set()),
     ],
@@ -173,7 +174,7 @@ def test_which_foreign_plugins_load(
     install: Install, monkeypatch: pytest.MonkeyPatch, named: str | None, loaded: set[str]
 ) -> None:
     install("forge-tools-one", {"one": "one_plugin"})
-    install("forge-tools-two", {"two": "two_plugin"})
+    install("Forge_Tools.Two", {"two": "two_plugin"})
     if named is not None:
         monkeypatch.setenv("FORGE_LOAD_PLUGINS", named)
     names = {plugin.name for plugin in PluginHost().toolset_plugins()}

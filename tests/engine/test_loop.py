@@ -244,8 +244,7 @@ def test_interrupted_while_a_tool_works(worker: Project) -> None:
     assert len(seen.of(ToolStarted)) == 3
     assert seen.asked == []
     assert ended(seen) == ("interrupted", ExitCode.INTERRUPTED, "[Interrupted]", None)
-    assert seen.result.success
-    assert seen.result.denials == ()
+    assert (seen.result.success, seen.result.turns, seen.result.denials) == (True, 1, ())
 
 
 def test_interrupted_while_a_prompt_is_open(worker: Project) -> None:

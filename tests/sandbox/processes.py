@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,17 @@ def gate(folder: Path) -> Iterator[Gate]:
         os.close(descriptor)
 
 
+@contextmanager
+def stranger(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A child of ours that nobody but its starter has to do with."""
+    process = subprocess.Popen(words or ("sleep", "300"), stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def tag() -> str:
     """Seconds for ``sleep`` that no other process sleeps, by which it is found again."""
     return f"300.{random.randrange(10**12):012}"
@@ -57,6 +69,12 @@ def children() -> list[int]:
     for thread in os.listdir("/proc/self/task"):
         found += [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
     return found
+
+
+def bury() -> None:
+    """Wait for dead children that nobody can know as theirs, such as those of a process that was killed."""
+    for pid in children():
+        os.waitpid(pid, 0)
 
 
 def descriptors() -> list[str]:

@@ -191,7 +191,7 @@ def test_a_zone_may_lie_in_another(workspace: Path, home: Path) -> None:
         ("zones: [{name: a, mode: rx}]", "zones[0].mode: must be 'ro' or 'rw', not 'rx'"),
         ("zones: [{name: a, approval: {read: ask}}]", "unknown key 'read'"),
         ("zones: [{name: a, approval: {write: yes}}]", "zones[0].approval.write: "),
-        ("isolation: auto", "unknown key 'isolation'"),
+        ("isolated: auto", "unknown key 'isolated'; did you mean 'isolation'?"),
     ],
 )
 def test_a_section_that_is_wrong(text: str, sentence: str, workspace: Path, home: Path) -> None:

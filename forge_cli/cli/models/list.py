@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.wire import error_text
 from forge_cli.engine.host import MODEL, PluginHost
 from forge_cli.engine.scan import Plugin
 
@@ -16,8 +18,9 @@ app = new_app()
 @app.command("list")
 def list_models(as_json: JsonOption = False) -> None:
     """List the providers, what each needs, and whether it is there."""
-    host = PluginHost()
-    rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
+    with data_output():
+        host = PluginHost()
+        rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
     if as_json:
         print_json(rows)
     else:
@@ -33,5 +36,9 @@ def provider_row(host: PluginHost, plugin: Plugin) -> dict[str, Any]:
         factory = host.model(prefix)
     except ForgeError as error:
         return {**row, "ready": False, "needs": "", "missing": None, "error": error.message}
-    missing = factory.missing()
+    try:
+        missing = factory.missing()
+    except Exception as error:  # foreign code
+        problem = f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
+        return {**row, "ready": False, "needs": factory.needs, "missing": None, "error": problem}
     return {**row, "ready": missing is None, "needs": factory.needs, "missing": missing}

@@ -149,7 +149,7 @@ def _show(outcome: ToolOutcome, as_json: bool, host: PluginHost, out: TextIO) ->
         out.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
         out.write(outcome.value.content.removesuffix("\n") + "\n")
-    elif outcome.ok:
+    elif outcome.ok or outcome.value.text() != outcome.error:
         Console(file=out, highlight=False, soft_wrap=True).print(render(outcome.value, host.renderer, lines=None))
     if outcome.ok or outcome.status == "interrupted":
         return

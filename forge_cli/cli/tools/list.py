@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,8 @@ from forge_cli.cli.table import print_json, print_table
 from forge_cli.cli.tools.rows import Row, offers, offers_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import SourceKind
-from forge_cli.engine.host import PluginHost
+from forge_cli.core.wire import error_text
+from forge_cli.engine.host import PluginError, PluginHost
 from forge_cli.engine.scan import Plugin
 from forge_cli.files.home import forge_home
 from forge_cli.files.kept import Kept
@@ -53,13 +54,22 @@ def _rows_of_all() -> list[Row]:
     host, found = PluginHost(), list[Row]()
     with Kept(forge_home() / "cache" / "tools.json") as kept:
         for plugin in host.toolset_plugins():
-            stamp = plugin.stamp()
-            known = kept.find(f"{plugin.name} of {plugin}", stamp)
-            rows = in_loop(_rows_of_plugin, host, plugin) if known is None else [Row(**row) for row in known]
-            if known is None and not any(row.error for row in rows):
-                kept.keep(f"{plugin.name} of {plugin}", stamp, [vars(row) for row in rows])
+            name, stamp = f"{plugin.name} of {plugin}", plugin.stamp()
+            rows = _rows_of_kept(kept.find(name, stamp))
+            if rows is None:
+                rows = in_loop(_rows_of_plugin, host, plugin)
+                if not any(row.error for row in rows) and not host.toolset_of(plugin).dynamic:
+                    kept.keep(name, stamp, [vars(row) for row in rows])
             found += rows
     return found
+
+
+def _rows_of_kept(value: Any) -> list[Row] | None:
+    """Rows as they were kept; None where nothing was, or nothing that makes sense."""
+    try:
+        return [Row(**row) for row in value]
+    except TypeError:
+        return None
 
 
 async def _rows_of_plugin(host: PluginHost, plugin: Plugin) -> list[Row]:
@@ -67,3 +77,6 @@ async def _rows_of_plugin(host: PluginHost, plugin: Plugin) -> list[Row]:
         return [Row.of(offer) for offer in await offers_of(host, plugin)]
     except ForgeError as error:
         return [Row.broken(plugin, error)]
+    except Exception as error:  # foreign code: a toolset is opened, asked and closed here
+        problem = f"the plugin '{plugin.name}' of {plugin} cannot be listed: {error_text(error)}"
+        return [Row.broken(plugin, PluginError(problem))]

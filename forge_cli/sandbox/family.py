@@ -1,0 +1,224 @@
+"""The family of a process: everything it started, found again even after it has left its session and its parents."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+
+import anyio
+
+MARKER = "FORGE_FAMILY"
+POLITE = 1.0
+"""Seconds between asking a process to end and killing it."""
+PATIENCE = 1.2
+"""Seconds after which a process that does not even die when killed is given up."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+_LINUX = sys.platform == "linux"
+_PROC = os.path.exists("/proc/self/stat")
+_MARKING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Member:
+    """One process as the kernel shows it; ``started`` tells it from a later one of the same number."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    started: int
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.pid, self.started
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in "ZX"
+
+
+@cache
+def adopt_orphans() -> None:
+    """Where the kernel can do it, processes that lose their parent come to this process instead of getting lost."""
+    if _LINUX:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def new_mark() -> int:
+    """What tells the processes of one family from all others; it goes into their environment as ``MARKER``."""
+    return 2**61 + secrets.randbelow(2**60)
+
+
+@contextmanager
+def marked(mark: int) -> Iterator[None]:
+    """Let the process that is started inside be born with the mark: afterwards it may have children already."""
+    if not _LINUX:
+        yield
+        return
+    with _MARKING:
+        own = resource.getrlimit(resource.RLIMIT_RTTIME)
+        try:
+            with suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_RTTIME, (mark, own[1]))
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_RTTIME, own)
+            _unmark_children_of_other_threads(mark, own)
+
+
+class Family:
+    """One command, the first process of a session of its own, and everything that descends from it.
+
+    Descent leads from the first process to most of them. One whose parents have ended is an orphan that came to us;
+    it belongs here when it is in the session of the first process, or carries the mark. The mark is in the environment
+    and in the soft limit of real-time scheduling, which limits nothing at that height: both are inherited, and
+    ``env -i`` takes off only one. Children that somebody else started have neither.
+
+    A process that takes off both marks and leaves the session is lost, as is every one that leaves the process group
+    on a system without ``/proc``. Only isolation holds those: there, nothing outlives the first process.
+    """
+
+    def __init__(self, first: int, mark: int, *, confined: bool = False) -> None:
+        self._first = first
+        self._mark = mark
+        self._confined = confined
+        self._known: set[tuple[int, int]] = set()
+
+    def members(self) -> list[Member]:
+        """Those that are alive; orphans of the family that are not are buried on the way."""
+        if not _PROC:
+            return self._group()
+        everybody = _look(entry.name for entry in os.scandir("/proc") if entry.name.isdigit())
+        found = {process.pid: process for process in everybody if self._belongs(process)}
+        while more := [one for one in everybody if one.parent in found and one.pid not in found]:
+            found |= {one.pid: one for one in more}
+        self._known |= {one.identity for one in found.values()}
+        return self._alive(found.values())
+
+    def remains(self) -> bool:
+        """Whether somebody is left after the first process has ended, cheaply enough to be asked every time.
+
+        Whoever is left is an orphan or descends from one: looking at our own children is enough.
+        """
+        try:
+            children = _look(_children(os.getpid()))
+        except OSError:
+            return bool(self.members())
+        return bool(self._alive([child for child in children if self._belongs(child)]))
+
+    async def end(self) -> None:
+        """Ask everybody to end, kill who does not, and give up on who cannot be killed."""
+        await self._press(signal.SIGTERM, POLITE)
+        await self._press(signal.SIGKILL, PATIENCE)
+
+    async def _press(self, number: signal.Signals, seconds: float) -> None:
+        """Signal every member, once and as it comes into sight, until nobody is left."""
+        told: set[tuple[int, int]] = set()
+        pause = 0.001
+        with anyio.move_on_after(seconds):
+            while members := self.members():
+                targets = self._targets(number, members) if self._confined else members
+                if not targets and not told:
+                    return
+                _send(number, [target for target in targets if target.identity not in told])
+                told |= {target.identity for target in targets}
+                await anyio.sleep(pause)
+                pause = min(2 * pause, 0.05)
+
+    def _targets(self, number: signal.Signals, members: list[Member]) -> list[Member]:
+        """Ask those inside, but not the two that keep the namespaces; kill the first, and it takes all others along."""
+        if number is signal.SIGTERM:
+            return [member for member in members if self._first not in (member.pid, member.parent)]
+        return [member for member in members if member.pid == self._first] or members
+
+    def _group(self) -> list[Member]:
+        try:
+            os.killpg(self._first, 0)
+        except (ProcessLookupError, PermissionError):
+            return []
+        return [Member(self._first, os.getpid(), self._first, self._first, "R", 0)]
+
+    def _belongs(self, process: Member) -> bool:
+        if self._first in (process.group, process.session) or process.identity in self._known:
+            return True
+        orphan = process.parent == os.getpid()
+        return orphan and (_limit(process.pid) == self._mark or self._in_environment(process.pid))
+
+    def _in_environment(self, pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return f"{MARKER}={self._mark}".encode() in file.read().split(b"\0")
+        except OSError:
+            return False
+
+    def _alive(self, found: Iterable[Member]) -> list[Member]:
+        alive = []
+        for process in found:
+            if process.alive:
+                alive.append(process)
+            elif process.pid != self._first and process.parent == os.getpid():
+                with suppress(ChildProcessError):
+                    os.waitpid(process.pid, os.WNOHANG)
+        return alive
+
+
+def _send(number: signal.Signals, members: list[Member]) -> None:
+    if number is signal.SIGKILL or not _PROC:
+        # a group is hit as a whole, with those that were born while it was counted
+        for group in {member.group for member in members}:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+    if _PROC:
+        for member in members:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(member.pid, number)
+
+
+def _unmark_children_of_other_threads(mark: int, own: tuple[int, int]) -> None:
+    """Take the mark off what another thread has started meanwhile; our own orphans come to the first thread."""
+    if threading.active_count() == 1:
+        return
+    with suppress(OSError):
+        for thread in map(int, os.listdir("/proc/self/task")):
+            if thread in (os.getpid(), threading.get_native_id()):
+                continue
+            for pid in map(int, _children(thread)):
+                if _limit(pid) == mark:
+                    resource.prlimit(pid, resource.RLIMIT_RTTIME, own)
+
+
+def _limit(pid: int) -> int | None:
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_RTTIME)[0]
+    except OSError:
+        return None
+
+
+def _children(thread: int) -> list[str]:
+    with open(f"/proc/self/task/{thread}/children") as file:
+        return file.read().split()
+
+
+def _look(pids: Iterable[str]) -> list[Member]:
+    found = []
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        parent, group, session = map(int, fields[1:4])
+        found.append(Member(int(pid), parent, group, session, fields[0].decode(), int(fields[19])))
+    return found

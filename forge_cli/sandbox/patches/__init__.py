@@ -1,0 +1,26 @@
+"""Patches: text that a model wrote, read, planned on every file it names, and carried out as a whole or not at all.
+
+``parse_patch`` reads it, ``accesses`` says what it wants of which path, ``plan`` says what every file would become,
+and ``apply`` makes it so. Only ``apply`` writes.
+"""
+
+from forge_cli.sandbox.patches.apply import apply, reader, stamp
+from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Line, Patch, Update, accesses
+from forge_cli.sandbox.patches.parse import parse_patch
+from forge_cli.sandbox.patches.plan import plan
+
+__all__ = [
+    "Add",
+    "Change",
+    "Delete",
+    "Hunk",
+    "Line",
+    "Patch",
+    "Update",
+    "accesses",
+    "apply",
+    "parse_patch",
+    "plan",
+    "reader",
+    "stamp",
+]

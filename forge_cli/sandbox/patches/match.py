@@ -1,0 +1,125 @@
+"""Where a hunk belongs: the one place that has all of its lines, or a refusal that says what is there instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.patches.blocks import blocks
+from forge_cli.sandbox.patches.model import Hunk
+from forge_cli.sandbox.patches.nearest import nearest
+
+_CANDIDATES_SHOWN = 5
+
+
+class Form(Enum):
+    """How alike two lines have to be; tried in this order."""
+
+    EXACT = "exact"
+    RIGHT_STRIPPED = "right-stripped"
+    STRIPPED = "stripped"
+
+    def of(self, line: str) -> str:
+        match self:
+            case Form.EXACT:
+                return line
+            case Form.RIGHT_STRIPPED:
+                return line.rstrip()
+            case Form.STRIPPED:
+                return line.strip()
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place for a hunk: the index of its first line, and how the lines are alike."""
+
+    index: int
+    form: Form
+
+
+@dataclass
+class Target:
+    """The lines of a file in which hunks are placed one below the other."""
+
+    lines: Sequence[str]
+    quiet: bool = False
+    """The lines may hold secrets: a refusal repeats none of them."""
+    done: int = 0
+    """Everything above this line belongs to the hunks before."""
+    drift: int = 0
+    """How far the last hunk was from where it said to be."""
+
+    @cached_property
+    def _forms(self) -> dict[Form, list[str]]:
+        return {form: [form.of(line) for line in self.lines] for form in Form}
+
+    def place(self, hunk: Hunk, name: str) -> Spot:
+        """The spot of the next hunk, which is then taken; ``name`` says in a refusal which hunk it is."""
+        spot = self._only_spot(hunk, name)
+        if hunk.start is not None:
+            self.drift = spot.index - (hunk.start - 1)
+        self.done = spot.index + len(hunk.old)
+        return spot
+
+    def _only_spot(self, hunk: Hunk, name: str) -> Spot:
+        if not hunk.old:
+            return self._insertion(hunk, name)
+        for form in Form:
+            indexes = self._allowed(hunk, self._fitting(hunk, form, self.done))
+            if len(indexes) == 1:
+                return Spot(indexes[0], form)
+            if indexes:
+                return Spot(self._decided(hunk, indexes, form, name), form)
+        raise ToolError(f"{name} does not fit: {self._misfit(hunk)}")
+
+    def _insertion(self, hunk: Hunk, name: str) -> Spot:
+        if not self.lines or (hunk.at_end and not hunk.anchors):
+            return Spot(len(self.lines), Form.EXACT)
+        raise ToolError(f"{name} only adds lines and does not say where; add a line of the file above or below them")
+
+    def _fitting(self, hunk: Hunk, form: Form, start: int) -> list[int]:
+        lines, old = self._forms[form], [form.of(line) for line in hunk.old]
+        first, length = old[0], len(old)
+        candidates = range(start, len(lines) - length + 1)
+        return [index for index in candidates if lines[index] == first and lines[index : index + length] == old]
+
+    def _allowed(self, hunk: Hunk, indexes: list[int]) -> list[int]:
+        """Those that are where the hunk says to be: at the end, below its anchors."""
+        if hunk.at_end:
+            indexes = [index for index in indexes if index + len(hunk.old) == len(self.lines)]
+        if hunk.anchors and indexes:
+            around = blocks(self.lines, hunk.anchors)
+            indexes = [index for index in indexes if any(index in block for block in around)]
+        return indexes
+
+    def _decided(self, hunk: Hunk, indexes: list[int], form: Form, name: str) -> int:
+        """Among several spots only the line number can decide, and only when it is met exactly."""
+        stated = None if hunk.start is None else hunk.start - 1 + self.drift
+        if form is Form.EXACT and stated in indexes:
+            return stated
+        raise ToolError(f"{name} fits in several places ({_listed(indexes)}); add lines of the file around it")
+
+    def _misfit(self, hunk: Hunk) -> str:
+        for form in Form:
+            if early := [index for index in self._fitting(hunk, form, 0) if index < self.done]:
+                return f"its lines are at {_listed(early)}, above the hunk before; put hunks in the order of the file"
+            if elsewhere := self._fitting(hunk, form, self.done):
+                return f"its lines are at {_listed(elsewhere)}, {self._why_not(hunk, elsewhere)}"
+        lines = " below the hunk before" if self.done else ""
+        shown_lines = "" if self.quiet else nearest(self.lines, hunk.old, self.done)
+        return f"its lines are not in the file{lines}, not even with other spaces around them.{shown_lines}"
+
+    def _why_not(self, hunk: Hunk, indexes: list[int]) -> str:
+        if hunk.at_end and all(index + len(hunk.old) != len(self.lines) for index in indexes):
+            return "not at the end of the file, where it says to be"
+        return f"not below {' and '.join(map(shown, hunk.anchors))}, where it says to be"
+
+
+def _listed(indexes: Sequence[int]) -> str:
+    numbers = ", ".join(str(index + 1) for index in indexes[:_CANDIDATES_SHOWN])
+    more = f" and {len(indexes) - _CANDIDATES_SHOWN} more" if len(indexes) > _CANDIDATES_SHOWN else ""
+    return f"line{'s' if len(indexes) > 1 else ''} {numbers}{more}"

@@ -1,0 +1,102 @@
+"""What a patch says, and what comes of it: operations on files, hunks in them, and changes, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from forge_cli.sandbox.zones import Access
+
+Sign = Literal[" ", "-", "+"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a hunk, without its ending."""
+
+    sign: Sign
+    text: str
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One place in a file: the lines that have to be there, and those that come instead."""
+
+    where: int
+    """Its line in the patch."""
+    lines: tuple[Line, ...]
+    anchors: tuple[str, ...] = ()
+    """Lines of the file above the hunk, the outermost first."""
+    start: int | None = None
+    """The line of the file where it says to be, counted from 1."""
+    at_end: bool = False
+    """It says to hold the last lines of the file."""
+    final_newline: bool | None = None
+    """Whether the file ends with a newline afterwards; None where the patch says nothing about it."""
+
+    @property
+    def old(self) -> tuple[str, ...]:
+        return tuple(line.text for line in self.lines if line.sign != "+")
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        return tuple(line.text for line in self.lines if line.sign != "-")
+
+
+@dataclass(frozen=True)
+class Add:
+    """A file that must not exist yet."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """A file that has to exist; with ``move_to`` it changes its name as well."""
+
+    path: str
+    hunks: tuple[Hunk, ...]
+    move_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """A file that goes; where there are hunks they have to hold all of it."""
+
+    path: str
+    hunks: tuple[Hunk, ...] = ()
+
+
+Operation = Add | Update | Delete
+
+
+@dataclass(frozen=True)
+class Patch:
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of one file; None is no file."""
+
+    path: str
+    """As the patch spells it."""
+    real: str
+    """The virtual path that it led to when the change was planned."""
+    before: bytes | None
+    after: bytes | None
+
+
+def accesses(patch: Patch) -> list[tuple[str, Access]]:
+    """Every path with what the patch does to it; a move writes the target and deletes the source."""
+    found: list[tuple[str, Access]] = []
+    for operation in patch.operations:
+        match operation:
+            case Update(path=path, move_to=str() as target):
+                found += [(path, Access.DELETE), (target, Access.WRITE)]
+            case Add(path=path) | Update(path=path):
+                found.append((path, Access.WRITE))
+            case Delete(path=path):
+                found.append((path, Access.DELETE))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,141 @@
+"""What every file becomes by a patch, with nothing written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.patches.indent import reindent
+from forge_cli.sandbox.patches.match import Form, Spot, Target
+from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, Update
+from forge_cli.sandbox.patches.source import Source, SourceLine
+from forge_cli.sandbox.protected import is_secret
+
+Read = Callable[[str], bytes | None]
+Resolve = Callable[[str], str]
+
+
+def plan(patch: Patch, read: Read, resolve: Resolve = str) -> tuple[Change, ...]:
+    """The change of every file, in the order of the patch; operations on one file build on each other.
+
+    ``read`` gives the content of a path, or None where there is no file; ``resolve`` its one real spelling.
+    """
+    files = _Files(read, resolve)
+    for operation in patch.operations:
+        match operation:
+            case Add(path=path, content=content):
+                files.create(path, content.encode())
+            case Delete(path=path, hunks=hunks):
+                _check_whole(files, path, hunks)
+                files.content[files.real(path)] = None
+            case Update():
+                _update(files, operation)
+    changes = tuple(files.changes())
+    if not changes:
+        raise ToolError("the patch changes nothing: every file would be as it is now")
+    return changes
+
+
+@dataclass
+class _Files:
+    """The files that a patch names, as they are and as they will be."""
+
+    read: Read
+    resolve: Resolve
+    names: dict[str, str] = field(default_factory=dict)
+    before: dict[str, bytes | None] = field(default_factory=dict)
+    content: dict[str, bytes | None] = field(default_factory=dict)
+
+    def real(self, path: str) -> str:
+        real = self.resolve(path)
+        if real not in self.names:
+            self.names[real] = path
+            self.before[real] = self.content[real] = self.read(path)
+        return real
+
+    def existing(self, path: str) -> bytes:
+        content = self.content[self.real(path)]
+        if content is None:
+            raise ToolError(f"{shown(path)} does not exist{self._hint(path)}")
+        return content
+
+    def create(self, path: str, content: bytes) -> None:
+        real = self.real(path)
+        if self.content[real] is not None:
+            raise ToolError(f"{shown(path)} exists already; update it, or delete it first")
+        self.content[real] = content
+
+    def changes(self) -> Iterator[Change]:
+        for real, path in self.names.items():
+            if self.before[real] != self.content[real]:
+                yield Change(path, real, self.before[real], self.content[real])
+
+    def _hint(self, path: str) -> str:
+        if not path.startswith("/"):
+            with suppress(ToolError):
+                if self.read(f"/{path}") is not None:
+                    return f"; {shown('/' + path)} does"
+        return ""
+
+
+def _update(files: _Files, update: Update) -> None:
+    before = files.existing(update.path)
+    after = _patched(files, update.path, before, update.hunks) if update.hunks else before
+    real = files.real(update.path)
+    if update.move_to is None:
+        if after == before:
+            raise ToolError(f"the patch does not change {shown(update.path)}: what it adds is what it removes")
+        files.content[real] = after
+        return
+    if files.real(update.move_to) == real:
+        raise ToolError(f"{shown(update.path)} cannot be moved to itself; leave out the move")
+    files.create(update.move_to, after)
+    files.content[real] = None
+
+
+def _check_whole(files: _Files, path: str, hunks: Sequence[Hunk]) -> None:
+    """A diff that deletes a file shows it, so what it does not show would be lost unseen."""
+    content = files.existing(path)
+    if hunks and (_patched(files, path, content, hunks) if hunks[0].lines else content):
+        raise ToolError(f"the patch deletes {shown(path)} but removes only a part of its lines; remove all of them")
+
+
+def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) -> bytes:
+    source = Source.of(path, content)
+    secret = any(is_secret(name) for name in f"{path}/{files.real(path)}".split("/"))
+    target = Target(source.texts, quiet=secret)
+    ending = source.lines[0].ending if source.lines else "\n"
+    lines: list[SourceLine] = []
+    final_newline, taken = source.final_newline, 0
+    for number, hunk in enumerate(hunks, 1):
+        name = f"hunk {number} of {shown(path)} (line {hunk.where} of the patch)"
+        spot = target.place(hunk, name)
+        lines += source.lines[taken : spot.index]
+        lines += _replaced(source, hunk, spot, lines[-1].ending if lines else ending, name)
+        taken = spot.index + len(hunk.old)
+        if hunk.final_newline is not None:
+            final_newline = hunk.final_newline
+    return replace(source, lines=(*lines, *source.lines[taken:]), final_newline=final_newline).encoded()
+
+
+def _replaced(source: Source, hunk: Hunk, spot: Spot, ending: str, name: str) -> Iterator[SourceLine]:
+    """The lines that come where the hunk is: those that stay as the file has them, the others with its endings."""
+    there = source.lines[spot.index : spot.index + len(hunk.old)]
+    pairs = zip(hunk.old, (line.text for line in there), strict=True)
+    way = reindent(pairs if spot.form is Form.STRIPPED else ())
+    old = iter(there)
+    for line in hunk.lines:
+        if line.sign == "+":
+            text = way.line(line.text) if way else None
+            if text is None:
+                where = f"lines {spot.index + 1} to {spot.index + len(there)} of the file"
+                raise ToolError(f"{name} fits only with other indentation; indent it as {where} are")
+            yield SourceLine(text, ending)
+        else:
+            found = next(old)
+            ending = found.ending
+            if line.sign == " ":
+                yield found

@@ -1,0 +1,144 @@
+"""The grammar of unified diffs, as ``diff -u`` and ``git diff`` write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.patches.headers import Names, named
+from forge_cli.sandbox.patches.lines import EMPTY, SIGNS, Lines, without_returns, wrong
+from forge_cli.sandbox.patches.model import Add, Delete, Hunk, Line, Operation, Sign, Update
+from forge_cli.sandbox.zones import Zone
+
+HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@")
+_SIGNATURE = ("-- ", "--")
+_STARTS = ("--- ", "diff --git ", "Index: ")
+
+
+def is_header(line: str) -> bool:
+    return line.startswith(_STARTS)
+
+
+def parse(lines: Lines, zones: Sequence[Zone]) -> Iterator[Operation]:
+    while True:
+        lines.skip_empty()
+        line = lines.current
+        if line is None or line in _SIGNATURE:
+            return
+        if not is_header(line):
+            raise wrong(lines.number, f"expected '--- PATH', '@@' or the end, not {line!r}")
+        number = lines.number
+        names = named(lines, zones)
+        yield _operation(names, tuple(_hunks(lines)), number)
+
+
+def _operation(names: Names, hunks: tuple[Hunk, ...], number: int) -> Operation:
+    if names.old is None:
+        return Add(cast(str, names.new), _content(hunks))
+    hunks = tuple(replace(hunk, lines=without_returns(hunk.lines, hunk.where)) for hunk in hunks)
+    if names.new is None:
+        return Delete(names.old, hunks or (Hunk(number, ()),))
+    target = names.new if names.new != names.old else None
+    if not hunks and target is None:
+        raise wrong(number, f"there is no hunk for {shown(names.old)}; write '@@ -LINE,COUNT +LINE,COUNT @@'")
+    return Update(names.old, hunks, target)
+
+
+def _content(hunks: tuple[Hunk, ...]) -> str:
+    """What a new file holds: nothing, or one hunk that only adds."""
+    if not hunks:
+        return ""
+    if len(hunks) > 1 or hunks[0].old:
+        raise wrong(hunks[-1].where, "a new file has one hunk, in which every line starts with '+'")
+    text = "".join(f"{line}\n" for line in hunks[0].new)
+    return text.removesuffix("\n") if hunks[0].final_newline is False else text
+
+
+def _hunks(lines: Lines) -> Iterator[Hunk]:
+    while True:
+        lines.skip_empty()
+        line = lines.current
+        if line is None or not line.startswith("@@"):
+            return
+        number, header = lines.number, HEADER.match(lines.take())
+        if header:
+            body = _counted(lines, number, int(header["old_count"] or 1), int(header["new_count"] or 1))
+            yield body.hunk(number, start=int(header["old"]))
+        elif line.strip("@ \r"):
+            raise wrong(number, f"expected '@@ -LINE,COUNT +LINE,COUNT @@' or '@@' alone, not {line!r}")
+        else:
+            yield _uncounted(lines).hunk(number, start=None)
+
+
+@dataclass
+class _Body:
+    """The lines of a hunk as they are read."""
+
+    lines: list[Line] = field(default_factory=list)
+    old: int = 0
+    new: int = 0
+    unfinished: set[Sign] = field(default_factory=set)
+    """The signs of the lines behind which the file is said to end without a newline."""
+
+    def add(self, text: str) -> None:
+        line = Line(" ", text) if text in EMPTY else Line(cast(Sign, text[0]), text[1:])
+        self.lines.append(line)
+        self.old += line.sign != "+"
+        self.new += line.sign != "-"
+
+    def end_here(self, number: int) -> None:
+        if not self.lines:
+            raise wrong(number, "there is no line above of which the newline could be missing")
+        self.unfinished.add(self.lines[-1].sign)
+
+    def hunk(self, number: int, start: int | None) -> Hunk:
+        if all(line.sign == " " for line in self.lines):
+            raise wrong(number, "the hunk changes nothing; mark lines with '-' or '+'")
+        if not self.unfinished:
+            return Hunk(number, tuple(self.lines), start=start)
+        final_newline = not self.unfinished & {" ", "+"}
+        return Hunk(number, tuple(self.lines), start=start, at_end=True, final_newline=final_newline)
+
+
+def _counted(lines: Lines, number: int, old: int, new: int) -> _Body:
+    """As many lines as the header says: fewer would be a patch that was cut off, more would be left out."""
+    body = _Body()
+    while (line := lines.current) is not None:
+        if line.startswith("\\"):
+            body.end_here(lines.number)
+        elif (body.old, body.new) == (old, new) or not (line in EMPTY or line.startswith(SIGNS)):
+            break
+        else:
+            body.add(line)
+        lines.take()
+    while (line := lines.current) and line.startswith(SIGNS) and line not in _SIGNATURE and not _is_next_file(lines):
+        body.add(lines.take())
+    if (body.old, body.new) != (old, new):
+        said, found = f"{old} old and {new} new lines", f"{body.old} and {body.new}"
+        raise wrong(number, f"the hunk says to have {said}, but has {found}; correct it, or write '@@' alone")
+    return body
+
+
+def _uncounted(lines: Lines) -> _Body:
+    body, empty = _Body(), list[str]()
+    while (line := lines.current) is not None and not _is_next_file(lines):
+        if line.startswith("\\"):
+            body.end_here(lines.number)
+        elif line in EMPTY:
+            empty.append(line)
+        elif line.startswith(SIGNS):
+            for text in (*empty, line):
+                body.add(text)
+            empty.clear()
+        else:
+            break
+        lines.take()
+    return body
+
+
+def _is_next_file(lines: Lines) -> bool:
+    line, following = lines.current or "", lines.following or ""
+    return line.startswith("--- ") and following.startswith("+++ ")

@@ -1,0 +1,1 @@
+"""Looking for files and for text in them."""

@@ -1,0 +1,174 @@
+"""The two engines of a search: ripgrep, and a program of our own; both only say which lines of which files match."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, cast
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.process import clean_environment
+from forge_cli.sandbox.search.ignore import Level
+from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, Start
+
+Found = Callable[[bytes, Sequence[int]], bool]
+"""Takes the path of a file, below the root, and the numbers of its lines; False is enough."""
+Split = Callable[[bytes], tuple[list[bytes], bytes]]
+
+_PACKAGES = str(Path(__file__).resolve().parents[3])
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from forge_cli.sandbox.search.scan import main; main()"
+_PYTHON = ("-I", "-S", "-X", "utf8", "-c", _PROGRAM, _PACKAGES)
+_TYPE = "forgeinclude"
+_MATCH, _NUMBER = b'{"type":"match",', b'"line_number":'
+_RIPGREP = (
+    "--no-config",
+    "--json",
+    "--sort=path",
+    "--case-sensitive",
+    "--encoding=none",
+    "--no-mmap",
+    "--no-require-git",
+    "--no-ignore-dot",
+    "--no-ignore-exclude",
+    "--no-ignore-global",
+    "--no-ignore-parent",
+    f"--max-filesize={SIZE_MAX}",
+    f"--max-count={LINES_MAX}",
+    "--glob=!.git",
+    "--iglob=!.env*",
+)
+
+
+class EngineFailed(ToolError):
+    """The engine did not get to the end of its answer."""
+
+
+async def ripgrep(program: str, start: Start, query: Query, found: Found) -> None:
+    """Search with ripgrep."""
+    words = [program, *_RIPGREP]
+    if query.last_name:
+        words += [f"--type-add={_TYPE}:{query.last_name}", f"--type={_TYPE}"]
+    with _rules_above(start) as files:
+        words += [*files, f"--regexp={query.pattern.rust}", "--", start.below or "."]
+        await _listen(words, start.root, _lines, _RipgrepAnswer(found).takes)
+
+
+@contextmanager
+def _rules_above(start: Start) -> Iterator[list[str]]:
+    """The rules above the start, as a file: ripgrep by itself would read those above the zone as well."""
+    rules = list(Level.above_folder(os.fsencode(start.below), root=str(start.root)).lines())
+    if not rules:
+        yield []
+        return
+    with NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape", suffix=".ignore") as file:
+        file.write("\n".join(rules))
+        file.flush()
+        yield [f"--ignore-file={file.name}"]
+
+
+async def python(start: Start, query: Query, found: Found) -> None:
+    """Search with Python's regular expressions."""
+    pattern = query.pattern
+    words = [sys.executable, *_PYTHON, start.below, pattern.plain, pattern.careful, pattern.literal, query.include]
+    words += [str(SIZE_MAX), str(LINES_MAX)]
+
+    def takes(record: bytes) -> bool | None:
+        path, _, numbers = record.partition(b"\0")
+        return found(path, [int(number) for number in numbers.split(b",")]) if path else None
+
+    await _listen(words, start.root, _records, takes)
+
+
+async def _listen(words: Sequence[str], root: Path, split: Split, takes: Callable[[bytes], bool | None]) -> None:
+    """Hand over what a program prints until it is said to be enough (False) or to be the end (None)."""
+    try:
+        process = await anyio.open_process(
+            words,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=root,
+            env=clean_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EngineFailed(f"{words[0]} cannot be started: {error.strerror}") from None
+    async with process:
+        answer: bool | None = False
+        try:
+            answer = await _heard(cast(ByteReceiveStream, process.stdout), split, takes)
+        finally:
+            if answer is False:
+                _end(process)
+    if answer is True:
+        raise EngineFailed("the search ended without an answer")
+
+
+async def _heard(stream: ByteReceiveStream, split: Split, takes: Callable[[bytes], bool | None]) -> bool | None:
+    """What was said about the last record; True when no more came, though there should have been."""
+    waiting: list[bytes] = []
+    async for data in stream:
+        waiting.append(data)
+        if b"\n" in data:
+            records, rest = split(b"".join(waiting))
+            waiting = [rest]
+            for record in records:
+                if not (answer := takes(record)):
+                    return answer
+    return True
+
+
+def _end(process: Process) -> None:
+    """Kill it; ``process.kill`` would first take away the exit status that the event loop waits for."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def _lines(data: bytes) -> tuple[list[bytes], bytes]:
+    *lines, rest = data.split(b"\n")
+    return lines, rest
+
+
+def _records(data: bytes) -> tuple[list[bytes], bytes]:
+    """Each ends with the first newline behind its NUL: a path may have newlines too."""
+    records = []
+    while (nul := data.find(b"\0")) >= 0 and (end := data.find(b"\n", nul)) >= 0:
+        records.append(data[:end])
+        data = data[end + 1 :]
+    return records, data
+
+
+class _RipgrepAnswer:
+    """The messages of ripgrep, one file at a time: only at its end it is known whether it is binary."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._numbers: list[int] = []
+
+    def takes(self, line: bytes) -> bool | None:
+        if line.startswith(_MATCH):
+            # a quote inside a string of JSON has a backslash before it, so this is no text of the file
+            start = line.index(_NUMBER) + len(_NUMBER)
+            self._numbers.append(int(line[start : line.index(b",", start)]))
+            return True
+        message: dict[str, Any] = json.loads(line)
+        numbers, self._numbers = self._numbers, []
+        if message["type"] == "end" and message["data"]["binary_offset"] is None:
+            return self._found(_path(message["data"]["path"]), numbers)
+        return None if message["type"] == "summary" else True
+
+
+def _path(value: dict[str, str]) -> bytes:
+    path = base64.b64decode(value["bytes"]) if "bytes" in value else value["text"].encode()
+    return path.removeprefix(b"./")

@@ -1,0 +1,161 @@
+"""Searching text in the zones: engines say where it is, the sandbox says what is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import anyio
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.paths import Sandbox
+from forge_cli.sandbox.protected import is_secret
+from forge_cli.sandbox.search import engines
+from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Choice, Query, Start
+from forge_cli.sandbox.virtual import virtual
+
+Engine = Literal["ripgrep", "python"]
+
+COUNTED_MAX = LINES_MAX - 1
+LINE_MAX = 500
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The lines that match, as ``path:line:text``, and how many there are."""
+
+    pattern: str
+    path: str
+    lines: tuple[str, ...]
+    total: int
+    stopped: str | None = None
+    """Why the search did not get to its end; then ``total`` is only what it had found."""
+
+    def text(self) -> str:
+        more = self.total - len(self.lines)
+        notes = [f"[{more} more]"] if more > 0 else []
+        if self.stopped:
+            notes.append(f"[{self.stopped}; name a folder, a file pattern, or a longer pattern]")
+        nothing = f"No match for {shown(self.pattern)} in {shown(self.path)}."
+        return "\n".join([*self.lines, *notes]) or nothing
+
+
+async def grep(
+    sandbox: Sandbox,
+    pattern: str,
+    path: str = "/",
+    include: str | None = None,
+    limit: int = 100,
+    *,
+    engine: Engine | None = None,
+    timeout: float = 20,
+) -> Matches:
+    """Search a file, or every file below a folder, ``/`` being all zones.
+
+    Left out are hidden files, what ``.gitignore`` names, ``.env*``, binary files, those over 10 MiB, and links.
+    ``engine`` is ripgrep where there is one, unless it is named.
+    """
+    query = Query.of(pattern, include)
+    program = _ripgrep(sandbox) if engine != "python" else None
+    if engine == "ripgrep" and program is None:
+        raise ToolError("ripgrep is not installed; its command is called rg")
+    hits = _Hits(sandbox, limit)
+    with anyio.move_on_after(timeout) as scope:
+        for start in _starts(sandbox, path):
+            await _search(program, start, query, hits)
+    stopped = f"stopped after {timeout:g} seconds" if scope.cancelled_caught else hits.stopped
+    return Matches(pattern, path, tuple(hits.lines()), hits.total, stopped)
+
+
+async def _search(program: str | None, start: Start, query: Query, hits: _Hits) -> None:
+    """One start by ripgrep; by the other engine where there is none, or one that fails, being too old perhaps."""
+    choice = Choice(start, query)
+
+    def found(path: bytes, numbers: Sequence[int]) -> bool:
+        return not choice.takes(path) or hits.add(start, path, numbers)
+
+    if program:
+        try:
+            return await engines.ripgrep(program, start, query, found)
+        except engines.EngineFailed:
+            pass
+    return await engines.python(start, query, found)
+
+
+def _ripgrep(sandbox: Sandbox) -> str | None:
+    """The program, unless it is one that tools could have written."""
+    program = shutil.which("rg")
+    if program is None or not os.path.isabs(program):
+        return None
+    real = Path(os.path.realpath(program))
+    return None if any(real.is_relative_to(zone.root) for zone in sandbox.zones) else str(real)
+
+
+def _starts(sandbox: Sandbox, path: str) -> Iterator[Start]:
+    info = sandbox.stat(path)
+    if info.path == "/":
+        yield from (Start(zone.root) for zone in sorted(sandbox.zones, key=lambda zone: zone.name))
+        return
+    if secret := next((name for name in (*path.split("/"), *info.path.split("/")) if is_secret(name)), None):
+        raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
+    _, name, *below = info.path.split("/")
+    root = next(zone.root for zone in sandbox.zones if zone.name == name)
+    yield Start(root, "/".join(below), is_file=info.kind == "file")
+
+
+@dataclass
+class _Hits:
+    """What was found so far: every matching line is counted, the first ones are kept."""
+
+    sandbox: Sandbox
+    limit: int
+    total: int = 0
+    stopped: str | None = None
+    _kept: dict[str, list[int]] = field(default_factory=dict)
+    _files: set[str] = field(default_factory=set)
+
+    def add(self, start: Start, path: bytes, numbers: Sequence[int]) -> bool:
+        """Whether the search goes on; a file that lies in two zones counts once.
+
+        An engine that stops in the middle of a file has not seen whether it is binary.
+        """
+        name = self._virtual(start.root, os.fsdecode(path))
+        cut = len(numbers) >= LINES_MAX
+        if name not in self._files and not (cut and b"\0" in self._content(name)):
+            self._files.add(name)
+            room = self.limit - sum(map(len, self._kept.values()))
+            if room > 0:
+                self._kept[name] = list(numbers[:room])
+            self.total += len(numbers)
+        if self.total > COUNTED_MAX:
+            self.stopped = f"stopped after more than {COUNTED_MAX} lines"
+        return self.stopped is None
+
+    def lines(self) -> Iterator[str]:
+        """The kept lines, read by the sandbox: what an engine saw beyond the zones is not shown."""
+        for name, numbers in self._kept.items():
+            lines = self._content(name).split(b"\n")
+            for number in numbers:
+                if number <= len(lines):
+                    yield f"{name}:{number}:{_shortened(lines[number - 1].decode(errors='replace').rstrip(chr(13)))}"
+
+    def _content(self, name: str) -> bytes:
+        try:
+            return self.sandbox.read_bytes(name, limit=SIZE_MAX, expected=name)
+        except ToolError:
+            return b""
+
+    def _virtual(self, root: Path, path: str) -> str:
+        real = root / path
+        around = [zone for zone in self.sandbox.zones if real.is_relative_to(zone.root)]
+        zone = max(around, key=lambda zone: len(zone.root.parts))
+        return virtual(zone, real.relative_to(zone.root).parts)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]} [{len(line) - LINE_MAX} more characters]"

@@ -1,0 +1,180 @@
+"""The streams of a child process: input that blocks nobody, and output that is kept within bounds."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from typing import Self
+
+import anyio
+
+from forge_cli.core.errors import ToolError
+
+LIMIT = 1024 * 1024
+"""Bytes that are kept of a stream until somebody takes them."""
+
+_PIECE = 65536
+_DRAINED_AT_MOST = 16
+
+
+class Output:
+    """What a process says: every byte is handed out once, and of what nobody takes in time the middle is dropped.
+
+    A cut is named where it is, and text is never broken inside a character, neither there nor between two pieces.
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.dropped = 0
+        self._limit = limit
+        self._head = bytearray()
+        self._cut = 0
+        self._tail = bytearray()
+        self._closed = False
+        self._awaited: anyio.Event | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    @classmethod
+    def nothing(cls) -> Self:
+        """A stream that has ended before anything was said."""
+        output = cls()
+        output.close()
+        return output
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._head or self._cut or self._tail)
+
+    async def news(self) -> None:
+        """Wait until there is something to take, or nothing will come any more."""
+        while not (self.pending or self._closed):
+            self._awaited = self._awaited or anyio.Event()
+            await self._awaited.wait()
+
+    def add(self, data: bytes) -> None:
+        if self._cut or self._tail:
+            self._tail += data
+            if len(self._tail) > 2 * self._limit:
+                self._shorten()
+        else:
+            self._head += data
+            if len(self._head) > self._limit:
+                kept = _before(self._head, self._limit // 2)
+                self._tail = self._head[kept:]
+                del self._head[kept:]
+        self._tell()
+
+    def close(self) -> None:
+        """Nothing follows, so what is left of a character will not become one."""
+        self._closed = True
+        self._tell()
+
+    def take(self, at_most: int | None = None) -> str:
+        """What has come since the last time, or the first bytes of it: the rest comes with later ones."""
+        self._shorten()
+        room = sys.maxsize if at_most is None else at_most
+        text = ""
+        while self.pending and room > 0:
+            if not self._head:
+                text += self._over_the_cut()
+            piece = bytes(self._head[:room])
+            del self._head[:room]
+            room -= len(piece)
+            text += self._decoder.decode(piece)
+        if self._closed and not self.pending:
+            text += self._decoder.decode(b"", final=True)
+        return text
+
+    async def read(self, descriptor: int) -> None:
+        """Keep what comes out of a pipe until its other end is closed."""
+        while True:
+            await anyio.wait_readable(descriptor)
+            data = os.read(descriptor, _PIECE)
+            if not data:
+                return
+            self.add(data)
+
+    def drain(self, descriptor: int) -> None:
+        """Keep what is in a pipe by now, but do not wait for more."""
+        os.set_blocking(descriptor, False)
+        for _ in range(_DRAINED_AT_MOST):
+            try:
+                data = os.read(descriptor, _PIECE)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self.add(data)
+
+    def _tell(self) -> None:
+        if self._awaited:
+            self._awaited.set()
+            self._awaited = None
+
+    def _over_the_cut(self) -> str:
+        cut = self._cut
+        self._head, self._cut, self._tail = self._tail, 0, bytearray()
+        return f"{self._decoder.decode(b'', final=True)}\n[... {cut} bytes cut ...]\n" if cut else ""
+
+    def _shorten(self) -> None:
+        lost = max(0, len(self._tail) - (self._limit - len(self._head))) if self._tail else 0
+        if lost or self._cut:
+            lost = _behind(self._tail, lost)
+            del self._tail[:lost]
+            self._cut += lost
+            self.dropped += lost
+
+
+class Input:
+    """What a process is told, through the writing end of a pipe; closing it is what a process reads as the end."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor: int | None = descriptor
+        self._lock = anyio.Lock()
+
+    async def write(self, data: bytes, *, timeout: float = 5.0) -> None:
+        """Write all of it; a process that does not read it in time is an error that says how much it took."""
+        left = memoryview(data)
+        with anyio.move_on_after(timeout) as scope:
+            async with self._lock:
+                while left:
+                    left = left[await self._write(left) :]
+        if scope.cancelled_caught:
+            raise ToolError(f"the process does not read its input: {len(left)} of {len(data)} bytes were not taken")
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            anyio.notify_closing(descriptor)
+            os.close(descriptor)
+
+    async def _write(self, data: memoryview) -> int:
+        if self._descriptor is None:
+            raise ToolError("the input of the process is closed")
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:
+            with_room = self._descriptor
+        except BrokenPipeError:
+            raise ToolError("the process does not read its input any more") from None
+        try:
+            await anyio.wait_writable(with_room)
+        except anyio.ClosedResourceError:
+            raise ToolError("the process has ended without reading all of its input") from None
+        return 0
+
+
+def _before(data: bytearray, place: int) -> int:
+    """The place, or the beginning of the character that it lies in."""
+    return next((start for start in range(place, max(place - 4, -1), -1) if not _continues(data, start)), place)
+
+
+def _behind(data: bytearray, place: int) -> int:
+    """The place, or the end of the character that it lies in."""
+    return next((end for end in range(place, place + 4) if not _continues(data, end)), place)
+
+
+def _continues(data: bytearray, place: int) -> bool:
+    return place < len(data) and data[place] & 0xC0 == 0x80

@@ -1,0 +1,197 @@
+"""Programs in Go: compiled on first use, once between all processes, without the network."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.results import cut
+from forge_cli.files.kept import write_whole
+from forge_cli.sandbox.process import Finished, Processes, clean_environment
+from forge_cli.toolsets.executables.languages import BUILD, find_go
+from forge_cli.toolsets.executables.manifest import FILE
+from forge_cli.toolsets.executables.registry import Program
+
+COMPILE_LIMIT = 120
+KEPT_BINARIES = 3
+SAID = 8000
+TOO_LONG = f"{{}} was not compiled within {COMPILE_LIMIT} seconds"
+NO_GO = "there is no Go toolchain on the PATH; install Go (https://go.dev/dl), or rewrite the tool as .py or .sh"
+
+
+class GoBuilder:
+    """Finds or makes the binary of a program, and knows which binaries are its own.
+
+    The binary lies beside the source, where file tools may write: its hash is kept in forge's own folder, where they
+    may not, and one that does not match is built again.
+    """
+
+    def __init__(self, home: Path, processes: Processes) -> None:
+        self._seals = home / "cache" / "builds"
+        self._processes = processes
+        self._versions: dict[tuple[str, int], str] = {}
+        self._checked: dict[str, tuple[int, ...]] = {}
+
+    async def binary(self, program: Program) -> Path:
+        """The binary for the source as it is now."""
+        go = find_go()
+        if go is None:
+            raise ToolError(f"{program.name} cannot be compiled: {NO_GO}")
+        sources = _sources(program)
+        key = _key(sources, await self._version(go))
+        made = program.folder / BUILD / key
+        if self._is_ours(made):
+            return made
+        with anyio.move_on_after(COMPILE_LIMIT):
+            async with _lock(program.folder / BUILD):
+                if not self._is_ours(made):
+                    await self._build(go, program, sources, made)
+                return made
+        raise ToolError(TOO_LONG.format(program.name))
+
+    async def _version(self, go: Path) -> str:
+        identity = (str(go), os.stat(go).st_mtime_ns)
+        if identity not in self._versions:
+            self._versions[identity] = (await self._go([str(go), "version"], Path("/"))).stdout.strip()
+        return self._versions[identity]
+
+    async def _build(self, go: Path, program: Program, sources: dict[str, bytes], made: Path) -> None:
+        """Compile a copy of exactly what was hashed, in a temporary folder, and move the result in."""
+        with tempfile.TemporaryDirectory(prefix="forge-go-") as place:
+            folder = Path(place, "source")
+            for name, content in sources.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(content)
+            inside, what = _package(program, sources)
+            done = await self._go([str(go), "build", "-o", f"{place}/binary", what], folder / inside, sources)
+            if done.timed_out:
+                raise ToolError(TOO_LONG.format(program.name))
+            if done.exit_code != 0:
+                said = (done.stderr + done.stdout).replace(f"{folder}/", "").strip()
+                raise ToolError(f"{program.name} does not compile:\n{cut(said, SAID)}")
+            self._move_in(Path(place, "binary"), made)
+
+    def _move_in(self, binary: Path, made: Path) -> None:
+        partial = made.with_name(f".{made.name}.{os.getpid()}")
+        try:
+            shutil.copyfile(binary, partial)
+            partial.chmod(0o755)
+            write_whole(self._seals / made.name, _hash(partial))
+            partial.replace(made)
+        finally:
+            partial.unlink(missing_ok=True)
+        _prune(made.parent)
+
+    def _is_ours(self, made: Path) -> bool:
+        try:
+            info = made.lstat()
+            stamp = (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
+            if self._checked.get(str(made)) == stamp:
+                return True
+            sound = stat.S_ISREG(info.st_mode) and (self._seals / made.name).read_text() == _hash(made)
+        except OSError:
+            return False
+        if sound:
+            self._checked[str(made)] = stamp
+        return sound
+
+    async def _go(self, words: list[str], cwd: Path, sources: dict[str, bytes] | None = None) -> Finished:
+        cache = _cache()
+        vendored = any(name.startswith("vendor/") for name in sources or ())
+        env = {
+            **clean_environment(),
+            "GOFLAGS": "-mod=vendor" if vendored else "-mod=mod",
+            "GOPROXY": "off",
+            "GOTOOLCHAIN": "local",
+            "CGO_ENABLED": "0",
+            "GOENV": "off",
+            "GOWORK": "off",
+            "GOCACHE": str(cache / "build"),
+            "GOPATH": str(cache / "path"),
+        }
+        return await self._processes.run(words, cwd=cwd, env=env, timeout=COMPILE_LIMIT)
+
+
+def _sources(program: Program) -> dict[str, bytes]:
+    """What is compiled: the entrypoint alone, or with a ``go.mod`` everything but ``tool.yaml``."""
+    home = Path(os.path.realpath(program.folder))
+    try:
+        if "go.mod" in program.files:
+            return {name: (home / name).read_bytes() for name in program.files if name != FILE}
+        return {program.entrypoint.name: program.entrypoint.read_bytes()}
+    except OSError as error:
+        raise ToolError(f"{program.name} cannot be read: {error.strerror or error}") from None
+
+
+def _package(program: Program, sources: dict[str, bytes]) -> tuple[Path, str]:
+    """Where the compiler works, and on what: the folder of the entrypoint, or with no ``go.mod`` the file itself."""
+    if "go.mod" not in sources:
+        return Path(), program.entrypoint.name
+    return program.entrypoint.relative_to(os.path.realpath(program.folder)).parent, "."
+
+
+def _key(sources: dict[str, bytes], version: str) -> str:
+    total = hashlib.sha256(version.encode())
+    for name in sorted(sources):
+        total.update(f"\0{name}\0".encode(errors="surrogateescape") + hashlib.sha256(sources[name]).digest())
+    return total.hexdigest()
+
+
+def _hash(file: Path) -> str:
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _prune(folder: Path) -> None:
+    """Leave the newest; somebody else may be at it as well."""
+    with suppress(OSError):
+        binaries = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        for old in sorted(binaries, key=lambda path: path.lstat().st_mtime_ns, reverse=True)[KEPT_BINARIES:]:
+            old.unlink()
+
+
+def _open_lock(folder: Path) -> int:
+    try:
+        folder.mkdir(exist_ok=True)
+        if folder.is_symlink():
+            raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
+        return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ToolError(f"nothing can be built in {folder}: {error.strerror}") from None
+
+
+@asynccontextmanager
+async def _lock(folder: Path) -> AsyncIterator[None]:
+    """One compiler at a time in a folder, among all processes; a process that dies lets go of it."""
+    descriptor = _open_lock(folder)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await anyio.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _cache() -> Path:
+    """A folder for what the compiler wants to find again, of this user alone."""
+    place = Path(tempfile.gettempdir(), f"forge-go-{os.getuid()}")
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    info = place.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+        raise ToolError(f"{place} is not a folder of yours alone; remove it, and try again")
+    return place

@@ -1,0 +1,212 @@
+"""What ``tool.yaml`` says of a program: its name, its parameters, and how to start it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from forge_cli.core.config import Config, MarkedDict, parse_config
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.schema import InputSchema, InvalidInput, JsonObject, coerce
+from forge_cli.core.tool import TOOL_NAME
+from forge_cli.files.document import read_document
+from forge_cli.sandbox.names import shown
+
+FILE = "tool.yaml"
+TIMEOUT = 30.0
+ITEM_LIMIT = 131_071
+"""Bytes of one item of a command line, which is what Linux takes."""
+
+Kind = Literal["string", "number", "integer", "boolean", "path"]
+
+_PARAMETER = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
+_BITS = 14_000
+_PYTHON: Mapping[str, Any] = {"string": str, "path": str, "number": (int, float), "integer": int, "boolean": bool}
+
+
+class Parameter(Config):
+    """One ``--name=value`` of the program."""
+
+    name: str
+    type: Kind = "string"
+    required: bool = False
+    description: str = ""
+    enum: Annotated[list[Any], Field(min_length=1)] | None = None
+    default: Any = None
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if not _PARAMETER.fullmatch(name):
+            raise ValueError(f"{shown(name)} is no name for a parameter; use letters, digits, '_' and '-'")
+        return name
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.required and self.default is not None:
+            raise ValueError(f"'{self.name}' is required and has a default; keep one of the two")
+        listed = [self._typed(value) for value in self.enum or ()]
+        if self.default is not None and self._typed(self.default) not in (listed or [self._typed(self.default)]):
+            raise ValueError(f"'{self.name}': the default {shown(str(self.default))} is none of the values under enum")
+        return self
+
+    def field(self) -> JsonObject:
+        """The parameter as the model sees it."""
+        said: JsonObject = self._type()
+        if self.description:
+            said["description"] = self.description
+        if self.enum is not None:
+            said["enum"] = [self._typed(value) for value in self.enum]
+        if self.default is not None:
+            said["default"] = self._typed(self.default)
+        return said
+
+    def _type(self) -> JsonObject:
+        return {"type": "string", "format": "path"} if self.type == "path" else {"type": self.type}
+
+    def _typed(self, value: Any) -> Any:
+        """A value of the file as one of the declared type."""
+        schema = self._type()
+        typed = coerce({"value": _as_text(value, schema)}, {"type": "object", "properties": {"value": schema}})["value"]
+        fits = isinstance(typed, _PYTHON[self.type]) and isinstance(typed, bool) == (self.type == "boolean")
+        if not fits:
+            raise ValueError(f"'{self.name}': {shown(str(value))} is no {self.type}")
+        if problem := _unfit(self.name, typed):
+            raise ValueError(problem)
+        return typed
+
+    def word(self, value: Any) -> str:
+        """The item of the command line that carries a valid value."""
+        match value:
+            case bool():
+                text = "true" if value else "false"
+            case float() if self.type == "integer":
+                text = str(int(value))
+            case _:
+                text = str(value)
+        return f"--{self.name}={text}"
+
+
+class Expectation(Config):
+    """What an example has to come to."""
+
+    exit: int = 0
+    stdout_contains: str | None = None
+
+
+class Example(Config):
+    """A call that shows how the tool is used, and what comes of it."""
+
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    expect: Expectation = Expectation()
+
+
+class Manifest(Config):
+    """The content of ``tool.yaml``."""
+
+    name: str
+    description: Annotated[str, Field(min_length=1)]
+    version: str = "1.0.0"
+    entrypoint: Annotated[str, Field(min_length=1)]
+    usage: str = ""
+    parameters: list[Parameter] = Field(default_factory=list)
+    timeout: Annotated[float, Field(gt=0, le=3600)] = TIMEOUT
+    examples: list[Example] = Field(default_factory=list)
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if not TOOL_NAME.fullmatch(name):
+            raise ValueError(f"{shown(name)} is no name for a tool; use 1 to 64 letters, digits, '_' and '-'")
+        return name
+
+    def input_schema(self) -> JsonObject:
+        """What the model sees of the parameters."""
+        return {
+            "type": "object",
+            "properties": {parameter.name: parameter.field() for parameter in self.parameters},
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
+            "additionalProperties": False,
+        }
+
+    def text(self) -> str:
+        """What the model reads of the tool."""
+        usage = self.usage.strip()
+        return f"{self.description.strip()}\n\n{usage}" if usage else self.description.strip()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the ``tool.yaml`` of a folder; whatever is wrong with it is a WorkerError with its place."""
+    file = folder / FILE
+    manifest = parse_manifest(read_document(file).data, str(file))
+    if manifest.name != folder.name:
+        problem = f"name: must be that of its folder, '{folder.name}', not '{manifest.name}'"
+        raise WorkerError(manifest.where("name"), problem)
+    return manifest
+
+
+def parse_manifest(data: MarkedDict, file: str) -> Manifest:
+    """The data of a ``tool.yaml``, with parameters that differ and examples that fit them."""
+    manifest = parse_config(Manifest, data, file=file)
+    seen: set[str] = set()
+    for index, parameter in enumerate(manifest.parameters):
+        if parameter.name in seen:
+            where = manifest.where("parameters", index, "name")
+            raise WorkerError(where, f"parameters[{index}].name: there is another parameter '{parameter.name}'")
+        seen.add(parameter.name)
+    schema = Arguments(manifest.input_schema())
+    for index, example in enumerate(manifest.examples):
+        try:
+            schema.validate(example.arguments)
+        except InvalidInput as error:
+            where = manifest.where("examples", index, "arguments")
+            raise WorkerError(where, f"examples[{index}].arguments: {error}") from None
+    return manifest
+
+
+class Arguments(InputSchema):
+    """The schema of a command line: a plain value is good for a string, and what no program can be given is not.
+
+    What a manifest says is sound JSON Schema by its making, so it is not looked at again, which would take long.
+    """
+
+    def validate(self, args: Any) -> JsonObject:
+        if isinstance(args, Mapping):
+            properties = self.json_schema["properties"]
+            args = {name: _as_text(value, properties.get(name)) for name, value in args.items()}
+        valid = super().validate(args)
+        problems = [problem for name, value in valid.items() if (problem := _unfit(name, value))]
+        if problems:
+            raise InvalidInput(*problems)
+        return valid
+
+
+def _as_text(value: Any, schema: Any) -> Any:
+    """A number or a boolean where a string is declared, as that string."""
+    if not isinstance(schema, dict) or schema.get("type") != "string":
+        return value
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() if value.bit_length() <= _BITS:
+            return str(value)
+        case float():
+            return repr(value)
+        case _:
+            return value
+
+
+def _unfit(name: str, value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    if "\0" in value:
+        return f"{name}: contains a NUL character, which no program can be given; leave it out"
+    size = len(f"--{name}={value}".encode())
+    if size > ITEM_LIMIT:
+        hint = "write it to a file and pass the path"
+        return f"{name}: is {size} bytes on the command line, and {ITEM_LIMIT} is the most; {hint}"
+    return None

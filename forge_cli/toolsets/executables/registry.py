@@ -1,0 +1,185 @@
+"""The registry: which tools lie in ``~/.forge/tools`` right now; what did not change is not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.text import visible
+from forge_cli.toolsets.executables.languages import INTERPRETED, MADE
+from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
+
+RESERVED = frozenset({"create_custom_tool", "run_custom_tool"})
+FILES_AT_MOST = 2000
+SETTLED = 100_000_000
+"""Nanoseconds after which another change of a file shows in its times."""
+
+Stamp = tuple[tuple[str, int, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A sound tool: what it says of itself, what is started, and the hash of everything that it consists of."""
+
+    folder: Path
+    manifest: Manifest
+    entrypoint: Path
+    digest: str
+    files: tuple[str, ...]
+    """Every file of the tool, relative to its folder."""
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What was found in one folder: a program, or why there is none."""
+
+    stamp: Stamp
+    settled: bool
+    program: Program | None = None
+    problem: str | None = None
+
+
+class Registry:
+    """Looks into the folder whenever it is asked; what did not change is not read again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._entries: dict[str, Entry] = {}
+
+    def scan(self) -> list[Program]:
+        """The tools as they are now, by name."""
+        names = _folders(self.root)
+        for gone in self._entries.keys() - set(names):
+            del self._entries[gone]
+        return [found for name in names if (found := self.look(name))]
+
+    def look(self, name: str) -> Program | None:
+        """One tool as it is now."""
+        folder = os.path.join(self.root, name)
+        known = self._entries.get(name)
+        if known is not None and known.settled and _unchanged(folder, known.stamp):
+            return known.program
+        entry = _read(Path(folder))
+        if known and known.program and entry.program and known.program.digest == entry.program.digest:
+            entry = Entry(entry.stamp, entry.settled, known.program)
+        self._entries[name] = entry
+        return entry.program
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why a folder is no tool, as of the last look."""
+        return {name: entry.problem for name, entry in self._entries.items() if entry.problem}
+
+
+def _folders(root: Path) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise WorkerError(None, f"{root} cannot be read: {error.strerror}") from None
+
+
+def _read(folder: Path) -> Entry:
+    now = time.time_ns()
+    stamp: Stamp = ()
+    try:
+        paths = list(_walk(folder))
+        stamp = tuple(_stamp(str(folder), path) for path in paths)
+        settled = all(now - max(mtime, ctime) > SETTLED for _, mtime, _, _, ctime in stamp)
+        return Entry(stamp, settled, _program(folder, [path for path in paths if not path.endswith("/")]))
+    except ForgeError as error:
+        return Entry(stamp, False, problem=str(error))
+    except OSError as error:
+        return Entry((), False, problem=f"{folder}: cannot be read: {error.strerror or error}")
+
+
+def _program(folder: Path, files: list[str]) -> Program:
+    if FILE not in files:
+        raise WorkerError(None, f"{folder}: has no {FILE}; write one, or move the folder elsewhere")
+    if folder.name in RESERVED:
+        raise WorkerError(
+            None, f"{folder}: '{folder.name}' is one of forge's own tools; rename the folder and the tool"
+        )
+    manifest = read_manifest(folder)
+    entrypoint = _entrypoint(folder, manifest)
+    return Program(folder, manifest, entrypoint, digest(folder, files), tuple(files))
+
+
+def _entrypoint(folder: Path, manifest: Manifest) -> Path:
+    """The file that is started, which has to lie in the folder even when every link is followed."""
+    where, named = manifest.where("entrypoint"), manifest.entrypoint
+    home, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / named))
+    if os.path.isabs(named) or not real.is_relative_to(home) or real == home:
+        raise WorkerError(where, f"entrypoint: '{visible(named)}' is not inside the folder of the tool")
+    parts = real.relative_to(home).parts
+    if any(part in MADE for part in parts):
+        raise WorkerError(
+            where, f"entrypoint: '{visible(named)}' is made by forge or by others; name the source itself"
+        )
+    try:
+        mode = os.stat(real).st_mode
+    except OSError as error:
+        raise WorkerError(where, f"entrypoint: '{visible(named)}': {error.strerror}; write it, or correct it") from None
+    if not stat.S_ISREG(mode):
+        raise WorkerError(where, f"entrypoint: '{visible(named)}' is no regular file")
+    if real.suffix not in INTERPRETED and not os.access(real, os.X_OK):
+        remedy = "make it executable (chmod +x), or name a .go, .sh or .py file"
+        raise WorkerError(where, f"entrypoint: '{visible(named)}' cannot be executed; {remedy}")
+    return real
+
+
+def digest(folder: Path, files: Iterable[str]) -> str:
+    """The hash over names, modes and contents of files."""
+    total = hashlib.sha256()
+    for name in sorted(files):
+        with open(folder / name, "rb") as file:
+            content = hashlib.file_digest(file, "sha256").digest()
+            executable = os.fstat(file.fileno()).st_mode & 0o111 != 0
+        total.update(f"{name}\0{executable:d}\0".encode(errors="surrogateescape") + content)
+    return total.hexdigest()
+
+
+def _walk(folder: Path, below: str = "") -> Iterator[str]:
+    """Folders (which end with a slash) and files of a tool; what others make in it is left out, links are followed."""
+    yield f"{below}/" if below else "/"
+    count = 0
+    with os.scandir(folder / below) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            path = f"{below}/{entry.name}" if below else entry.name
+            if entry.name in MADE:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                inner = _walk(folder, path)
+            elif entry.is_file():
+                inner = iter([path])
+            else:
+                raise WorkerError(None, f"{folder}: '{visible(path)}' is neither a file nor a folder; remove it")
+            for found in inner:
+                count += 1
+                if count > FILES_AT_MOST:
+                    raise WorkerError(None, f"{folder}: more than {FILES_AT_MOST} files; move data elsewhere")
+                yield found
+
+
+def _stamp(folder: str, path: str) -> tuple[str, int, int, int, int]:
+    info = os.stat(f"{folder}/{path}")
+    return path, info.st_mtime_ns, info.st_size, info.st_ino, info.st_ctime_ns
+
+
+def _unchanged(folder: str, stamp: Stamp) -> bool:
+    try:
+        return all(_stamp(folder, one[0]) == one for one in stamp)
+    except OSError:
+        return False

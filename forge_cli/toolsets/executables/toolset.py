@@ -1,0 +1,262 @@
+"""The toolset ``executables``: every program in ``~/.forge/tools`` as a tool, and the tools to make and start more."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Self, cast
+
+from pydantic import Field
+
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.config import nearest, parse_config
+from forge_cli.core.errors import ForgeError, ToolError
+from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.results import ResultValue, Text
+from forge_cli.core.schema import InputSchema, JsonObject
+from forge_cli.core.text import visible
+from forge_cli.core.tool import Args, Preview, Source, Tool, ToolContext
+from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.sandbox.children import wrapper_for
+from forge_cli.sandbox.process import Processes
+from forge_cli.sandbox.zones import Mode, Zone
+from forge_cli.toolsets.executables import run
+from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
+from forge_cli.toolsets.executables.manifest import Arguments, Parameter
+from forge_cli.toolsets.executables.registry import Program, Registry
+from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
+
+CREATE, RUN = "create_custom_tool", "run_custom_tool"
+INSTRUCTIONS = (
+    "When the same work with several steps comes up again and again, offer to make a tool of it: ask first, then call "
+    f"{CREATE}, whose result says what to do next. The tool is there from the next turn on, and in later sessions too."
+)
+_PARAMETER: JsonObject = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "Becomes --name=value on the command line"},
+        "type": {"type": "string", "enum": ["string", "number", "integer", "boolean", "path"], "default": "string"},
+        "required": {"type": "boolean", "default": False},
+        "description": {"type": "string"},
+        "enum": {"type": "array", "items": {}, "minItems": 1, "description": "The only values that are accepted"},
+        "default": {"description": "Passed where the call says nothing; not for a required parameter"},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+_CREATE_INPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "a-z, 0-9, '_' and '-', a letter first"},
+        "description": {"type": "string", "minLength": 1, "description": "What the tool is for, in one sentence"},
+        "language": {"type": "string", "enum": list(LANGUAGES), "description": "Go where it is installed, else Python"},
+        "parameters": {"type": "array", "items": _PARAMETER},
+    },
+    "required": ["name", "description"],
+}
+_RUN_INPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "tool_name": {"type": "string"},
+        "arguments": {"type": "object", "description": "By the names of the tool's parameters"},
+        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600, "description": "Seconds"},
+    },
+    "required": ["tool_name"],
+}
+
+
+class ExecutablesConfig(ToolsetConfig):
+    """``env`` names variables that the programs get to see besides those that every child process does."""
+
+    env: list[str] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutableTool(Tool):
+    """A tool whose arguments become words of a command line."""
+
+    @cached_property
+    def schema(self) -> InputSchema:
+        return Arguments(cast(JsonObject, self.input_schema))
+
+
+class ExecutablesToolset(Toolset):
+    name = "executables"
+    Config = ExecutablesConfig
+    dynamic = True
+    replaces = True
+
+    @classmethod
+    def zones(cls, home: Path) -> Sequence[Zone]:
+        """The file tools see the folder of the tools as ``/tools``; every write in it asks."""
+        return [Zone("tools", home / "tools", Mode.RW)]
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._registry = Registry(self.env.home / "tools")
+        self._known: dict[str, tuple[Program, Tool]] = {}
+        self._said: dict[str, str] = {}
+        self._door: Tool | None = None
+        wrap, unconfined = wrapper_for(self.env.sandbox, workspace=self.env.workspace, forge_home=self.env.home)
+        if unconfined:
+            self.env.notify("warning", unconfined)
+        processes = await self.stack.enter_async_context(Processes())
+        self._runner = run.Runner(self.env, self.config.env, processes, wrap)
+        return self
+
+    @property
+    def root(self) -> Path:
+        return self._registry.root
+
+    def instructions(self) -> str | None:
+        wanted = self.config.tools
+        return INSTRUCTIONS if wanted is None or CREATE in wanted else None
+
+    async def tools(self) -> Sequence[Tool]:
+        programs = self._registry.scan()
+        self._tell()
+        self._known = {program.name: (program, self._tool(program)) for program in programs}
+        return [self._create, self._run(programs), *(tool for _, tool in self._known.values())]
+
+    def _tell(self) -> None:
+        """Say once why something in the folder is no tool."""
+        wanted = self.config.tools
+        problems = {name: why for name, why in self._registry.problems.items() if wanted is None or name in wanted}
+        for name, problem in problems.items():
+            if self._said.get(name) != problem:
+                self.env.notify("warning", f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}' is left out)")
+        self._said = problems
+
+    def _tool(self, program: Program) -> Tool:
+        """A program that did not change is still the same tool."""
+        known = self._known.get(program.name)
+        if known is not None and known[0] is program:
+            return known[1]
+        return ExecutableTool(
+            name=program.name,
+            description=program.manifest.text(),
+            input_schema=program.manifest.input_schema(),
+            execute=partial(self._call, program),
+            preview=partial(self._preview, program),
+            digest=program.digest,
+            source=Source("executable", str(program.folder)),
+        )
+
+    async def _call(self, program: Program, args: Args, context: ToolContext) -> ResultValue:
+        return await self._runner.run(self._current(program), args, judged=context.paths)
+
+    async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
+        return Preview(self._command(program, args))
+
+    def _command(self, program: Program, args: Args) -> Text:
+        """What would be started; a call that cannot work is refused before anybody is asked."""
+        words = map(visible, self._runner.arguments(self._current(program), args))
+        how = ", compiled on first use" if program.entrypoint.suffix == GO else ""
+        return Text("\n".join([f"{program.entrypoint} (version {program.manifest.version}{how})", *words]))
+
+    def _current(self, program: Program) -> Program:
+        """The same program, unless somebody changed it since the turn began."""
+        now = self._registry.look(program.name)
+        if now is None:
+            problem = self._registry.problems.get(program.name, "it is gone")
+            raise ToolError(f"{program.name} cannot be called any more: {problem}")
+        if now.digest != program.digest:
+            raise ToolError(f"{program.name} has been changed since this turn began; call it in the next one")
+        return now
+
+    def _run(self, programs: Sequence[Program]) -> Tool:
+        """The door to all programs; what is remembered of a call ends when any of them changes."""
+        content = "\n".join(f"{program.name} {program.digest}" for program in programs)
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        if self._door is None or self._door.digest != digest:
+            self._door = Tool(
+                name=RUN,
+                description="Call a tool in ~/.forge/tools by its name, with arguments and a time limit of your own.",
+                input_schema=_RUN_INPUT,
+                execute=self._execute_run,
+                preview=self._preview_run,
+                needs_approval=self._word,
+                digest=digest,
+            )
+        return self._door
+
+    def _named(self, args: Args) -> tuple[Program, Args]:
+        """The program that is meant, with valid arguments for it."""
+        wanted, name = self.config.tools, args["tool_name"]
+        offered = [known for known in self._known if wanted is None or known in wanted]
+        if name not in offered:
+            near = nearest(name, offered)
+            known = f"did you mean '{near}'?" if near else f"there are: {', '.join(offered) or 'none'}"
+            raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {known}")
+        program, tool = self._known[name]
+        return program, tool.schema.validate(args.get("arguments", {}))
+
+    def _word(self, args: Args) -> Verdict:
+        """The stricter of what the worker says of this tool and of the one that is named."""
+        program, _ = self._named(args)
+        config = self.config.approval
+        judged = {name: config.tools.get(name) or config.default or Approval.ASK for name in (RUN, program.name)}
+        approval = Approval.strictest(*judged.values())
+        decisive = program.name if judged[program.name] is approval else RUN
+        rule = ("tools", decisive) if decisive in config.tools else ("default",) if config.default else None
+        reason = f"it calls {program.name}, and the worker says {approval.value} of {decisive}"
+        if rule is None:
+            return Verdict(approval, f"it calls {program.name}, of which nobody says anything", by="rule")
+        path = f"toolsets.{self.name}.approval.{'.'.join(rule)}"
+        return Verdict(approval, reason, path, config.where(*rule), by="rule")
+
+    async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
+        program, arguments = self._named(args)
+        return await self._runner.run(self._current(program), arguments, timeout=args.get("timeout"))
+
+    async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
+        """A yes is good for one call where a path is given: it may lead elsewhere the next time."""
+        program, arguments = self._named(args)
+        paths = any(each.type == "path" and each.name in arguments for each in program.manifest.parameters)
+        return Preview(self._command(program, arguments), once=paths)
+
+    @cached_property
+    def _create(self) -> Tool:
+        return Tool(
+            name=CREATE,
+            description="Make a new tool in ~/.forge/tools: a tool.yaml and a source that already works, to be edited.",
+            input_schema=_CREATE_INPUT,
+            execute=self._execute_create,
+            preview=self._preview_create,
+            needs_approval=True,
+            effects=frozenset({Effect.WRITE}),
+        )
+
+    def _planned(self, args: Args) -> Scaffold:
+        try:
+            parameters = [
+                parse_config(Parameter, part, at=("parameters", index))
+                for index, part in enumerate(args.get("parameters", []))
+            ]
+        except ForgeError as error:
+            raise ToolError(str(error)) from None
+        language = args.get("language") or default_language()
+        planned = scaffold(args["name"], args["description"], language, parameters)
+        check_free(self.root, planned.name)
+        return planned
+
+    async def _preview_create(self, args: Args, context: ToolContext) -> Preview:
+        return Preview(Text(self._planned(args).text(self.root)), once=True)
+
+    async def _execute_create(self, args: Args, context: ToolContext) -> Text:
+        planned = self._planned(args)
+        planned.write(self.root)
+        return Text(next_steps(planned, self.root))
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [ExecutablesToolset]
+
+
+@hookimpl
+def forge_renderers() -> dict[str, Renderer]:
+    return {run.KIND: run.shown}

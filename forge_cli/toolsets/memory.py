@@ -1,0 +1,89 @@
+"""The toolset ``memory``: Markdown notes that a worker keeps from one session to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from forge_cli.core.approval import Effect
+from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.results import Diff, FileContent
+from forge_cli.core.tool import Args, Preview, ToolContext, digest_of, tool
+from forge_cli.core.toolset import Toolset
+from forge_cli.files.kept import write_whole
+
+LARGEST = 256 * 1024
+MemoryId = Annotated[
+    str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The topic: lowercase letters, digits, '-' and '_'")
+]
+
+
+class MemoryToolset(Toolset):
+    """Notes lie in ``memory/WORKER/TOPIC.md`` in forge's home: every worker has its own."""
+
+    name = "memory"
+
+    @property
+    def folder(self) -> Path:
+        return self.env.home / "memory" / self.env.worker
+
+    def topics(self) -> list[str]:
+        return sorted(path.stem for path in self.folder.glob("*.md"))
+
+    @tool(needs_approval=False, read_only=True)
+    async def get_memory(self, memory_id: MemoryId) -> FileContent:
+        """Read the note on a topic that an earlier session kept."""
+        text = self._read(memory_id)
+        if text is None:
+            known = ", ".join(self.topics()) or "none yet"
+            raise ToolError(f"there is no note on '{memory_id}'; there are: {known}")
+        return FileContent(memory_id, text, size=len(text.encode()))
+
+    @tool(needs_approval=True, preview="_show_change", effects=[Effect.WRITE])
+    async def save_memory(
+        self,
+        memory_id: MemoryId,
+        content: Annotated[str, Field(max_length=LARGEST, description="The whole note, as Markdown")],
+        *,
+        context: ToolContext,
+    ) -> Diff:
+        """Keep a note on a topic for later sessions; it replaces the note that was there."""
+        before = self._read(memory_id)
+        if context.stamp not in (None, _stamp(before)):
+            raise Stale(f"the note on '{memory_id}' has changed since it was shown")
+        try:
+            write_whole(self._path(memory_id), content)
+        except OSError as error:
+            raise ToolError(f"the note could not be kept: {error.strerror}") from None
+        return Diff.of(memory_id, before, content)
+
+    async def _show_change(self, args: Args, context: ToolContext) -> Preview:
+        before = self._read(args["memory_id"])
+        return Preview(Diff.of(args["memory_id"], before, args["content"]), stamp=_stamp(before))
+
+    def _path(self, memory_id: str) -> Path:
+        return self.folder / f"{memory_id}.md"
+
+    def _read(self, memory_id: str) -> str | None:
+        try:
+            return self._path(memory_id).read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ToolError(f"the note on '{memory_id}' cannot be read: {error.strerror}") from None
+
+    def instructions(self) -> str:
+        known = ", ".join(self.topics()) or "none yet"
+        return f"Notes from earlier sessions can be read with get_memory; the topics are: {known}."
+
+
+def _stamp(note: str | None) -> str:
+    return "absent" if note is None else digest_of(note.encode())
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [MemoryToolset]

@@ -1,0 +1,63 @@
+"""The toolset ``plan``: the steps of a longer task, kept in sight of the model and of whoever watches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.results import Custom, ResultValue, Text
+from forge_cli.core.tool import tool
+from forge_cli.core.toolset import Toolset
+
+KIND = "plan.update"
+BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+class Step(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    step: Annotated[str, Field(min_length=1, description="What is to be done, in a few words")]
+    status: Literal["pending", "in_progress", "completed"]
+
+
+class PlanToolset(Toolset):
+    name = "plan"
+
+    @tool(needs_approval=False, read_only=True)
+    async def update_plan(
+        self,
+        plan: Annotated[list[Step], Field(description="All steps, in order; one at most is in progress")],
+        explanation: Annotated[str | None, Field(description="Why the plan changed")] = None,
+    ) -> Custom:
+        """Write down the plan for a task of several steps, and keep it up to date."""
+        if sum(entry.status == "in_progress" for entry in plan) > 1:
+            raise ToolError("more than one step is in_progress; work on one step at a time")
+        done = sum(entry.status == "completed" for entry in plan)
+        data = {"explanation": explanation, "plan": [entry.model_dump() for entry in plan]}
+        summary = f"Plan updated: {done} of {len(plan)} steps completed."
+        return Custom(KIND, data, summary=summary, model_text=summary)
+
+    def instructions(self) -> str:
+        return "For work of several steps, keep a plan with update_plan, and mark each step as soon as it is done."
+
+
+def checklist(value: Custom) -> ResultValue:
+    """The plan as people read it."""
+    entries: Sequence[dict[str, str]] = value.data["plan"]
+    lines = [f"{BOXES.get(entry['status'], '[?]')} {entry['step']}" for entry in entries]
+    why = [str(value.data["explanation"])] if value.data.get("explanation") else []
+    return Text("\n".join([*why, *lines]))
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [PlanToolset]
+
+
+@hookimpl
+def forge_renderers() -> dict[str, Renderer]:
+    return {KIND: checklist}

@@ -1,0 +1,1 @@
+"""The toolset ``shell``: command lines, judged one simple command at a time."""

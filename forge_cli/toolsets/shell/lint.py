@@ -1,0 +1,118 @@
+"""Mistakes that can be seen in the rules themselves: wrong examples, rules that never count, odd patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.text import visible
+from forge_cli.toolsets.shell.hazards import command_hazard
+from forge_cli.toolsets.shell.rules import ShellRule, judge_line
+from forge_cli.toolsets.shell.words import Word
+from forge_cli.toolsets.shell.wrappers import ASSIGNMENT
+
+_ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x"))
+"""Words that could follow a pattern; if it pre-approves with none of them, it never does."""
+_NOT_LITERAL = re.compile(r"[\"'`$*\\;&|<>()]")
+
+
+@dataclass(frozen=True)
+class WrongExample:
+    """An example that does not do what its rule says of it; ``key`` is ``match`` or ``not_match``."""
+
+    rule: int
+    key: str
+    item: int
+    message: str
+
+
+def check_examples(rules: Sequence[ShellRule]) -> list[WrongExample]:
+    """Every example under ``match`` that its rule does not match first, every one under ``not_match`` that it does."""
+    return [wrong for index in range(len(rules)) for wrong in _wrong_examples(rules, index)]
+
+
+def _wrong_examples(rules: Sequence[ShellRule], index: int) -> Iterator[WrongExample]:
+    rule = rules[index]
+    for item, example in enumerate(rule.match):
+        if problem := _unmatched(rules, index, example):
+            yield WrongExample(index, "match", item, problem)
+    for item, example in enumerate(rule.not_match):
+        if _why_unmatched(rule, example) is None:
+            yield WrongExample(index, "not_match", item, f"{_shown(example)} is matched by {_shown(rule.pattern)}")
+
+
+def _unmatched(rules: Sequence[ShellRule], index: int, example: str) -> str | None:
+    rule = rules[index]
+    if why := _why_unmatched(rule, example):
+        return f"{_shown(example)} is not matched by {_shown(rule.pattern)}: {why}"
+    verdict = judge_line(example, rules, Approval.ASK)
+    if verdict.rule is not None and rule.approval is not Approval.BLOCKED and verdict.rule < index:
+        earlier = rules[verdict.rule].pattern
+        return f"{_shown(example)} is matched by {_shown(earlier)} first; put the narrower rule before it"
+    return None
+
+
+def _why_unmatched(rule: ShellRule, example: str) -> str | None:
+    """Why a rule, alone, does not match an example; None when it does."""
+    verdict = judge_line(example, [rule], Approval.ASK)
+    match rule.approval:
+        case Approval.ASK:
+            matched = any(part.rule == 0 for part in verdict.parts)
+        case approval:
+            matched = verdict.approval is approval
+    return None if matched else verdict.reason
+
+
+def lint_rules(rules: Sequence[ShellRule]) -> list[str]:
+    """What is odd about a list of rules, a sentence each."""
+    return [
+        f"rules[{index}] {_shown(rule.pattern)}: {problem}"
+        for index, rule in enumerate(rules)
+        for problem in _problems(rules, index)
+    ]
+
+
+def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
+    rule = rules[index]
+    if not rule.tokens:
+        yield "an empty pattern matches nothing"
+        return
+    if ASSIGNMENT.match(rule.tokens[0]):
+        yield "an assignment is none of the words that a pattern is compared with; start with the program"
+    if odd := next(filter(_NOT_LITERAL.search, rule.tokens), None):
+        yield f"a pattern is words without quotes or wildcards; {_shown(odd)} only matches itself"
+    if rule.approval is Approval.PRE_APPROVED and (why := _never_approves(rule.tokens)):
+        yield f"it can never pre-approve: {why}"
+    if rule.approval is not Approval.BLOCKED:
+        yield from _shadows(rules, index)
+
+
+def _never_approves(tokens: tuple[str, ...]) -> str | None:
+    whys = [command_hazard([Word(word) for word in (*tokens, *ending)], len(tokens)) for ending in _ENDINGS]
+    return whys[1] if all(whys) else None
+
+
+def _shadows(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
+    """The first rule that always counts before this one."""
+    rule = rules[index]
+    for other, blocking in enumerate(rules):
+        if blocking.approval is Approval.BLOCKED and _starts_with(rule.tokens, blocking.tokens, fold=True):
+            yield f"it never counts: rules[{other}] {_shown(blocking.pattern)} blocks all that it matches"
+            return
+    for earlier in rules[:index]:
+        if earlier.approval is not rule.approval and _starts_with(rule.tokens, earlier.tokens):
+            place = rules.index(earlier)
+            yield f"it never counts: rules[{place}] {_shown(earlier.pattern)} comes first and matches the same"
+            return
+
+
+def _starts_with(tokens: tuple[str, ...], start: tuple[str, ...], *, fold: bool = False) -> bool:
+    if fold:
+        tokens, start = tuple(map(str.casefold, tokens)), tuple(map(str.casefold, start))
+    return bool(start) and tokens[: len(start)] == start
+
+
+def _shown(text: str) -> str:
+    return f"'{visible(text.strip())}'"

@@ -1,0 +1,76 @@
+"""What came of a command: a result for the record, a text for the model, and what people see of it."""
+
+from __future__ import annotations
+
+import json
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, cut
+from forge_cli.sandbox.process import Finished
+
+RESULT, SESSION = "shell.result", "shell.session"
+KEPT = VALUE_LIMIT // 4
+"""Bytes that are kept of each stream, so that both fit into one result."""
+READ_AT_ONCE = MODEL_LIMIT - 200
+"""Bytes of a session's output in one result: what the model would not get to read comes with the next."""
+
+
+def result(command: str, done: Finished, seconds: float) -> Custom:
+    """A command that has ended; one that failed is an error that carries its output."""
+    state = f"stopped after {seconds:g} seconds" if done.timed_out else ended(done)
+    data = {
+        "command": _fitting(command),
+        "exitCode": done.exit_code,
+        "signal": done.signal,
+        "stdout": _fitting(done.stdout),
+        "stderr": _fitting(done.stderr),
+        "truncated": done.truncated,
+        "timedOut": done.timed_out,
+        "durationMs": done.duration_ms,
+    }
+    errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
+    read = cut(f"{state}\n{done.stdout}{errors}", READ_AT_ONCE)
+    value = Custom(RESULT, data, summary=state, model_text=read)
+    if done.timed_out or done.exit_code != 0:
+        raise ToolError(state, value=value)
+    return value
+
+
+def going_on(number: int, output: str, *, running: bool) -> Custom:
+    """A session that can be read again."""
+    state = f"session_id: {number}{'' if running else ' (it has ended; more output waits)'}"
+    data = {"sessionId": number, "output": output, "running": running}
+    return Custom(SESSION, data, summary=state, model_text=f"{state}\n{output}")
+
+
+def over(output: str, done: Finished) -> Custom:
+    """The last of a session; one that failed is an error that carries its output."""
+    state = ended(done)
+    data = {"sessionId": None, "output": output, "running": False, "exitCode": done.exit_code, "signal": done.signal}
+    value = Custom(SESSION, data, summary=state, model_text=f"{state}\n{output}")
+    if done.exit_code != 0:
+        raise ToolError(state, value=value)
+    return value
+
+
+def ended(done: Finished) -> str:
+    if done.exit_code is not None:
+        return f"exit code: {done.exit_code}"
+    if done.signal is not None:
+        return f"exit code: {128 + done.signal} (ended by signal {done.signal})"
+    return "it could not be stopped"
+
+
+def shown(value: Custom) -> ResultValue:
+    """What a command said, and how it ended where that matters."""
+    data = value.data
+    said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr", "output")).removesuffix("\n")
+    state = [] if data.get("exitCode") == 0 else [str(value.summary)]
+    return Text("\n".join(filter(None, [said, *state])) or "(no output)")
+
+
+def _fitting(text: str) -> str:
+    """The text, cut further where its JSON is much longer than the text itself."""
+    while len(json.dumps(text, ensure_ascii=False)) > VALUE_LIMIT // 4 + VALUE_LIMIT // 16:
+        text = cut(text, len(text) * 3 // 4)
+    return text

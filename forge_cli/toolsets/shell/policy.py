@@ -1,0 +1,137 @@
+"""The policy of the toolset ``shell``: the rules of a worker and of its user, and their verdict on a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.config import Config, parse_config
+from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.toolset import ToolsetConfig
+from forge_cli.files.settings import load_settings
+from forge_cli.sandbox.paths import Sandbox
+from forge_cli.sandbox.zones import Access, Mode
+from forge_cli.toolsets.shell.line import read_line
+from forge_cli.toolsets.shell.lint import check_examples, lint_rules
+from forge_cli.toolsets.shell.rules import LineVerdict, Part, RuleList, ShellRule, judge_lists
+
+_DESCRIPTOR = re.compile(r"[0-9]+-?|-")
+_WORKER, _USER = "toolsets.shell", "policy.shell"
+
+
+class ShellConfig(ToolsetConfig):
+    """``rules`` match the first words of each simple command; ``default`` is for what no rule covers."""
+
+    rules: list[ShellRule] = Field(default_factory=list)
+    default: Approval = Approval.ASK
+    timeout: Annotated[float, Field(gt=0)] = 30
+    env: list[str] = Field(default_factory=list)
+
+
+class UserRules(Config):
+    """``policy.shell`` in the user's own config: rules that hold for every worker."""
+
+    rules: list[ShellRule] = Field(default_factory=list)
+
+
+def user_rules(home: Path) -> UserRules:
+    """What the user says of the shell, whichever worker it is."""
+    policy = load_settings(home).policy
+    if policy.shell is None:
+        return UserRules()
+    return parse_config(UserRules, policy._source["shell"], at=("policy", "shell"), file=str(home / "config.yaml"))
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is said of command lines for one worker; blocked by anybody wins, and the strictest match counts."""
+
+    worker: ShellConfig
+    user: UserRules
+    sandbox: Sandbox
+    workspace: Path
+
+    def check(self) -> Iterator[str]:
+        """What is odd about the rules, a sentence each; an example that does not do what it says is an error."""
+        for name, section in self._sections():
+            for wrong in check_examples(section.rules):
+                where = section.where("rules", wrong.rule, wrong.key, wrong.item)
+                raise WorkerError(where, f"{name}.rules[{wrong.rule}].{wrong.key}: {wrong.message}")
+            yield from (f"{name}: {problem}" for problem in lint_rules(section.rules))
+
+    def verdict(self, command: str, *, moved: bool = False) -> Verdict:
+        """The verdict on a line; ``moved`` when the shell that reads it may have left the working directory."""
+        lists = [RuleList(name, section.rules) for name, section in self._sections()]
+        found = judge_lists(command, lists, self.worker.default, writable=() if moved else self._writable())
+        rule, where = self._rule(found)
+        verdict = Verdict(found.approval, found.reason, rule, where, by="rule", details=_details(found))
+        return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
+
+    def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
+        yield _WORKER, self.worker
+        yield _USER, self.user
+
+    def _rule(self, found: LineVerdict) -> tuple[str | None, Mark | None]:
+        """The rule that decides, if it is one, or the default."""
+        if found.rule is not None:
+            section = dict(self._sections())[str(found.origin)]
+            return f"{found.origin}.rules[{found.rule}]", section.where("rules", found.rule)
+        deciding = [part for part in found.parts if part.approval is found.approval]
+        if deciding and not any(part.why for part in found.parts):
+            return f"{_WORKER}.default", self.worker.where("default")
+        return None, None
+
+    def _writable(self) -> list[str]:
+        """Folders in the working directory that a redirection may write to without asking."""
+        zones = [zone for zone in self.sandbox.zones if zone.mode is Mode.RW and zone.write is Approval.PRE_APPROVED]
+        inside = [zone.root for zone in zones if zone.root.is_relative_to(self.workspace)]
+        return [str(root.relative_to(self.workspace)) for root in inside]
+
+    def _with_zones(self, command: str, verdict: Verdict) -> Verdict:
+        """The verdict unless the zones are stricter: the name of a file may be protected, or a link to another."""
+        for target in _files_written(command):
+            word = self._zone_word(target)
+            if word.approval is not Approval.PRE_APPROVED:
+                approval = Approval.strictest(word.approval, self.worker.default)
+                reason = f"it writes {target}: {word.reason}"
+                return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
+        return verdict
+
+    def _zone_word(self, target: str) -> Verdict:
+        path = Path(os.path.normpath(self.workspace / target))
+        around = [zone for zone in self.sandbox.zones if path.is_relative_to(zone.root)]
+        innermost = max(around, key=lambda zone: len(zone.root.parts), default=None)
+        if innermost is None:
+            return Verdict(Approval.ASK, "it lies in no zone")
+        try:
+            return self.sandbox.judge(f"/{innermost.name}/{path.relative_to(innermost.root)}", Access.WRITE)
+        except ToolError as error:
+            return Verdict(Approval.ASK, str(error))
+
+
+def _files_written(command: str) -> Iterator[str]:
+    """The targets of the redirections of a line that is plain."""
+    for simple in read_line(command):
+        for operator, target in simple.redirects:
+            copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
+            if ">" in operator and not copies and target.text != "/dev/null":
+                yield target.text
+
+
+def _details(found: LineVerdict) -> tuple[str, ...]:
+    """Each simple command of a line with what is said of it, and the rule that would cover the one that asks."""
+    cover = f"cover:  {{pattern: {json.dumps(found.suggestion)}, approval: preApproved}}"
+    return (*map(_detail, found.parts), *([cover] if found.suggestion else []))
+
+
+def _detail(part: Part) -> str:
+    rule = "no rule" if part.rule is None else f"{part.origin}.rules[{part.rule}]"
+    return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {part.why}' if part.why else ''})"

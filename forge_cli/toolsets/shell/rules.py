@@ -1,0 +1,268 @@
+"""The rules of the toolset ``shell``, and what they come to for a command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from pydantic import Field
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.config import Config
+from forge_cli.core.text import visible
+from forge_cli.toolsets.shell.frames import Found
+from forge_cli.toolsets.shell.hazards import command_hazard
+from forge_cli.toolsets.shell.line import Simple, read_line
+from forge_cli.toolsets.shell.places import redirect_hazard
+from forge_cli.toolsets.shell.quoting import restore
+from forge_cli.toolsets.shell.search import Hit, Patterns, Search
+from forge_cli.toolsets.shell.suggest import suggestion_for
+from forge_cli.toolsets.shell.words import Unreadable
+
+_SHOWN_MAX = 160
+_NESTED_MAX = 2000
+_NOTHING = "there is no command in it"
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+_TOKEN = re.compile(r"[^ \t\r\n]+")
+
+
+class ShellRule(Config):
+    """One rule: what to say of the simple commands whose words start with the tokens of ``pattern``."""
+
+    pattern: str
+    approval: Approval
+    reason: str | None = None
+    match: list[str] = Field(default_factory=list)
+    not_match: list[str] = Field(default_factory=list)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The pattern split at blanks, and at nothing that only looks like one."""
+        return _tokens(self.pattern)
+
+
+@lru_cache(maxsize=4096)
+def _tokens(pattern: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(pattern))
+
+
+@lru_cache(maxsize=64)
+def _patterns(patterns: tuple[tuple[str, ...], ...]) -> Patterns:
+    return Patterns(patterns)
+
+
+@dataclass(frozen=True)
+class RuleList:
+    """The rules of one place: a worker, a project, a user."""
+
+    name: str
+    rules: Sequence[ShellRule]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One simple command of a line, and what is said of it; ``rule`` counts in the list called ``origin``."""
+
+    text: str
+    words: tuple[str, ...]
+    rule: int | None
+    origin: str | None
+    approval: Approval
+    why: str | None = None
+    """What makes it more than its words say, if anything does."""
+    nested: bool = False
+
+
+@dataclass(frozen=True)
+class LineVerdict:
+    """What the rules come to for one line; ``suggestion`` is a pattern that would cover the part that asks."""
+
+    approval: Approval
+    reason: str
+    rule: int | None = None
+    parts: tuple[Part, ...] = ()
+    suggestion: str | None = None
+    origin: str | None = None
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A rule that matches, with its place in the list called ``origin``."""
+
+    origin: str
+    index: int
+    rule: ShellRule
+    tokens: tuple[str, ...]
+
+    def covers(self, words: tuple[str, ...]) -> bool:
+        return self.tokens == words[: len(self.tokens)]
+
+
+def judge_line(
+    command: str, rules: Sequence[ShellRule], default: Approval, *, writable: Sequence[str] = ()
+) -> LineVerdict:
+    """Judge a line by one list of rules; redirections may write below the folders ``writable`` without asking."""
+    return judge_lists(command, [RuleList("", rules)], default, writable=writable)
+
+
+def judge_lists(
+    command: str, lists: Sequence[RuleList], default: Approval, *, writable: Sequence[str] = ()
+) -> LineVerdict:
+    """Judge a line by several lists: blocked in any wins, a list without a match abstains, the strictest counts."""
+    return _Judge(lists, default, writable).judge(command)
+
+
+class _Judge:
+    def __init__(self, lists: Sequence[RuleList], default: Approval, writable: Sequence[str]) -> None:
+        self._default = default
+        self._unsure = Approval.strictest(Approval.ASK, default)
+        self._writable = writable
+        self._blocked_rules: list[_Match] = []
+        self._by_name: list[dict[str, list[_Match]]] = []
+        for origin in lists:
+            self._by_name.append({})
+            for index, rule in enumerate(origin.rules):
+                if rule.tokens:
+                    self._add(_Match(origin.name, index, rule, rule.tokens))
+
+    def _add(self, match: _Match) -> None:
+        """Index a rule by the name of its program; blocked ones come first, they win wherever they stand."""
+        matches = self._by_name[-1].setdefault(match.tokens[0], [])
+        if match.rule.approval is Approval.BLOCKED:
+            self._blocked_rules.append(match)
+            matches.insert(0, match)
+        else:
+            matches.append(match)
+
+    def judge(self, command: str) -> LineVerdict:
+        if "\0" in command:
+            return LineVerdict(Approval.BLOCKED, "a command cannot contain a NUL character")
+        search = Search(command, _patterns(tuple(match.tokens for match in self._blocked_rules)))
+        if self._blocked_rules and (hit := search.hit()):
+            return self._blocked(hit, self._blocked_rules[hit.pattern])
+        try:
+            return self._combine(read_line(command))
+        except Unreadable as error:
+            return self._unreadable(command, search, error)
+        except Exception as error:  # whatever goes wrong in reading a line, somebody is asked about it
+            return self._unreadable(command, search, Unreadable(f"it cannot be analysed ({type(error).__name__})", 0))
+
+    def _matches(self, words: tuple[str, ...]) -> list[_Match]:
+        """The first match of each list that has one."""
+        candidates = [matches.get(words[0], ()) if words else () for matches in self._by_name]
+        firsts = (next((match for match in matches if match.covers(words)), None) for matches in candidates)
+        return [match for match in firsts if match]
+
+    def _part(self, command: Simple, moved: bool) -> Part:
+        words = tuple(word.text for word in command.words)
+        matches = self._matches(words)
+        match, approval = self._strictest(matches)
+        why = None
+        if matches or approval is Approval.PRE_APPROVED or not words:
+            reach = max((len(match.tokens) for match in matches), default=0)
+            why = self._hazard(command, reach, moved)
+        if why and approval is Approval.PRE_APPROVED:
+            approval = self._unsure
+        return Part(_shown(command), words, *_named(match), approval=approval, why=why)
+
+    def _strictest(self, matches: Sequence[_Match]) -> tuple[_Match | None, Approval]:
+        if not matches:
+            return None, self._default
+        approval = Approval.strictest(*(match.rule.approval for match in matches))
+        return next(match for match in matches if match.rule.approval is approval), approval
+
+    def _hazard(self, command: Simple, reach: int, moved: bool) -> str | None:
+        """What a pattern of ``reach`` tokens that matches the command does not cover."""
+        if not command.words:
+            return _NOTHING
+        redirects = (redirect_hazard(redirect, self._writable, moved=moved) for redirect in command.redirects)
+        return command_hazard(command.words, reach) or next(filter(None, redirects), None)
+
+    def _combine(self, commands: Sequence[Simple]) -> LineVerdict:
+        if not commands:
+            return LineVerdict(self._unsure, _NOTHING)
+        moved = any(word.text == "cd" for command in commands for word in command.words)
+        known: dict[tuple[object, ...], Part] = {}
+        parts = []
+        for command in commands:
+            key = (*command.words, *command.redirects)
+            if key not in known:
+                known[key] = self._part(command, moved)
+            parts.append(known[key])
+        approval = Approval.strictest(*(part.approval for part in parts))
+        place, part = next((place, part) for place, part in enumerate(parts) if part.approval is approval)
+        suggestion = None
+        if approval is Approval.ASK and part.rule is None and part.why is None:
+            part = parts[place] = replace(part, why=self._hazard(commands[place], len(part.words), moved))
+            suggestion = None if part.why else suggestion_for(commands[place].words)
+        reason = self._reason(part, self._matches(part.words), len(parts))
+        return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin)
+
+    def _reason(self, part: Part, matches: Sequence[_Match], parts: int) -> str:
+        if part.why:
+            return f"{_cut(part.text)}: {part.why}"
+        match, _ = self._strictest(matches)
+        if match is None:
+            return f"no rule covers {_cut(part.text)}, and the default is {self._default.value}"
+        if part.approval is Approval.PRE_APPROVED and parts > 1:
+            return f"each of its {parts} commands is pre-approved"
+        return _because(part.text, match.rule)
+
+    def _blocked(self, hit: Hit, match: _Match) -> LineVerdict:
+        text = visible(" ".join(map(_quoted, hit.words)))
+        part = Part(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
+        return LineVerdict(Approval.BLOCKED, _because(text, match.rule), part.rule, (part,), origin=part.origin)
+
+    def _unreadable(self, command: str, search: Search, error: Unreadable) -> LineVerdict:
+        """A line that is not plain: its parts are what the generous search makes of it."""
+        culprit = max((found.start for found in search.commands() if found.start <= error.at), default=-1)
+        parts = []
+        for found in search.commands():
+            words = tuple(map(restore, found.words))
+            match, approval = self._strictest(self._matches(words))
+            why = error.why if found.start == culprit else None
+            approval = Approval.strictest(approval, self._unsure) if why else approval
+            text = _found_text(command, found)
+            parts.append(Part(text, words, *_named(match), approval=approval, why=why, nested=found.nested))
+        text = next((part.text for part in parts if part.why), _without_padding(command))
+        return LineVerdict(self._unsure, f"{_cut(text)}: {error.why}", parts=tuple(parts))
+
+
+def _named(match: _Match | None) -> tuple[int | None, str | None]:
+    return (match.index, match.origin) if match else (None, None)
+
+
+def _because(text: str, rule: ShellRule) -> str:
+    said = {Approval.PRE_APPROVED: "pre-approved", Approval.ASK: "asking", Approval.BLOCKED: "blocked"}[rule.approval]
+    reason = f": {rule.reason}" if rule.reason else ""
+    return f"{_cut(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"
+
+
+def _shown(command: Simple) -> str:
+    words = [_quoted(word.text) for word in command.words]
+    redirects = [
+        redirect.operator if redirect.operator == "<<" else f"{redirect.operator} {_quoted(redirect.target.text)}"
+        for redirect in command.redirects
+    ]
+    return visible(" ".join([*words, *redirects]))
+
+
+def _found_text(command: str, found: Found) -> str:
+    """The command as it stands in the line; long nested ones would repeat one another and are put together anew."""
+    if found.nested and found.end - found.start > _NESTED_MAX:
+        return visible(" ".join(_quoted(restore(word)) for word in found.words))
+    return _without_padding(command[found.start : found.end])
+
+
+def _without_padding(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def _quoted(word: str) -> str:
+    return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
+
+
+def _cut(text: str) -> str:
+    return f"'{text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + '...'}'"

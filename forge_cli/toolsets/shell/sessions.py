@@ -1,0 +1,132 @@
+"""Commands that go on between calls: each has a number, its unread output, and what is known of its input."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+
+import anyio
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.process import Child
+from forge_cli.toolsets.shell.line import read_line
+from forge_cli.toolsets.shell.words import Unreadable
+
+INTERRUPT = "\x03"
+SESSIONS_AT_MOST = 8
+
+_SHELLS = frozenset({"bash", "dash", "sh"})
+"""Those that read a plain line the way the rules do."""
+_HARMLESS = frozenset({"--noprofile", "--norc"})
+
+
+def is_bare_shell(command: str) -> bool:
+    """Whether a command is nothing but a shell, so that what it does depends on its input alone."""
+    try:
+        simple = read_line(command)
+    except Unreadable:
+        return False
+    if len(simple) != 1 or simple[0].redirects:
+        return False
+    program, *options = [word.text for word in simple[0].words]
+    return program in _SHELLS and set(options) <= _HARMLESS
+
+
+@dataclass
+class Session:
+    """One command at work."""
+
+    number: int
+    command: str
+    child: Child
+    confined: bool = False
+    shell: bool = False
+    """It is a bare shell: each line written to it is a command line."""
+    trusted: bool = True
+    """All that was written to it so far was pre-approved."""
+    moved: bool = False
+    """It may have left the working directory."""
+    unfinished: str = ""
+    """The end of what was written, which the next characters may go on with."""
+
+    def judged_text(self, chars: str) -> str:
+        """The lines that a shell would have read in whole once it got these characters."""
+        return self.unfinished + chars
+
+    def wrote(self, chars: str, *, pre_approved: bool) -> None:
+        text = self.judged_text(chars)
+        self.trusted = self.trusted and pre_approved
+        self.moved = self.moved or _may_move(text)
+        self.unfinished = _last_line(text)
+
+    async def write(self, chars: str) -> None:
+        if self.child.stdin is None:
+            raise ToolError(f"session {self.number} takes no input")
+        await self.child.stdin.write(chars.encode())
+
+    def interrupt(self) -> None:
+        """What Ctrl+C does at a terminal: a bare shell goes on with its next line, what it has started does not."""
+        if not self.confined and not self.shell:
+            with suppress(ProcessLookupError):
+                os.killpg(self.child.pid, signal.SIGINT)
+            return
+        members = self.child.family.members()
+        keepers = {one.pid for one in members if self.confined and self.child.pid in (one.pid, one.parent)}
+        inside = [one for one in members if one.pid not in keepers]
+        first = next((one.pid for one in inside if one.pid == self.child.pid or one.parent in keepers), None)
+        for one in inside:
+            if not (self.shell and one.pid == first):
+                with suppress(ProcessLookupError):
+                    os.kill(one.pid, signal.SIGINT)
+
+    async def wait(self, seconds: float) -> None:
+        """Until the command has ended, or for so long."""
+        with anyio.move_on_after(seconds):
+            await self.child.ended.wait()
+
+
+def _last_line(text: str) -> str:
+    """What follows the last newline that surely ends a line: one behind a backslash may not."""
+    end = text.rfind("\n")
+    while end > 0 and text[end - 1] == "\\":
+        end = text.rfind("\n", 0, end)
+    return text[end + 1 :]
+
+
+def _may_move(text: str) -> bool:
+    try:
+        return any(word.text == "cd" for simple in read_line(text) for word in simple.words)
+    except Unreadable:
+        return True
+
+
+class Sessions:
+    """The sessions of one toolset, by number."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, Session] = {}
+        self._last = 0
+
+    def add(self, command: str, child: Child, *, confined: bool) -> Session:
+        self._last += 1
+        session = Session(self._last, command, child, confined, shell=is_bare_shell(command))
+        self._sessions[self._last] = session
+        return session
+
+    def room(self) -> None:
+        """An error unless there is room for one more."""
+        if len(self._sessions) >= SESSIONS_AT_MOST:
+            raise ToolError(f"sessions {self._known()} are open, which is the most; read or end one first")
+
+    def get(self, number: int) -> Session:
+        if number not in self._sessions:
+            raise ToolError(f"there is no session {number}; open are: {self._known()}")
+        return self._sessions[number]
+
+    def close(self, session: Session) -> None:
+        self._sessions.pop(session.number, None)
+
+    def _known(self) -> str:
+        return ", ".join(map(str, self._sessions)) or "none"

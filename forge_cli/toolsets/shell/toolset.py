@@ -1,0 +1,174 @@
+"""The toolset ``shell``: command lines judged by rules, run confined where that works, stopped with all they start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Self
+
+import anyio
+from pydantic import Field
+
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.errors import ToolError
+from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.results import Custom, Text
+from forge_cli.core.tool import Args, Preview, ToolContext, tool
+from forge_cli.core.toolset import Toolset
+from forge_cli.sandbox.children import wrapper_for
+from forge_cli.sandbox.paths import Access
+from forge_cli.sandbox.process import Processes, bash, clean_environment, unconfined
+from forge_cli.toolsets.shell import outcome
+from forge_cli.toolsets.shell.policy import Policy, ShellConfig, user_rules
+from forge_cli.toolsets.shell.sessions import INTERRUPT, Session, Sessions
+
+DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
+BYTES_A_TOKEN = 4
+
+Command = Annotated[str, Field(min_length=1, description="A command line for bash")]
+Folder = Annotated[
+    str | None, Field(description="Virtual path of the folder to run in", json_schema_extra={"format": "path"})
+]
+Yield = Annotated[int, Field(ge=0, le=300_000, description="Milliseconds to wait for the end before giving back")]
+
+
+class ShellToolset(Toolset):
+    name = "shell"
+    Config = ShellConfig
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._policy = Policy(self.config, user_rules(self.env.home), self.env.sandbox, self.env.workspace)
+        self._wrap, warning = wrapper_for(self.env.sandbox, workspace=self.env.workspace, forge_home=self.env.home)
+        for problem in [*self._policy.check(), *([warning] if warning else [])]:
+            self.env.notify("warning", problem)
+        self._sessions = Sessions()
+        self._processes = await self.stack.enter_async_context(Processes())
+        return self
+
+    def _word(self, args: Args) -> Verdict:
+        verdict = self._policy.verdict(args["command"])
+        elsewhere = self._folder(args.get("workdir")) != self.env.workspace
+        if elsewhere and verdict.approval is Approval.PRE_APPROVED:
+            reason = "the rules are for the working directory, and this is another folder"
+            return replace(verdict, approval=Approval.ASK, reason=reason, rule=None, where=None)
+        return verdict
+
+    def _start_word(self, args: Args) -> Verdict:
+        self._sessions.room()
+        return self._word(args)
+
+    def _input_word(self, args: Args) -> Verdict:
+        """Input is judged as lines of a shell: blocked always, pre-approved only where a shell reads just that."""
+        session, chars = self._sessions.get(args["session_id"]), args["chars"]
+        if chars == INTERRUPT:
+            return Verdict(Approval.PRE_APPROVED, "it is only interrupted", by="rule")
+        if not chars:
+            return Verdict(Approval.PRE_APPROVED, "nothing is written", by="rule")
+        verdict = self._line_verdict(session, chars)
+        if verdict.approval is Approval.BLOCKED or (session.shell and session.trusted):
+            return verdict
+        reason = "what this program makes of its input cannot be told"
+        if session.shell:
+            reason = "something was written to this shell before that is not pre-approved"
+        return Verdict(Approval.ASK, reason, by="rule", details=verdict.details if session.shell else ())
+
+    def _line_verdict(self, session: Session, chars: str) -> Verdict:
+        return self._policy.verdict(session.judged_text(chars), moved=session.moved)
+
+    @tool(needs_approval="_word", effects=DOES)
+    async def shell(
+        self,
+        command: Command,
+        timeout: Annotated[float | None, Field(gt=0, le=3600, description="Seconds until it is stopped")] = None,
+    ) -> Custom:
+        """Run a command line with bash in the working directory, and wait for its end."""
+        seconds = timeout or self.config.timeout
+        done = await self._processes.run(
+            bash(command),
+            cwd=self.env.workspace,
+            env=self._environment,
+            wrap=self._wrap,
+            timeout=seconds,
+            limit=outcome.KEPT,
+        )
+        return outcome.result(command, done, seconds)
+
+    @tool(needs_approval="_start_word", effects=DOES)
+    async def exec_command(
+        self,
+        command: Command,
+        workdir: Folder = None,
+        yield_time_ms: Yield = 10_000,
+        max_output_tokens: Annotated[int, Field(ge=1, le=100_000, description="How much output at most")] = 10_000,
+    ) -> Custom:
+        """Start a command that may take long or wants input; what it says later is read with write_stdin."""
+        child = self._processes.start(
+            bash(command),
+            cwd=self._folder(workdir),
+            env=self._environment,
+            wrap=self._wrap,
+            takes_input=True,
+            merge=True,
+        )
+        session = self._sessions.add(command, child, confined=self._wrap is not unconfined)
+        try:
+            return await self._news(session, yield_time_ms, max_output_tokens * BYTES_A_TOKEN)
+        except anyio.get_cancelled_exc_class():
+            self._sessions.close(session)
+            await child.stop()
+            raise
+
+    @tool(needs_approval="_input_word", preview="_show_session", effects=DOES)
+    async def write_stdin(
+        self,
+        session_id: Annotated[int, Field(ge=1, description="The number that exec_command gave")],
+        chars: Annotated[str, Field(description="What to write; nothing only reads, \\x03 interrupts")] = "",
+        yield_time_ms: Yield = 1_000,
+    ) -> Custom:
+        """Write to a command that goes on, and read what it has said since."""
+        session = self._sessions.get(session_id)
+        if chars == INTERRUPT:
+            session.interrupt()
+        elif chars:
+            approval = self._line_verdict(session, chars).approval
+            session.wrote(chars, pre_approved=approval is Approval.PRE_APPROVED)
+            await session.write(chars)
+        return await self._news(session, yield_time_ms)
+
+    async def _show_session(self, args: Args, context: ToolContext) -> Preview:
+        """Whom it is written to; the same characters may mean something else the next time."""
+        session = self._sessions.get(args["session_id"])
+        return Preview(Text(f"session {session.number} is: {session.command}"), once=True)
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
+        return {**clean_environment(self.config.env), "FORGE_WORKSPACE": str(self.env.workspace)}
+
+    def _folder(self, workdir: str | None) -> Path:
+        if workdir is None:
+            return self.env.workspace
+        folder: Path = self.env.sandbox.real(workdir, Access.LIST)
+        if not folder.is_dir():
+            raise ToolError(f"{workdir} does not exist, so nothing can run there")
+        return folder
+
+    async def _news(self, session: Session, milliseconds: int, at_most: int = outcome.READ_AT_ONCE) -> Custom:
+        """What a session has said since the last time, and whether it goes on."""
+        await session.wait(milliseconds / 1000)
+        output = session.child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
+        if session.child.running or session.child.stdout.pending:
+            return outcome.going_on(session.number, output, running=session.child.running)
+        self._sessions.close(session)
+        return outcome.over(output, session.child.finished())
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [ShellToolset]
+
+
+@hookimpl
+def forge_renderers() -> dict[str, Renderer]:
+    return {outcome.RESULT: outcome.shown, outcome.SESSION: outcome.shown}

@@ -1,0 +1,195 @@
+"""``forge run --attach``: files that go along with a task, and what is said of those that cannot."""
+
+import json
+import sys
+from base64 import b64decode
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from forge_cli import WorkerRuntime, load_worker
+from forge_cli.core.messages import Attachment, Message, ModelRequest, TextDelta, TurnEnd
+from forge_cli.files.attachment import LARGEST
+from forge_cli.testing import Project
+
+from ..models.openai.server import ChatServer, says
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
+WORKER = "name: reader\nmodel: script:script.yaml\n"
+SCRIPT = 'turns: [{text: "{task}, said."}]\n'
+
+
+@pytest.fixture
+def reader(project: Project) -> Project:
+    """A project with a worker that repeats its task, and files of every sort."""
+    project.write("worker.yaml", WORKER)
+    project.write("script.yaml", SCRIPT)
+    project.write("note.txt", "Grüße.")
+    project.write("deep/er/other.txt", "Other.")
+    (project.folder / "image.png").write_bytes(PNG)
+    (project.folder / "paper.pdf").write_bytes(PDF)
+    (project.folder / "blob").write_bytes(b"\0\xff")
+    return project
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    with ChatServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        yield server
+    assert server.complaints == []
+
+
+def attached(*files: str) -> list[str]:
+    return [word for file in files for word in ("--attach", file)]
+
+
+def test_the_record_names_what_went_along_and_holds_nothing_of_it(cli, reader: Project) -> None:
+    files = ["note.txt", "image.png", "paper.pdf", "blob", "deep/er/other.txt"]
+    done = cli("run", "worker.yaml", "look", "--json", *attached(*files))
+    assert done.code == 0
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    messages = [line["message"] for line in lines if line["type"] == "message"]
+    names = ["note.txt", "image.png", "paper.pdf", "blob", "other.txt"]
+    assert messages == [
+        {"role": "user", "content": "look", "attachments": names},
+        {"role": "assistant", "content": "look, said."},
+    ]
+    assert not any(text in done.out for text in ("Grüße", "PDF-1.7", "IHDR", "Other."))
+
+
+def test_a_scripted_model_ignores_them(cli, reader: Project) -> None:
+    done = cli("run", "worker.yaml", "look", "-p", *attached("note.txt", "blob"))
+    assert (done.code, done.out, done.err) == (0, "look, said.\n", "")
+
+
+def test_without_files_the_message_names_none(cli, reader: Project) -> None:
+    lines = [json.loads(line) for line in cli("run", "worker.yaml", "look", "--json").out.splitlines()]
+    assert next(line["message"] for line in lines if line["type"] == "message") == {"role": "user", "content": "look"}
+
+
+def test_another_file_is_another_request(cli, reader: Project) -> None:
+    def digest() -> str:
+        lines = cli("run", "worker.yaml", "look", "--json", *attached("note.txt")).out.splitlines()
+        (found,) = [line["requestDigest"] for line in map(json.loads, lines) if line["type"] == "turnStart"]
+        return found
+
+    first = digest()
+    assert digest() == first
+    reader.write("note.txt", "Other words.")
+    assert digest() != first
+
+
+def test_a_name_that_is_no_text(cli, reader: Project) -> None:
+    name = "odd\udcff\x1b[2J.txt"
+    (reader.folder / name).write_text("x")
+    done = cli("run", "worker.yaml", "look", "--json", *attached(name))
+    assert done.code == 0
+    (user,) = [line["message"] for line in map(json.loads, done.out.splitlines()) if '"user"' in json.dumps(line)]
+    assert user["attachments"] == ["odd\\udcff\x1b[2J.txt"]
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("nosuch.txt", "there is no such file"),
+        ("deep", "that is no file"),
+        ("note.txt/below", "there is no such file"),
+        ("x" * 300, "File name too long"),
+        ("", "that is no file"),
+    ],
+)
+def test_what_cannot_be_attached_ends_it_before_it_starts(cli, reader: Project, file: str, problem: str) -> None:
+    reader.write("script.yaml", "turns: []\n")
+    done = cli("run", "worker.yaml", "look", *attached("note.txt", file))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"forge: --attach {file or '.'}: {problem}\n"
+
+
+def test_a_file_that_is_too_large(cli, reader: Project) -> None:
+    with open(reader.folder / "large", "wb") as large:
+        large.truncate(LARGEST + 1)
+    done = cli("run", "worker.yaml", "look", *attached("large"))
+    assert done.code == 2
+    assert done.err == "forge: --attach large: 20971521 bytes are too much; the most is 20971520\n"
+
+
+def test_files_are_looked_for_where_the_caller_stands(cli, reader: Project) -> None:
+    assert cli("run", "worker.yaml", "look", "-C", "deep", *attached("note.txt")).code == 0
+    assert cli("run", "worker.yaml", "look", "-C", "deep", *attached("er/other.txt")).code == 2
+
+
+def test_an_image_a_text_and_what_the_model_cannot_see(cli, reader: Project, server: ChatServer) -> None:
+    server.will(says("Seen."))
+    files = attached("image.png", "note.txt", "paper.pdf", "blob")
+    done = cli("run", "worker.yaml", "look", "-m", "openai:tiny", *files)
+    assert (done.code, done.out) == (0, "Seen.\n")
+    said, image, text, paper, blob = server.requests[0].messages[-1]["content"]
+    assert said == {"type": "text", "text": "look"}
+    kind, _, data = image["image_url"]["url"].partition(",")
+    assert (kind, b64decode(data)) == ("data:image/png;base64", PNG)
+    assert text["text"] == "[The attached file note.txt]\nGrüße."
+    assert paper["text"] == (
+        f"[The attached file paper.pdf (application/pdf, {len(PDF)} bytes) cannot be shown to this model.]"
+    )
+    assert blob["text"] == (
+        "[The attached file blob (application/octet-stream, 2 bytes) cannot be shown to this model.]"
+    )
+
+
+def test_a_program_can_attach_as_well(reader: Project) -> None:
+    heard: list[Message] = []
+
+    class Listening:
+        name, context_window = "listening:test", None
+
+        async def stream(self, request: ModelRequest):
+            heard.extend(request.messages)
+            yield TextDelta("Heard.")
+            yield TurnEnd()
+
+        async def aclose(self) -> None: ...
+
+    file = Attachment("note.txt", "text/plain", b"Hi.")
+
+    async def run() -> str:
+        worker = load_worker(reader.folder / "worker.yaml")
+        async with WorkerRuntime(worker=worker, model=Listening(), workspace=reader.folder) as runtime:
+            return (await runtime.run("look", [file])).response
+
+    assert anyio.run(run) == "Heard."
+    assert heard == [Message("user", "look", attachments=(file,))]
+
+
+WEATHER = """
+from forge_cli import Toolset, hookimpl, tool
+
+class Weather(Toolset):
+    name = "weather"
+
+    @tool(needs_approval=False)
+    def forecast(self) -> str:
+        "Tell the weather."
+        return "sun"
+
+@hookimpl
+def forge_toolsets():
+    return [Weather]
+"""
+
+
+def test_no_plugins_leaves_what_comes_with_forge(cli, reader: Project, install, monkeypatch) -> None:
+    site = install("forge-tools-weather", "weather_tools", WEATHER, "weather = weather_tools")
+    monkeypatch.syspath_prepend(str(site))
+    reader.write("worker.yaml", WORKER + "toolsets: {weather: {}}\n")
+    reader.write("script.yaml", 'turns: [{calls: [{tool: forecast}]}, {text: "{result}"}]\n')
+    done = cli("run", "worker.yaml", "look")
+    assert (done.code, done.out) == (0, "sun\n")
+    sys.modules.pop("weather_tools")
+    done = cli("run", "worker.yaml", "look", "--no-plugins")
+    assert (done.code, done.out) == (3, "")
+    assert "worker.yaml:3:12: toolsets.weather: no such toolset; installed are " in done.err
+    assert "weather_tools" not in sys.modules

@@ -1,0 +1,241 @@
+"""``forge doctor``: what was looked at, what to do about it, and an exit code that says whether forge can work."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forge_cli import __version__
+from forge_cli.testing import Project
+
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+SECRET = "sk-test-0123456789-0123456789"
+
+WEATHER = """
+from forge_cli import Toolset, hookimpl
+
+print("printed on import")
+
+class Weather(Toolset):
+    name = "weather"
+
+@hookimpl
+def forge_toolsets():
+    return [Weather]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-weather,forge-tools-one,forge-tools-two,forge-model-echo")
+
+
+@pytest.fixture
+def plugin(install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Install a package with a plugin, in this process."""
+    modules: list[str] = []
+
+    def installed(name: str, code: str, entry: str) -> None:
+        module = f"{name.replace('-', '_')}_module"
+        modules.append(module)
+        monkeypatch.syspath_prepend(str(install(name, module, code, f"{entry} = {module}")))
+
+    yield installed
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+def checks(done) -> dict[str, dict]:
+    return {check["id"]: check for check in json.loads(done.out)["checks"]}
+
+
+def test_the_shape(cli) -> None:
+    done = cli("doctor", "--json")
+    found = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert sorted(found) == ["checks", "isolation", "version"]
+    assert found["version"] == __version__
+    assert sorted(found["isolation"]) == ["level", "mechanism"]
+    assert isinstance(found["isolation"]["level"], str)
+    for check in found["checks"]:
+        assert list(check) == ["id", "ok", "detail", "remedy"]
+        assert [type(check[key]) for key in ("id", "ok", "detail")] == [str, bool, str]
+        assert check["ok"] or check["remedy"]
+    ids = [check["id"] for check in found["checks"]]
+    assert len(ids) == len(set(ids))
+    assert ids[:4] == ["python", "home", "config", "terminal"]
+    assert {"model.anthropic", "model.openai", "model.script", "toolset.filesystem", "toolset.custom"} <= set(ids)
+
+
+def test_for_people(cli, project: Project) -> None:
+    done = cli("doctor")
+    lines = done.out.splitlines()
+    assert (done.code, done.err) == (0, "")
+    assert lines[0].startswith(f"ok      python: Python {sys.version_info.major}.{sys.version_info.minor}")
+    assert f"ok      home: {project.home} (made when it is needed)" in lines
+    assert f"ok      config: {project.home / 'config.yaml'}" in lines
+    assert "missing model.anthropic: needs ANTHROPIC_API_KEY; ANTHROPIC_API_KEY is not set" in done.out
+    assert any(line.startswith("missing terminal: no terminal here") for line in lines)
+    assert "ok      model.script: needs a file of turns; no key, no network" in lines
+    assert not any(line.startswith("FAILED") for line in lines)
+    assert not project.home.joinpath("config.yaml").exists()
+
+
+def test_keys_are_seen_and_never_shown(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = checks(cli("doctor", "--json"))
+    assert not absent["model.anthropic"]["ok"]
+    assert absent["model.anthropic"]["remedy"].startswith("ANTHROPIC_API_KEY is not set")
+    assert not absent["model.openai"]["ok"]
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    present = checks(cli("doctor", "--json"))
+    assert present["model.anthropic"] == {
+        "id": "model.anthropic",
+        "ok": True,
+        "detail": "needs ANTHROPIC_API_KEY",
+        "remedy": None,
+    }
+    assert present["model.openai"]["ok"]
+    for words in ([], ["--json"]):
+        done = cli("doctor", *words)
+        assert done.code == 0
+        assert SECRET not in done.out + done.err
+
+
+def test_a_plugin_that_works(cli, plugin) -> None:
+    plugin("forge-tools-weather", WEATHER, "weather")
+    done = cli("doctor", "--json")
+    assert (done.code, done.err) == (0, "printed on import\n")
+    assert checks(done)["toolset.weather"] == {
+        "id": "toolset.weather",
+        "ok": True,
+        "detail": "forge-tools-weather 1.2",
+        "remedy": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "detail", "remedy"),
+    [
+        (
+            "raise RuntimeError('no such library\\x1b[2J')",
+            "cannot be loaded: RuntimeError: no such library\x1b[2J",
+            "ask its author, or pip uninstall forge-tools-weather",
+        ),
+        (
+            WEATHER.replace('"weather"', '"whether"'),
+            "offers no toolset of its own name (offered: 'whether')",
+            "the entry point's name must equal the name of the Toolset class that forge_toolsets returns",
+        ),
+        (
+            WEATHER.replace('name = "weather"', 'name = "weather"; Config = dict'),
+            "has a Config that is no ToolsetConfig, but <class 'dict'>",
+            "the Config of a Toolset class must derive from ToolsetConfig",
+        ),
+    ],
+)
+def test_a_plugin_that_is_broken(cli, plugin, code: str, detail: str, remedy: str) -> None:
+    plugin("forge-tools-weather", code, "weather")
+    done = cli("doctor", "--json")
+    found = checks(done)
+    assert done.code == 1
+    assert found["toolset.weather"] == {
+        "id": "toolset.weather",
+        "ok": False,
+        "detail": f"the plugin 'weather' of forge-tools-weather 1.2 {detail}",
+        "remedy": remedy,
+    }
+    assert found["toolset.filesystem"]["ok"]
+    done = cli("doctor")
+    assert done.code == 1
+    shown = detail.replace("\x1b", "\\x1b")
+    line = f"FAILED  toolset.weather: the plugin 'weather' of forge-tools-weather 1.2 {shown}; {remedy}"
+    assert line in done.out.splitlines()
+
+
+def test_two_packages_that_offer_one_toolset(cli, plugin) -> None:
+    plugin("forge-tools-one", WEATHER, "weather")
+    plugin("forge-tools-two", WEATHER, "weather")
+    done = cli("doctor")
+    sentence = (
+        "FAILED  toolset.weather: toolset 'weather' is offered by forge-tools-one 1.2 and forge-tools-two 1.2; "
+        "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
+    )
+    assert done.code == 1
+    assert sentence in done.out.splitlines()
+
+
+def test_a_provider_that_is_broken(cli, plugin) -> None:
+    plugin("forge-model-echo", "1 / 0", "model.echo")
+    done = cli("doctor", "--json")
+    assert done.code == 1
+    assert checks(done)["model.echo"] == {
+        "id": "model.echo",
+        "ok": False,
+        "detail": "the plugin 'model.echo' of forge-model-echo 1.2 cannot be loaded: "
+        "ZeroDivisionError: division by zero",
+        "remedy": "reinstall forge-model-echo 1.2",
+    }
+
+
+@pytest.mark.parametrize("inside", ["", "deeper/still"])
+def test_a_home_that_is_a_file(cli, project: Project, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
+    project.home.write_text("in the way")
+    monkeypatch.setenv("FORGE_HOME", str(project.home / inside))
+    done = cli("doctor", "--json")
+    home = checks(done)["home"]
+    assert (done.code, home["ok"]) == (1, False)
+    assert home["detail"].startswith(str(project.home / inside))
+    assert home["remedy"] == f"make {project.home} a folder that you can write to, or set FORGE_HOME"
+    assert cli("doctor").out.count("FAILED") == 1
+    assert project.home.read_text() == "in the way"
+
+
+def test_a_home_that_is_there(cli, project: Project) -> None:
+    project.home.mkdir()
+    assert checks(cli("doctor", "--json"))["home"]["detail"] == str(project.home)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_home_that_cannot_be_written(cli, project: Project) -> None:
+    project.home.mkdir(mode=0o500)
+    assert cli("doctor").code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("modell: x", ":1:1: unknown key 'modell'; did you mean 'model'?"),
+        ("approval: {mode: sometimes}", ":1:18: approval.mode: "),
+        ("model: [", ":1:9: "),
+        ("- a list", ":1:1: "),
+    ],
+)
+def test_a_config_that_is_broken(cli, project: Project, text: str, problem: str) -> None:
+    project.home.mkdir()
+    file = project.home / "config.yaml"
+    file.write_text(text)
+    done = cli("doctor", "--json")
+    config = checks(done)["config"]
+    assert (done.code, config["ok"], config["remedy"]) == (1, False, "correct the file, or move it away")
+    assert config["detail"].startswith(f"{file}{problem}")
+    assert "\n" not in config["detail"]
+    assert checks(done)["toolset.filesystem"]["ok"]
+
+
+def test_a_config_that_is_a_folder(cli, project: Project) -> None:
+    (project.home / "config.yaml").mkdir(parents=True)
+    done = cli("doctor")
+    assert done.code == 1
+    assert f"FAILED  config: {project.home / 'config.yaml'}" in done.out
+
+
+def test_in_a_process_of_its_own(project: Project, tmp_path: Path) -> None:
+    done = project.forge("doctor", "--json", env={"CI": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not {check["id"]: check for check in json.loads(done.stdout)["checks"]}["terminal"]["ok"]

@@ -1,0 +1,100 @@
+"""Files that go along with a task: what they are is told by their content, what cannot be read is said."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.errors import UsageError
+from forge_cli.core.messages import Attachment
+from forge_cli.files.attachment import LARGEST, media_type, read_attachment
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+WEBP = b"RIFF\x24\0\0\0WEBPVP8 "
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"", "text/plain"),
+        (b"Plain words.\n", "text/plain"),
+        ("Grüße, 世界".encode(), "text/plain"),
+        (b"\xef\xbb\xbfwith a mark", "text/plain"),
+        (b"\x1b[2J", "text/plain"),
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "image/jpeg"),
+        (b"GIF87a\x01\0", "image/gif"),
+        (b"GIF89a\x01\0", "image/gif"),
+        (WEBP, "image/webp"),
+        (b"%PDF-1.7\n%\xe2\xe3", "application/pdf"),
+        (b"%PDF", "text/plain"),
+        (b"GIF88a", "text/plain"),
+        (b"a PNG: \x89PNG\r\n\x1a\n", "application/octet-stream"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "application/octet-stream"),
+        (b"nul\0nul", "application/octet-stream"),
+        ("Grüße".encode("latin-1"), "application/octet-stream"),
+        ("Grüße".encode("utf-16"), "application/octet-stream"),
+    ],
+)
+def test_what_a_file_is(tmp_path: Path, data: bytes, kind: str) -> None:
+    file = tmp_path / "misleading.jpeg"
+    file.write_bytes(data)
+    assert media_type(data) == kind
+    assert read_attachment(file) == Attachment("misleading.jpeg", kind, data)
+
+
+@given(st.binary())
+def test_text_is_what_can_be_read_as_text(data: bytes) -> None:
+    if media_type(data) == "text/plain":
+        assert "\0" not in data.decode()
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
+def test_no_text_is_taken_for_bytes(text: str) -> None:
+    assert media_type(text.encode()) != "application/octet-stream"
+
+
+def problem_of(path: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        read_attachment(path)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_what_cannot_be_attached(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("x")
+    for name, problem in {
+        "nosuch.txt": "there is no such file",
+        "file/below": "there is no such file",
+        "loop": "there is no such file",
+        "nul\0": "there is no such file",
+        ".": "that is no file",
+        "pipe": "that is no file",
+        "x" * 300: "File name too long",
+    }.items():
+        path = tmp_path / name
+        assert problem_of(path) == f"--attach {path}: {problem}"
+
+
+def test_a_link_is_followed_and_keeps_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link.txt").symlink_to("file")
+    assert read_attachment(tmp_path / "link.txt") == Attachment("link.txt", "text/plain", b"x")
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    with open(file, "wb") as large:
+        large.truncate(LARGEST)
+    assert len(read_attachment(file).data) == LARGEST
+    with open(file, "wb") as large:
+        large.truncate(LARGEST + 1)
+    assert problem_of(file) == f"--attach {file}: 20971521 bytes are too much; the most is 20971520"
+
+
+def test_the_content_is_not_shown_where_an_attachment_is() -> None:
+    assert "secret" not in repr(Attachment("a", "text/plain", b"secret"))

@@ -1,0 +1,427 @@
+"""The contract of tools: wherever one comes from, it is judged alike, ends alike and is told of alike."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import ApprovalDecision, InterruptSignal, Json, Text, Tool, WorkerRuntime, load_worker
+from forge_cli.core.events import ApprovalDecided
+from forge_cli.core.results import ResultValue
+from forge_cli.core.schema import JsonObject
+from forge_cli.testing import Project, Seen, call, calls, scripted_model
+
+MODULE = '''
+"""The same tools, whichever way they come in."""
+
+import anyio
+
+from forge_cli import Approval, BlockedError, Custom, Tool, ToolContext, ToolError, Toolset, ToolsetConfig
+from forge_cli import hookimpl, tool
+
+
+def act(text: str = "x", times: int = 1) -> str:
+    """Say something so many times.
+
+    Args:
+        text: What to say.
+    """
+    return text * times
+
+
+def report(rows: list[int]) -> dict[str, int]:
+    """Tell how many rows there are."""
+    return {"rows": len(rows)}
+
+
+def fail(text: str) -> str:
+    """Fail with a sentence for the model."""
+    raise ToolError(f"cannot {text}")
+
+
+def crash() -> str:
+    """Fail by mistake."""
+    raise ValueError("it broke")
+
+
+def refuse() -> str:
+    """Find out that it is forbidden."""
+    raise BlockedError("refuse", "not on a Sunday")
+
+
+@tool(timeout=0.05)
+async def hang() -> str:
+    """Take too long."""
+    await anyio.sleep_forever()
+
+
+async def wait(gate: str) -> str:
+    """Tell that it has begun, and wait."""
+    open(gate, "w").close()
+    await anyio.sleep_forever()
+
+
+def where(context: ToolContext) -> str:
+    """Tell what it knows of its call."""
+    context.progress("looking", 0.5)
+    return f"{context.worker} {context.tool} {context.call_id}"
+
+
+def named(name: str, **options) -> Tool:
+    return Tool.from_function(act, name=name, **options)
+
+
+SILENT = [act, named("free"), named("asking"), named("barred")]
+WORDS = {"no": False, "yes": True, "never": Approval.BLOCKED, "loud": lambda args: args["text"].isupper()}
+SPEAKING = [named(name, needs_approval=word) for name, word in WORDS.items()]
+ACTING = [act, report, fail, crash, refuse, hang, wait, where]
+
+
+class Config(ToolsetConfig):
+    group: str
+
+
+class Contract(Toolset):
+    name = "contract"
+    Config = Config
+
+    async def tools(self):
+        if not hasattr(self, "_made"):
+            group = globals()[self.config.group]
+            self._made = [each if isinstance(each, Tool) else Tool.from_function(each) for each in group]
+        return self._made
+
+
+@hookimpl
+def forge_toolsets():
+    return [Contract]
+'''
+
+
+# --- the ways in
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a worker names a group of tools that came in one way, and what is shown of where they came from."""
+
+    toolset: str
+    source: str
+    settings: Callable[[str], JsonObject] = lambda group: {"group": group}
+
+
+def _plugin(site: Path, distribution: str, version: str) -> None:
+    (site / "contract_module.py").write_text(MODULE)
+    info = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text("[forge]\ncontract = contract_module\n")
+
+
+def builtin(site: Path, project: Project) -> Way:
+    _plugin(site, "forge-workers", "0.0")
+    return Way("contract", "builtin forge-workers 0.0")
+
+
+def package(site: Path, project: Project) -> Way:
+    _plugin(site, "forge-tools-contract", "3.1")
+    return Way("contract", "package forge-tools-contract 3.1")
+
+
+def local(site: Path, project: Project) -> Way:
+    project.write("tools.py", MODULE)
+    return Way("custom", "local ./tools.py", lambda group: {"module": "./tools.py", "tools": [group]})
+
+
+def external(site: Path, project: Project) -> Way:
+    (site / "contract_module.py").write_text(MODULE)
+    named = {"package": "contract_module"}
+    return Way("external", "external contract_module", lambda group: {**named, "import": group})
+
+
+SOURCES: dict[str, Callable[[Path, Project], Way]] = {
+    "builtin": builtin,
+    "package": package,
+    "local": local,
+    "external": external,
+}
+"""Every way in; another one is another function that puts the same tools there."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A project in which the tools came in one way."""
+
+    project: Project
+    way: Way
+
+    def worker(self, group: str, approval: JsonObject) -> Path:
+        section = {**self.way.settings(group), "approval": approval}
+        return self.project.write("worker.yaml", f"name: w\ntoolsets:\n  {self.way.toolset}: {section!r}\n")
+
+    def run(self, group: str, *made: JsonObject, approval: JsonObject, **options: Any) -> Seen:
+        self.worker(group, approval)
+        return self.project.run(calls(*made), "done", **options)
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Let the tools come in one way for a while; afterwards everything is as if they never had."""
+    folder = tmp_path_factory.mktemp(request.param)
+    site, project = folder / "site", Project(folder / "project")
+    site.mkdir()
+    project.folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", list(sys.path))
+        way = SOURCES[request.param](site, project)
+        patch.syspath_prepend(str(site))
+        yield Bench(project, way)
+    sys.modules.pop("contract_module", None)
+
+
+ALIKE: dict[str, Any] = {}
+"""What the first source gave, which every other has to give as well."""
+
+
+# --- the same tools
+
+
+@pytest.mark.parametrize("group", ["SILENT", "SPEAKING", "ACTING"])
+def test_the_same_tools_but_for_where_they_come_from(bench: Bench, group: str) -> None:
+    async def look() -> list[Tool]:
+        worker = load_worker(bench.worker(group, {}))
+        async with WorkerRuntime(worker=worker, model=scripted_model("done")) as runtime:
+            return runtime.tools
+
+    with bench.project.environment():
+        tools = anyio.run(look)
+    assert {str(each.source) for each in tools} == {bench.way.source}
+    known = [(each.name, each.description, each.schema.json_schema, each.mode, each.timeout) for each in tools]
+    assert known
+    assert known == ALIKE.setdefault(group, known)
+
+
+# --- the same verdicts
+
+
+OUTCOMES = {
+    "yes": ("success", "user"),
+    "no": ("denied", "user"),
+    "headless": ("denied", "headless"),
+    "approve_all": ("success", "mode"),
+    "auto_deny": ("denied", "mode"),
+}
+"""How a call that asks ends, and by whom it was decided."""
+NAMED = {"act": None, "free": "preApproved", "asking": "ask", "barred": "blocked"}
+
+
+def answered(mode: str, count: int) -> JsonObject:
+    """The options of a runtime in which somebody says yes or no, nobody is there, or the mode decides."""
+    match mode:
+        case "yes" | "no":
+            return {"answers": [mode == "yes"] * count}
+        case "headless":
+            return {}
+        case _:
+            return {"approval_mode": mode}
+
+
+def expected(verdict: str, mode: str) -> tuple[str, str]:
+    return {"preApproved": ("success", "rule"), "blocked": ("blocked", "rule")}.get(verdict) or OUTCOMES[mode]
+
+
+@pytest.mark.parametrize("mode", OUTCOMES)
+def test_the_approval_of_silent_tools(bench: Bench, mode: str) -> None:
+    for default in (None, "preApproved", "ask", "blocked"):
+        stated = {"tools": {name: word for name, word in NAMED.items() if word}}
+        approval = {**stated, "default": default} if default else stated
+        seen = bench.run("SILENT", *map(call, NAMED), approval=approval, **answered(mode, len(NAMED)))
+        for name, outcome, decided in zip(NAMED, seen.outcomes, seen.of(ApprovalDecided), strict=True):
+            verdict = NAMED[name] or default or "ask"
+            section = f"toolsets.{bench.way.toolset}.approval"
+            rule = f"{section}.tools.{name}" if NAMED[name] else f"{section}.default" if default else None
+            assert (outcome.tool_name, decided.verdict, decided.rule) == (name, verdict, rule)
+            assert (outcome.status, decided.by) == expected(verdict, mode)
+            assert decided.approved == (outcome.status == "success")
+            assert (decided.where is None) == (rule is None)
+        asked = [name for name in NAMED if (NAMED[name] or default or "ask") == "ask"]
+        assert [request.tool_name for request in seen.asked] == (asked if mode in ("yes", "no") else [])
+
+
+WORDS = {
+    ("no", None): ("preApproved", "tool"),
+    ("no", "ask"): ("ask", "rule"),
+    ("no", "blocked"): ("blocked", "rule"),
+    ("yes", None): ("ask", "tool"),
+    ("yes", "blocked"): ("blocked", "rule"),
+    ("never", None): ("blocked", "tool"),
+    ("loud", None): ("preApproved", "tool"),
+    ("loud", "ask"): ("ask", "rule"),
+}
+"""What becomes of a tool's own word once the worker has said the second; nothing the default says changes it."""
+
+
+def test_the_approval_of_tools_that_speak(bench: Bench) -> None:
+    for (name, tightened), (verdict, by) in WORDS.items():
+        approval = {"default": "preApproved", "tools": {name: tightened} if tightened else {}}
+        seen = bench.run("SPEAKING", call(name), approval=approval)
+        (decided,) = seen.of(ApprovalDecided)
+        assert (name, decided.verdict) == (name, verdict)
+        assert decided.by == ("headless" if verdict == "ask" else by)
+    seen = bench.run("SPEAKING", call("loud", text="A"), call("loud", text="a"), approval={})
+    assert seen.statuses == ["denied", "success"]
+
+
+def test_a_yes_for_the_session_covers_the_same_call(bench: Bench) -> None:
+    yes = ApprovalDecision(True, remember="session")
+    made = [call("act"), call("act", times=1, text="x"), call("act", text="y"), call("asking")]
+    seen = bench.run("SILENT", *made, approval={}, answers=[yes] * 3)
+    assert [each.by for each in seen.of(ApprovalDecided)] == ["user", "memory", "user", "user"]
+
+
+# --- the same results, told in the same events
+
+
+@dataclass(frozen=True)
+class Story:
+    """One call under one policy, and what becomes of it."""
+
+    call: JsonObject
+    status: str
+    value: ResultValue
+    events: str = "toolStarted approvalDecided toolResult"
+    approval: JsonObject = field(default_factory=lambda: {"default": "preApproved"})
+    answers: list[ApprovalDecision | bool] | None = None
+    mode: str | None = None
+
+
+ASKED = "toolStarted approvalRequired approvalResponse approvalDecided toolResult"
+STORIES = {
+    "success": Story(call("act", text="ab", times=2), "success", Text("abab")),
+    "coerced": Story(call("act", times="3"), "success", Text("xxx")),
+    "data": Story(call("report", rows=[1, 2]), "success", Json({"rows": 2})),
+    "progress": Story(
+        call("where"), "success", Text("w where call_1_1"), "toolStarted approvalDecided status toolResult"
+    ),
+    "approved": Story(call("act"), "success", Text("x"), ASKED, {}, [True]),
+    "error": Story(call("fail", text="fly"), "error", Text("cannot fly")),
+    "crash": Story(call("crash"), "error", Text("ValueError: it broke")),
+    "refused": Story(call("refuse"), "blocked", Text("refuse: not on a Sunday")),
+    "invalid": Story(
+        call("act", times="many"),
+        "invalid",
+        Text("invalid input for act: times: must be an integer, got 'many'"),
+        "toolStarted toolResult",
+    ),
+    "unknown field": Story(
+        call("act", txt="x"),
+        "invalid",
+        Text("invalid input for act: unknown field 'txt' (did you mean 'text'?)"),
+        "toolStarted toolResult",
+    ),
+    "timeout": Story(call("hang"), "timeout", Text("hang was stopped after 0.05 seconds")),
+    "blocked": Story(
+        call("act"), "blocked", Text("act is blocked: the worker says blocked"), approval={"default": "blocked"}
+    ),
+    "denied": Story(
+        call("act"),
+        "denied",
+        Text("act was not called; the user said no: not now"),
+        ASKED,
+        {},
+        [ApprovalDecision(False, note="not now")],
+    ),
+    "denied by nobody": Story(
+        call("act"),
+        "denied",
+        Text("act was not called; denied: nobody could be asked (not interactive)"),
+        "toolStarted approvalRequired approvalDecided toolResult",
+        {},
+    ),
+    "denied by mode": Story(
+        call("act"),
+        "denied",
+        Text("act was not called; denied: approval mode auto_deny"),
+        approval={},
+        mode="auto_deny",
+    ),
+    "interrupted": Story(call("wait", gate="GATE"), "interrupted", Text('{"type": "interrupted"}')),
+}
+KEYS = {
+    "toolStarted": {"toolCallId", "toolName", "args"},
+    "approvalRequired": {
+        "requestId",
+        "toolCallId",
+        "toolName",
+        "args",
+        "description",
+        "reason",
+        "risk",
+        "rule",
+        "where",
+    },
+    "approvalResponse": {"requestId", "approved"},
+    "approvalDecided": {"toolCallId", "verdict", "approved", "by", "rule", "where", "reason", "cached"},
+    "status": {"level", "message", "toolCallId", "progress"},
+    "toolResult": {"toolCallId", "toolName", "status", "value", "durationMs"},
+}
+"""What an event has to say of a call; an answer may have a note, a decision its request, a failure its error."""
+MORE = {"requestId", "note", "error"}
+ENVELOPE = {"v", "seq", "time", "session", "worker", "depth", "type", "prev", "hash"}
+
+
+def tell(bench: Bench, story: Story) -> Seen:
+    """Run one story; a call that waits is interrupted as soon as it has begun."""
+    options: JsonObject = {"approval": story.approval, "answers": story.answers, "approval_mode": story.mode}
+    made = story.call
+    if story.status == "interrupted":
+        gate, signal = bench.project.folder / "gate", InterruptSignal()
+        os.mkfifo(gate)
+        made = {**made, "input": {"gate": str(gate)}}
+        options["interrupt_signal"] = signal
+        threading.Thread(target=lambda: (gate.read_text(), signal.interrupt()), daemon=True).start()
+    return bench.run("ACTING", made, **options)
+
+
+def told(bench: Bench, seen: Seen) -> list[JsonObject]:
+    """The recorded events without what differs from one time, one place and one section to the next."""
+    return [_plain(line, bench) for line in seen.lines if "seq" in line]
+
+
+def _plain(value: Any, bench: Bench) -> Any:
+    match value:
+        case dict():
+            unstable = {"time", "session", "session_id", "prev", "hash", "requestId", "durationMs", "duration_ms"}
+            plain = {key: _plain(item, bench) for key, item in value.items() if key not in unstable}
+            return {**plain, "where": plain["where"] is not None} if "where" in plain else plain
+        case list():
+            return [_plain(item, bench) for item in value]
+        case str():
+            return value.replace(str(bench.project.folder), "FOLDER").replace(f".{bench.way.toolset}.", ".TOOLSET.")
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_results_of_calls_and_what_is_told_of_them(bench: Bench, name: str) -> None:
+    story = STORIES[name]
+    seen = tell(bench, story)
+    found = told(bench, seen)
+    (outcome,) = seen.outcomes
+    assert (outcome.status, outcome.value) == (story.status, story.value)
+    assert outcome.error == (None if story.status == "success" else story.value.text())
+
+    begun, ended = seen.types.index("toolStarted"), seen.types.index("toolResult")
+    assert seen.types[begun : ended + 1] == story.events.split()
+    for line in seen.lines:
+        if line["type"] in KEYS:
+            assert line.keys() - ENVELOPE - MORE == KEYS[line["type"]] - MORE
+            assert line.keys() >= ENVELOPE
+
+    assert found == ALIKE.setdefault(name, found)

@@ -1,0 +1,129 @@
+"""Sources in Go: compiled once, for everybody, and only what was approved."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.results import Custom
+from forge_cli.testing import Project, call, calls
+
+WriteTool = Callable[..., Path]
+HELLO = 'package main\n\nimport "fmt"\n\nfunc main() {\n\tfmt.Println("hello")\n}\n'
+
+pytestmark = pytest.mark.usefixtures("go")
+
+
+def binaries(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / ".build").iterdir() if not path.name.startswith("."))
+
+
+def stdout(seen: object, index: int = -1) -> str:
+    value = seen.outcomes[index].value  # type: ignore[attr-defined]
+    assert isinstance(value, Custom), value
+    return str(value.data["stdout"])
+
+
+def test_it_is_compiled_on_first_use_and_again_after_an_edit(worker: Project, write_tool: WriteTool) -> None:
+    folder = write_tool("hello", HELLO, suffix=".go")
+    assert stdout(worker.run(calls(call("hello")), "done")) == "hello\n"
+    [first] = binaries(folder)
+    made = first.stat().st_mtime_ns
+    assert stdout(worker.run(calls(call("hello"), call("hello")), "done")) == "hello\n"
+    assert [path.stat().st_mtime_ns for path in binaries(folder)] == [made]
+    (folder / "hello.go").write_text(HELLO.replace("hello", "bye"))
+    assert stdout(worker.run(calls(call("hello")), "done")) == "bye\n"
+    assert len(binaries(folder)) == 2
+
+
+def test_a_compile_error_is_the_result_with_file_and_line(worker: Project, write_tool: WriteTool) -> None:
+    folder = write_tool("broken", HELLO.replace('"hello"', "undefined_thing"), suffix=".go")
+    write_tool("fine", "echo fine")
+    seen = worker.run(calls(call("broken"), call("fine")), "done")
+    assert seen.statuses == ["error", "success"]
+    assert "broken.go:6:14: undefined: undefined_thing" in (seen.outcomes[0].error or "")
+    assert binaries(folder) == []
+
+
+def test_without_a_toolchain_the_others_work(
+    worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if Path("/usr/bin/bwrap").exists():
+        (tmp_path / "bwrap").symlink_to("/usr/bin/bwrap")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    write_tool("hello", HELLO, suffix=".go")
+    write_tool("fine", "echo fine")
+    seen = worker.run(calls(call("hello"), call("fine")), "done")
+    assert seen.statuses == ["error", "success"]
+    assert "install Go" in (seen.outcomes[0].error or "")
+
+
+def test_a_binary_that_somebody_put_there_is_not_started(worker: Project, write_tool: WriteTool) -> None:
+    folder = write_tool("hello", HELLO, suffix=".go")
+    worker.run(calls(call("hello")), "done")
+    [binary] = binaries(folder)
+    binary.unlink()
+    binary.write_text("#!/bin/sh\necho stolen\n")
+    binary.chmod(0o755)
+    assert stdout(worker.run(calls(call("hello")), "done")) == "hello\n"
+
+
+def test_a_module_with_packages_of_its_own(worker: Project, write_tool: WriteTool) -> None:
+    source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"hello/words"\n)').replace('"hello")', "words.Word)")
+    folder = write_tool("hello", source, suffix=".go")
+    (folder / "go.mod").write_text("module hello\n\ngo 1.19\n")
+    (folder / "words").mkdir()
+    (folder / "words" / "words.go").write_text('package words\n\nconst Word = "one"\n')
+    assert stdout(worker.run(calls(call("hello")), "done")) == "one\n"
+    (folder / "words" / "words.go").write_text('package words\n\nconst Word = "two"\n')
+    assert stdout(worker.run(calls(call("hello")), "done")) == "two\n"
+
+
+def test_nothing_is_fetched(worker: Project, write_tool: WriteTool) -> None:
+    source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t_ "example.com/nothing"\n)')
+    folder = write_tool("hello", source, suffix=".go")
+    (folder / "go.mod").write_text("module hello\n\ngo 1.19\n")
+    seen = worker.run(calls(call("hello")), "done")
+    assert seen.statuses == ["error"]
+    assert "example.com/nothing" in (seen.outcomes[0].error or "")
+
+
+def test_two_processes_build_one_tool_once(worker: Project, write_tool: WriteTool, tmp_path: Path) -> None:
+    folder = write_tool("hello", HELLO, suffix=".go")
+    log, wrapper = tmp_path / "builds", tmp_path / "bin" / "go"
+    wrapper.parent.mkdir()
+    real = os.popen("command -v go").read().strip()
+    wrapper.write_text(f'#!/bin/sh\n[ "$1" = build ] && echo x >> {log}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    worker.write(
+        "script.yaml", json.dumps({"turns": [{"calls": [{"tool": "hello", "input": {}}]}, {"text": "{result}"}]})
+    )
+    env = {**os.environ, "FORGE_HOME": str(worker.home), "PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-m", "script:script.yaml", "-p"]
+    started = [
+        subprocess.Popen(
+            command, cwd=worker.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    assert ["hello" in process.communicate(timeout=60)[0] for process in started] == [True, True]
+    assert log.read_text() == "x\n"
+    assert len(binaries(folder)) == 1
+
+
+def test_who_comes_second_does_not_wait_for_ever(
+    worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_tool("hello", HELLO, suffix=".go")
+    (folder / ".build").mkdir()
+    monkeypatch.setattr("forge_cli.toolsets.executables.golang.COMPILE_LIMIT", 0.3)
+    with open(folder / ".build" / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        seen = worker.run(calls(call("hello")), "done")
+    assert seen.statuses == ["error"]
+    assert "was not compiled within" in (seen.outcomes[0].error or "")

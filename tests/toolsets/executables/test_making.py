@@ -1,0 +1,126 @@
+"""New tools: what is shown, what is written, and that it works at once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.results import Custom, Text
+from forge_cli.testing import Project, call, calls
+from forge_cli.toolsets.executables.manifest import Parameter, read_manifest
+from forge_cli.toolsets.executables.scaffold import scaffold
+
+PARAMETERS = [
+    {"name": "who", "required": True, "description": 'Somebody\'s "name" `x` ${y} %s'},
+    {"name": "a-b", "type": "integer", "default": 2},
+    {"name": "a_b", "type": "number", "default": 1e20},
+    {"name": "loud", "type": "boolean", "default": True},
+    {"name": "mode", "enum": ["it's", '"quoted"', "$HOME"], "default": "it's"},
+    {"name": "type"},
+    {"name": "where", "type": "path"},
+]
+
+
+@pytest.fixture(params=["sh", "py", "go"])
+def language(request: pytest.FixtureRequest) -> str:
+    if request.param == "go":
+        request.getfixturevalue("go")
+    return str(request.param)
+
+
+def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
+    made = call("create_custom_tool", name="greet", description="Says\n'hello' \"to\"", language=language)
+    made["input"]["parameters"] = PARAMETERS
+    worker.write("f.txt", "")
+    seen = worker.run(calls(made), calls(call("greet", who="it's $me", where="f.txt")), "done", answers=[True])
+    assert seen.statuses == ["success", "success"], [outcome.error for outcome in seen.outcomes]
+    result = seen.outcomes[1].value
+    assert isinstance(result, Custom)
+    lines = dict(line.split(": ", 1) for line in result.data["stdout"].splitlines())
+    assert (lines["who"], lines["a-b"], lines["mode"]) == ("it's $me", "2", "it's")
+    assert float(lines["a_b"]) == 1e20
+    assert lines["loud"].lower() == "true"
+    assert lines["where"] == str(worker.folder / "f.txt")
+
+
+def test_its_own_example_passes(worker: Project, language: str) -> None:
+    made = call("create_custom_tool", name="greet", description="d", language=language)
+    made["input"]["parameters"] = [part for part in PARAMETERS if part["name"] != "where"]
+    seen = worker.run(calls(made), "done", answers=[True])
+    [example] = read_manifest(worker.home / "tools" / "greet").examples
+    seen = worker.run(calls(call("greet", **example.arguments)), "done")
+    assert seen.statuses == ["success"]
+    assert example.expect.exit == 0
+
+
+def test_it_always_asks_and_shows_every_file(project: Project) -> None:
+    options = "{approval: {default: preApproved, tools: {create_custom_tool: ask}}}"
+    project.write("worker.yaml", f"name: w\ninstructions: x\ntoolsets:\n  executables: {options}\n")
+    made = calls(call("create_custom_tool", name="t", description="d", language="sh"))
+    seen = project.run(made, made, "done", answers=[False, True])
+    folder = project.home / "tools" / "t"
+    assert seen.statuses == ["denied", "success"]
+    assert sorted(path.name for path in folder.iterdir()) == ["t.sh", "tool.yaml"]
+    shown = seen.asked[1].preview
+    assert isinstance(shown, Text)
+    for path in folder.iterdir():
+        assert str(path) in shown.content
+        assert all(line in shown.content for line in path.read_text().splitlines())
+    told = seen.outcomes[1].value
+    assert isinstance(told, Text)
+    assert "/tools/t/t.sh" in told.content
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ({"name": "taken"}, "already"),
+        ({"name": "../x"}, "is no name for a tool"),
+        ({"name": "Big"}, "is no name for a tool"),
+        ({"name": "run_custom_tool"}, "forge's own"),
+        ({"name": "t", "parameters": [{"name": "a"}, {"name": "a"}]}, "another parameter"),
+        ({"name": "t", "parameters": [{"name": "a b"}]}, "is no name for a parameter"),
+        ({"name": "t", "parameters": [{"name": "a", "type": "integer", "default": "x"}]}, "'x' is no integer"),
+        ({"name": "t", "description": "bell \x07"}, "U+0007"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_and_nobody_is_asked(
+    worker: Project, args: dict[str, object], problem: str
+) -> None:
+    taken = worker.home / "tools" / "taken"
+    taken.mkdir(parents=True)
+    (taken / "mine").write_text("mine")
+    made = call("create_custom_tool", **{"description": "d", "language": "sh", **args})
+    seen = worker.run(calls(made), "done", answers=[])
+    assert seen.statuses == ["error"]
+    assert problem in (seen.outcomes[0].error or "")
+    assert [path.name for path in taken.parent.iterdir()] == ["taken"]
+    assert (taken / "mine").read_text() == "mine"
+
+
+def test_the_default_language_is_go_where_there_is_go(worker: Project) -> None:
+    seen = worker.run(calls(call("create_custom_tool", name="t", description="d")), "done", answers=[True])
+    assert seen.statuses == ["success"]
+    suffix = "go" if shutil.which("go") else "py"
+    assert (worker.home / "tools" / "t" / f"t.{suffix}").exists()
+
+
+@given(description=st.text(min_size=1), default=st.text(), language=st.sampled_from(["sh", "py", "go"]))
+def test_any_text_is_written_so_that_it_reads_back_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, description: str, default: str, language: str
+) -> None:
+    root = tmp_path_factory.mktemp("tools")
+    try:
+        parameter = Parameter.model_validate({"name": "x", "default": default})
+        made = scaffold("t", description, language, [parameter])
+    except (ToolError, ValueError):
+        return
+    made.write(root)
+    manifest = read_manifest(Path(root, "t"))
+    assert manifest.description == description
+    assert manifest.parameters[0].default == default
+    if language == "py":
+        compile((root / "t" / "t.py").read_bytes(), "t.py", "exec")

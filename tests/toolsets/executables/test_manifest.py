@@ -1,0 +1,131 @@
+"""What tool.yaml may say, and where it says something wrong."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.schema import InvalidInput
+from forge_cli.toolsets.executables.manifest import ITEM_LIMIT, Arguments, Parameter, read_manifest
+
+HEAD = "name: t\ndescription: Does it\nentrypoint: t.sh\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "t"
+    made.mkdir()
+    return made
+
+
+def test_a_manifest_becomes_a_schema(folder: Path) -> None:
+    (folder / "tool.yaml").write_text(
+        HEAD
+        + "usage: |\n  Call it often.\nparameters:\n"
+        + "  - {name: since, required: true, description: Start date}\n"
+        + "  - {name: count, type: integer, default: 3}\n"
+        + "  - {name: how, enum: [fast, 7]}\n"
+        + "  - {name: file, type: path}\n"
+    )
+    manifest = read_manifest(folder)
+    assert (manifest.version, manifest.timeout, manifest.text()) == ("1.0.0", 30, "Does it\n\nCall it often.")
+    assert manifest.input_schema() == {
+        "type": "object",
+        "properties": {
+            "since": {"type": "string", "description": "Start date"},
+            "count": {"type": "integer", "default": 3},
+            "how": {"type": "string", "enum": ["fast", "7"]},
+            "file": {"type": "string", "format": "path"},
+        },
+        "required": ["since"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        (HEAD.replace("t\n", "other\n", 1), "1:7", "must be that of its folder, 't'"),
+        (HEAD + "parametres: []\n", "4:1", "did you mean 'parameters'?"),
+        (HEAD + "parameters:\n  - {name: a, type: text}\n", "5:21", "'string', 'number'"),
+        (HEAD + "parameters:\n  - {name: a}\n  - {name: a}\n", "6:12", "another parameter 'a'"),
+        (HEAD + "parameters:\n  - {name: a b}\n", "5:12", "is no name for a parameter"),
+        (HEAD + "parameters:\n  - {name: a, type: integer, default: x}\n", "5:5", "'a': 'x' is no integer"),
+        (HEAD + "parameters:\n  - {name: a, type: integer, enum: [1, x]}\n", "5:5", "'x' is no integer"),
+        (HEAD + "parameters:\n  - {name: a, enum: [x], default: y}\n", "5:5", "none of the values"),
+        (HEAD + "parameters:\n  - {name: a, required: true, default: y}\n", "5:5", "required and has a default"),
+        (HEAD + "timeout: 0\n", "4:10", "greater than 0"),
+        (HEAD + "examples: [{arguments: {b: 1}}]\n", "4:13", "unknown field 'b'"),
+        (HEAD.replace("entrypoint: t.sh\n", ""), "1:1", "entrypoint: this key is required"),
+        ("name: [\n", "1:8", ""),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(folder: Path, text: str, place: str, problem: str) -> None:
+    (folder / "tool.yaml").write_text(text)
+    with pytest.raises(WorkerError) as caught:
+        read_manifest(folder)
+    assert str(caught.value).startswith(f"{folder}/tool.yaml:{place}: ")
+    assert problem in str(caught.value)
+
+
+def schema(kind: str) -> Arguments:
+    parameter = Parameter.model_validate({"name": "x", "type": kind})
+    found = Arguments.of({"type": "object", "properties": {"x": parameter.field()}})
+    assert isinstance(found, Arguments)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "word"),
+    [
+        ("string", "007", "--x=007"),
+        ("string", 7, "--x=7"),
+        ("string", True, "--x=true"),
+        ("string", "", "--x="),
+        ("string", "-rf $(id) ;", "--x=-rf $(id) ;"),
+        ("integer", "10", "--x=10"),
+        ("integer", 3.0, "--x=3"),
+        ("number", "1.5", "--x=1.5"),
+        ("number", 2, "--x=2"),
+        ("boolean", "false", "--x=false"),
+        ("boolean", True, "--x=true"),
+    ],
+)
+def test_values_become_words(kind: str, given: object, word: str) -> None:
+    parameter = Parameter.model_validate({"name": "x", "type": kind})
+    assert parameter.word(schema(kind).validate({"x": given})["x"]) == word
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "problem"),
+    [
+        ("integer", "007", "must be an integer"),
+        ("boolean", "t", "must be true or false"),
+        ("string", None, "must be a string"),
+        ("string", ["a"], "must be a string"),
+        ("string", "a\0b", "NUL"),
+        ("path", "a\0b", "NUL"),
+        ("string", "\ud800", "surrogate"),
+        ("string", "x" * ITEM_LIMIT, "131071 is the most"),
+    ],
+)
+def test_what_no_program_can_be_given_is_refused(kind: str, given: object, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        schema(kind).validate({"x": given})
+
+
+def test_the_longest_word_that_fits_is_taken() -> None:
+    value = "x" * (ITEM_LIMIT - len("--x="))
+    assert schema("string").validate({"x": value}) == {"x": value}
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
+def test_text_is_never_changed(text: str) -> None:
+    assert schema("string").validate({"x": text}) == {"x": text}
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans())
+def test_plain_values_are_good_for_a_string(value: float) -> None:
+    assert isinstance(schema("string").validate({"x": value})["x"], str)

@@ -1,0 +1,146 @@
+"""The folder of tools as it is at any moment."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge_cli.testing import Project
+from forge_cli.toolsets.executables.registry import Registry
+
+WriteTool = Callable[..., Path]
+
+
+@pytest.fixture
+def registry(project: Project) -> Registry:
+    return Registry(project.home / "tools")
+
+
+def names(registry: Registry) -> list[str]:
+    return [program.name for program in registry.scan()]
+
+
+def long_ago(folder: Path) -> None:
+    """As if nobody had touched it for an hour; only the times of change (ctime) tell otherwise."""
+    for path in [*folder.rglob("*"), folder]:
+        os.utime(path, (1e9, 1e9))
+
+
+def test_no_folder_means_no_tools(registry: Registry) -> None:
+    assert names(registry) == []
+    assert registry.problems == {}
+
+
+def test_tools_come_change_and_go(registry: Registry, write_tool: WriteTool) -> None:
+    folder = write_tool("b", "echo 1")
+    write_tool("a", "echo 2")
+    first = registry.scan()
+    assert [program.name for program in first] == ["a", "b"]
+    (folder / "b.sh").write_text("echo 3")
+    second = registry.scan()
+    assert second[0] is first[0]
+    assert second[1].digest != first[1].digest
+    (folder / "tool.yaml").unlink()
+    assert names(registry) == ["a"]
+    assert "has no tool.yaml" in registry.problems["b"]
+
+
+def test_an_edit_that_keeps_size_and_mtime_is_seen(registry: Registry, write_tool: WriteTool) -> None:
+    folder = write_tool("a", "echo 1")
+    long_ago(folder)
+    [before] = registry.scan()
+    (folder / "a.sh").write_text("echo 2")
+    long_ago(folder)
+    [after] = registry.scan()
+    assert after.digest != before.digest
+
+
+def test_what_lies_beside_the_source_belongs_to_the_tool(registry: Registry, write_tool: WriteTool) -> None:
+    folder = write_tool("a", ". ./lib/more.sh")
+    (folder / "lib").mkdir()
+    digests = [registry.scan()[0].digest]
+    for content in ("echo 1", "echo 2"):
+        (folder / "lib" / "more.sh").write_text(content)
+        digests.append(registry.scan()[0].digest)
+    assert len(set(digests)) == 3
+    (folder / ".build").mkdir()
+    (folder / ".build" / "x").write_text("made")
+    assert registry.scan()[0].digest == digests[-1]
+
+
+def test_hidden_folders_and_plain_files_are_no_tools(registry: Registry, write_tool: WriteTool) -> None:
+    folder = write_tool("a", "echo 1")
+    (folder.parent / ".new-x").mkdir()
+    (folder.parent / "README").write_text("mine")
+    assert names(registry) == ["a"]
+    assert registry.problems == {}
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "problem"),
+    [
+        ("../outside.sh", "not inside the folder"),
+        ("/bin/sh", "not inside the folder"),
+        (".", "not inside the folder"),
+        ("link.sh", "not inside the folder"),
+        ("missing.sh", "No such file"),
+        ("folder", "no regular file"),
+        (".build/x", "made by forge"),
+        ("plain", "chmod"),
+    ],
+)
+def test_the_entrypoint_is_a_file_in_the_folder(
+    registry: Registry, write_tool: WriteTool, entrypoint: str, problem: str
+) -> None:
+    folder = write_tool("a", "echo 1")
+    (folder.parent / "outside.sh").write_text("echo no")
+    (folder / "link.sh").symlink_to("../outside.sh")
+    (folder / "folder").mkdir()
+    (folder / ".build").mkdir()
+    (folder / ".build" / "x").write_text("")
+    (folder / "plain").write_text("no program")
+    (folder / "tool.yaml").write_text(f"name: a\ndescription: d\nentrypoint: {entrypoint}\n")
+    assert names(registry) == []
+    assert f"{folder}/tool.yaml:3:13: entrypoint: " in registry.problems["a"]
+    assert problem in registry.problems["a"]
+
+
+def test_a_link_inside_the_folder_is_fine(registry: Registry, write_tool: WriteTool) -> None:
+    folder = write_tool("a", "echo 1")
+    (folder / "main.sh").symlink_to("a.sh")
+    (folder / "tool.yaml").write_text("name: a\ndescription: d\nentrypoint: main.sh\n")
+    [program] = registry.scan()
+    assert program.entrypoint == folder / "a.sh"
+
+
+@pytest.mark.parametrize("name", ["run_custom_tool", "create_custom_tool"])
+def test_the_names_of_forge_are_taken(registry: Registry, write_tool: WriteTool, name: str) -> None:
+    write_tool(name, "echo 1")
+    assert names(registry) == []
+    assert "forge's own" in registry.problems[name]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs fifos")
+def test_a_fifo_blocks_nobody(registry: Registry, write_tool: WriteTool) -> None:
+    os.mkfifo(write_tool("a", "echo 1") / "pipe")
+    assert names(registry) == []
+    assert "neither a file nor a folder" in registry.problems["a"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts calls by name")
+def test_what_did_not_change_is_not_read_again(
+    registry: Registry, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in range(5):
+        write_tool(f"t{index}", "echo 1")
+    monkeypatch.setattr("forge_cli.toolsets.executables.registry.SETTLED", -1)
+    before = registry.scan()
+    read = []
+    sys.addaudithook(lambda event, args: read.append(args[0]) if event == "open" and watching else None)
+    watching = True
+    after = registry.scan()
+    watching = False
+    assert all(one is other for one, other in zip(before, after, strict=True))
+    assert read == []

@@ -1,0 +1,196 @@
+"""Programs as tools: how they are called, and what comes back."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.events import Status
+from forge_cli.core.results import Custom
+from forge_cli.core.schema import JsonObject
+from forge_cli.testing import Project, Seen, call, calls
+
+WriteTool = Callable[..., Path]
+SHOW = 'for word in "$@"; do printf "[%s]\\n" "$word"; done\n'
+
+
+def value(seen: Seen, index: int = -1) -> Custom:
+    found = seen.outcomes[index].value
+    assert isinstance(found, Custom), found
+    return found
+
+
+def warnings(seen: Seen) -> list[str]:
+    return [event.message for event in seen.of(Status) if event.level == "warning"]
+
+
+def test_arguments_are_words_and_never_a_shell_line(worker: Project, write_tool: WriteTool) -> None:
+    write_tool(
+        "show",
+        SHOW,
+        "parameters:",
+        "  - {name: text, required: true}",
+        "  - {name: count, type: integer, default: 3}",
+        "  - {name: loud, type: boolean}",
+        "  - {name: unsaid}",
+    )
+    seen = worker.run(calls(call("show", text="a b; $(touch x) 'q'\n\"", loud=True)), "done")
+    data = value(seen).data
+    assert data["stdout"] == "[--text=a b; $(touch x) 'q'\n\"]\n[--count=3]\n[--loud=true]\n"
+    assert (data["exitCode"], data["signal"], data["timedOut"], data["stderr"]) == (0, None, False, "")
+    assert value(seen).kind == "executable.run"
+    assert not (worker.folder / "x").exists()
+
+
+def test_both_ways_to_call_do_the_same(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("show", SHOW, "parameters: [{name: text}, {name: n, type: integer}]")
+    run = call("run_custom_tool", tool_name="show", arguments={"text": 7, "n": "10"})
+    seen = worker.run(calls(call("show", text=7, n="10"), run), "done")
+    assert seen.statuses == ["success", "success"]
+    assert [value(seen, index).data["stdout"] for index in (0, 1)] == ["[--text=7]\n[--n=10]\n"] * 2
+
+
+def test_invalid_input_reaches_no_program_and_nobody_is_asked(project: Project, write_tool: WriteTool) -> None:
+    project.write("worker.yaml", "name: w\ninstructions: Work.\ntoolsets: {executables: {}}\n")
+    write_tool("show", "touch called", "parameters: [{name: n, type: integer, required: true}, {name: s}]")
+    wrong = [{"n": "x"}, {}, {"n": 1, "m": 2}, {"n": 1, "s": "a\0b"}, {"n": 1, "s": "x" * 131_072}]
+    made = [call("show", **args) for args in wrong]
+    made += [call("run_custom_tool", tool_name="show", arguments=args) for args in wrong]
+    seen = project.run(calls(*made), "done", answers=[])
+    assert seen.statuses == ["invalid"] * 10
+    assert not (project.folder / "called").exists()
+
+
+def test_a_failure_carries_what_was_said(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("fail", "echo out; echo err >&2; exit 3")
+    seen = worker.run(calls(call("fail")), "done")
+    data = value(seen).data
+    assert seen.statuses == ["error"]
+    assert (data["exitCode"], data["stdout"], data["stderr"]) == (3, "out\n", "err\n")
+
+
+def test_the_time_is_up(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("slow", "echo begun; sleep 60", "timeout: 0.5")
+    write_tool("slower", "echo begun; sleep 60")
+    again = call("run_custom_tool", tool_name="slower", timeout=0.5)
+    seen = worker.run(calls(call("slow"), again), "done")
+    assert seen.statuses == ["error", "error"]
+    assert [value(seen, index).data["timedOut"] for index in (0, 1)] == [True, True]
+    assert value(seen).data["stdout"] == "begun\n"
+    assert value(seen).summary == "stopped after 0.5 seconds"
+
+
+def test_the_surroundings_of_a_program(worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    monkeypatch.setenv("WANTED", "yes")
+    options = "{env: [WANTED], approval: {default: preApproved}}"
+    worker.write("worker.yaml", f"name: w\ninstructions: x\ntoolsets:\n  executables: {options}\n")
+    source = "import json, os, sys\nprint(json.dumps([dict(os.environ), os.getcwd(), sys.stdin.read()]))\n"
+    folder = write_tool("look", source, suffix=".py")
+    env, cwd, stdin = json.loads(value(worker.run(calls(call("look")), "done")).data["stdout"])
+    assert (env["FORGE_WORKSPACE"], env["FORGE_TOOL_DIR"], env["WANTED"]) == (str(worker.folder), str(folder), "yes")
+    assert "SOME_API_KEY" not in env
+    assert (cwd, stdin) == (str(worker.folder), "")
+
+
+def test_a_program_reads_its_own_folder_and_cannot_change_it(worker: Project, write_tool: WriteTool) -> None:
+    folder = write_tool(
+        "self", 'cat "$FORGE_TOOL_DIR/data.txt"; echo x 2>/dev/null > "$FORGE_TOOL_DIR/self.sh" || true'
+    )
+    (folder / "data.txt").write_text("mine")
+    before = (folder / "self.sh").read_text()
+    seen = worker.run(calls(call("self")), "done")
+    assert value(seen).data["stdout"] == "mine"
+    if not warnings(seen):
+        assert (folder / "self.sh").read_text() == before
+
+
+@pytest.mark.parametrize("isolation", ["auto", "off"])
+def test_it_works_confined_or_not(project: Project, write_tool: WriteTool, isolation: str) -> None:
+    options = "executables: {approval: {default: preApproved}}"
+    head = f"name: w\ninstructions: x\nsandbox: {{isolation: {isolation}}}\n"
+    project.write("worker.yaml", f"{head}toolsets:\n  {options}\n")
+    write_tool("make", "echo made > made.txt; cat made.txt")
+    assert value(project.run(calls(call("make")), "done")).data["stdout"] == "made\n"
+    assert project.read("made.txt") == "made\n"
+
+
+def test_a_program_may_describe_its_own_result(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("rich", """echo thinking; echo '{"kind": "weather.now", "data": {"c": 21}, "summary": "Warm"}'""")
+    write_tool("plain", """echo '{"kind": "text", "data": 1}'""")
+    write_tool("wrong", """echo '{"kind": "weather.now", "data": 1}'; exit 1""")
+    seen = worker.run(calls(call("rich"), call("plain"), call("wrong")), "done")
+    assert (value(seen, 0).kind, value(seen, 0).data, value(seen, 0).summary) == ("weather.now", {"c": 21}, "Warm")
+    assert value(seen, 0).text() == 'thinking\nWarm\n{"c": 21}'
+    assert [value(seen, index).kind for index in (1, 2)] == ["executable.run"] * 2
+
+
+def test_a_path_is_virtual_and_handed_over_real(worker: Project, write_tool: WriteTool, tmp_path: Path) -> None:
+    write_tool("count", 'cat "${1#--file=}"', "parameters: [{name: file, type: path, required: true}]")
+    write_tool("list", 'ls "${1#--at=}"', "parameters: [{name: at, type: path, required: true}]")
+    worker.write("data/a.txt", "content")
+    (tmp_path / "secret").write_text("secret")
+    (worker.folder / "link").symlink_to(tmp_path / "secret")
+    made = [call("count", file=path) for path in ("/workspace/data/a.txt", "data/a.txt", "/workspace/link")]
+    seen = worker.run(calls(*made, call("list", at="/workspace/data"), call("count", file="/etc/passwd")), "done")
+    assert seen.statuses == ["success", "success", "error", "success", "error"]
+    assert [value(seen, index).data["stdout"] for index in (0, 1, 3)] == ["content", "content", "a.txt\n"]
+
+
+def test_other_programs_are_started_themselves(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("own", f"#!{sys.executable}\nprint('by itself')\n", suffix="", mode=0o755)
+    seen = worker.run(calls(call("own")), "done")
+    assert value(seen).data["stdout"] == "by itself\n"
+
+
+def test_python_reads_no_bytecode_that_nobody_approved(worker: Project, write_tool: WriteTool) -> None:
+    folder = write_tool("main", "import helper\nprint(helper.WORD)\n", suffix=".py")
+    helper = folder / "helper.py"
+    helper.write_text("WORD = 'bad!'\n")
+    os.utime(helper, (1e9, 1e9))
+    os.system(f"cd {folder} && {sys.executable} -c 'import helper'")
+    helper.write_text("WORD = 'good'\n")
+    os.utime(helper, (1e9, 1e9))
+    seen = worker.run(calls(call("main")), "done")
+    assert value(seen).data["stdout"] == "good\n"
+
+
+def test_an_invalid_tool_is_absent_and_says_why_once(worker: Project, write_tool: WriteTool) -> None:
+    folder = write_tool("bad", "echo 1", "timeout: soon")
+    write_tool("good", "echo 1")
+    seen = worker.run(calls(call("bad")), calls(call("good")), "done")
+    assert seen.statuses == ["not_found", "success"]
+    told = [warning for warning in warnings(seen) if "bad" in warning]
+    assert len(told) == 1
+    assert told[0].startswith(f"{folder}/tool.yaml:4:10: timeout: must be a number")
+
+
+def test_what_the_worker_does_not_list_is_not_complained_about(project: Project, write_tool: WriteTool) -> None:
+    project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n")
+    write_tool("bad", "echo 1", "timeout: soon")
+    write_tool("good", "echo 1")
+    assert [warning for warning in warnings(project.run("done")) if "bad" in warning] == []
+
+
+def test_what_changes_in_a_turn_is_not_called_before_the_next(worker: Project, write_tool: WriteTool) -> None:
+    """What a turn began with is what was judged."""
+    edited, gone = write_tool("edited", "echo old"), write_tool("gone", "echo old")
+    write_tool("other", "echo other")
+
+    def meddle(line: JsonObject) -> None:
+        if line["type"] == "toolStarted":
+            (edited / "edited.sh").write_text("echo new")
+            (gone / "tool.yaml").unlink(missing_ok=True)
+            write_tool("late", "echo late")
+
+    made = [call("edited"), call("gone"), call("other"), call("late")]
+    seen = worker.run(calls(*made), calls(*made), "done", sinks=(meddle,))
+    first, second = seen.statuses[:4], seen.statuses[4:]
+    assert first == ["error", "error", "success", "not_found"]
+    assert second == ["success", "not_found", "success", "success"]
+    assert "changed since this turn began" in (seen.outcomes[0].error or "")
+    assert "has no tool.yaml" in (seen.outcomes[1].error or "")
+    assert value(seen, 4).data["stdout"] == "new\n"

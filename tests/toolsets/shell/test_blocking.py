@@ -1,0 +1,131 @@
+"""The block side: a blocked command is found wherever it hides, and text that is no command is left alone."""
+
+import pytest
+
+from forge_cli.core.approval import Approval
+
+from .conftest import Judge
+
+# fmt: off
+FOUND = [
+    "rm", "rm x", "\trm x", "rm;", "rm&", "rm|cat", "rm>x", ">x rm y", "2>&1 rm y", "ls;rm x", "ls&&rm x", "ls|rm x",
+    ";rm", "RM x", "/bin/rm x", "./rm x", "~/bin/rm x", "/bin/r? x", "r[m] x", "'rm' x", '"rm" x', "r''m x", "\\rm x",
+    "r\\m x", "$'rm' x", "$'\\x72\\155' x", "$'\\u0072m' x", "$'\\x{72}m' x", "$'rm\\0zz' x", '$"rm" x', "r\\\nm x",
+    "ls \\\n; rm x", "A=1 rm x", "A=1 B=2 rm x", "! rm x", "time rm x", "time -p rm x", "coproc rm x",
+    "coproc N { rm x; }", "(rm x)", "{ rm x; }", "if rm x; then :; fi", "if :; then rm x; fi",
+    "if [[ a ]] then rm x; fi", "while :; do rm x; done", "for i in a; do rm $i; done", "for i do rm x; done",
+    "for ((;;)); do rm x; done", "case a in a) rm x;; esac", "case a in (a) rm x;; esac", "f() { rm x; }",
+    "function f { rm x; }", "function f() (rm x)", "[[ a ]] && rm x", "select i in a; do rm x; done",
+    "until rm x; do :; done", "((1)); rm x", "echo $(rm x)", 'echo "$(rm x)"', "echo `rm x`", 'echo "`rm x`"',
+    "echo `echo \\`rm x\\``", "cat <(rm x)", "ls > >(rm x)", "echo ${x:-$(rm y)}", "echo $((`rm x`))",
+    "echo $[$(rm x)]", "x=$(rm y)", "a=($(rm x))", "a[$(rm x)]=1", "[[ $(rm x) ]]", '"$(case a in a) rm x;; esac)"',
+    'echo "${x:-$(rm x)}"', "cat <<< $(rm x)", "$(rm x)", "echo $(\n# it's\nrm x)", "cat <<E\n$(rm x)\nE",
+    "cat <<-E\n\tx\n\tE\nrm x", "cat <<'E'\nx\nE\nrm x", "cat <<E && rm x\nE", "cat <<A <<B\nA\nB\nrm x",
+    "bash <<'E'\nrm x\nE", "bash <<E\nrm x\nE", "cat <<'E' | sh\nrm x\nE", "bash <<< 'rm x'", "echo 'rm x' | sh",
+    "echo rm x | sh -s", "bash <(echo rm x)", ". <(echo rm x)", 'eval "$(echo rm x)"', "su <<E\nrm x\nE",
+    "ssh host <<E\nrm x\nE", "sudo rm x", "sudo -u a rm x", "sudo -- rm x", "sudo A=1 rm x", "doas rm x", "env rm x",
+    "env -i A=1 rm x", "env -u A rm x", "env -S 'rm x'", "env -S'rm x'", "env --split-string='rm x'", "nohup rm x",
+    "nice rm x", "nice -n 5 rm x", "nice -5 rm x", "timeout 5 rm x", "timeout -k 1 5 rm x",
+    "timeout --signal=9 5 rm x", "stdbuf -oL rm x", "setsid rm x", "ionice -c 3 rm x", "command rm x",
+    "command -p rm x", "builtin command rm x", "exec rm x", "exec -a n rm x", "busybox rm x", "watch rm x",
+    "watch 'ls; rm x'", "xargs rm", "xargs -n 1 rm", "xargs -I{} rm {}", "xargs -I{} sh -c 'rm {}'", "flock f rm x",
+    "flock f -c 'rm x'", "su -c 'rm x'", "script -c 'rm x'", "strace -f rm x", "chroot / rm x", "unshare -r rm x",
+    "parallel rm ::: a", "parallel 'rm {}' ::: a", "ssh host rm x", "ssh -p 22 host 'ls; rm x'", "docker exec c rm x",
+    "docker run -it i rm x", "kubectl exec p -- rm x", "uv run rm x", "npx rm x", "npm exec -- rm x",
+    "bash -c 'rm x'", "sh -ec 'rm x'", "bash -lc 'rm x'", "bash -o pipefail -c 'rm x'", 'bash -c "bash -c \'rm x\'"',
+    "sudo env bash -c 'nohup rm x'", "eval rm x", "eval 'rm x'", "eval eval rm x", 'eval \'eval "rm x"\'',
+    "trap 'rm x' EXIT", "trap -- 'rm x' EXIT", "alias a='rm x'", "hash -p /bin/rm a", "find . -exec rm {} +",
+    "find . -ok rm {} ';'", "find . -name a -execdir sh -c 'rm x' ';'", "fd a -x rm", "fd a --exec rm",
+    "rg --pre rm a", "rg --pre=rm a", "sort --compress-program=rm", "tar --to-command='rm x' -xf a",
+    "tar --checkpoint-action=exec=rm", "git bisect run rm x", "git submodule foreach 'rm x'", "git rebase -x 'rm x'",
+    "git rebase --exec='rm x'", "git -c core.pager=rm log", "git -c alias.a='!rm x' a",
+    "git filter-branch --tree-filter 'rm x'", "git fetch --upload-pack=rm", "git fetch --upload-pa rm",
+    "rm${IFS}-rf${IFS}x", "r${x}m y", "r$@m y", "$x rm y", '"$@" rm y', "{rm,x}", "r{m,} x", "{r..r}m x",
+    "${x:-rm} y", "X=rm; $X y", "for c in rm; do $c x; done", 'f() { "$@"; }; f rm x', "printf -v 'a[$(rm x)]' y",
+    "echo >&'a$(rm x)'", "a[1<<E]=1\nrm x\nE]=1", "$\\\n{x:-rm} y", "shopt -s extglob\necho @(#) ; rm x",
+    "rm x\necho 'open", "ls; rm x; (", "(rm x", "{ rm x", "echo 'open; rm x", "rm\\\n x", "cat <<E\nrm x",
+    "x[ <<'E'\n`rm`\nE\n]=1", "((cat <<E\nit's\nE\n); rm x; echo it's)",
+]
+# fmt: on
+
+# fmt: off
+NOT_FOUND = [
+    "printf %s '$(rm x)'", "[ a = '$(rm x)' ]",
+    "echo rm", "echo 'rm x'", 'git commit -m "rm -rf x; rm"', "git rm x", "grep rm f", "ls rm", "ls # rm x",
+    "ls # ; rm x", "cat <<'E'\nrm x\nE", "cat <<E\nrm x\nE", "cat <<E\n\tE\nrm x\nE", "cat <<\\E\n$(rm x)\nE",
+    "echo '$(rm x)'", 'echo "\\$(rm x)"', "echo \\; rm x", "timeout 5 echo rm", "sudo grep rm f", "find . -name rm",
+    "xargs echo rm", "docker rm x", "command -v rm", "for rm in a; do ls; done", "rmdir x", "./rm.sh", "firm x",
+    "r\u200bm x", "rm\rx", "$(echo rm) x", "`echo rm` x", 'git commit -m "$(cat <<\'E\'\nrm x, don\'t\nE\n)"',
+    "echo cm0= | base64 -d | sh", "echo ${rm}", "case $x in a|b) ls;; *) cat;; esac", "X=1; ls $X rm",
+    "cat <<'E' > f\nrm $x\nE\nls", "if [[ $x =~ ^(a|b)$ ]]; then echo rm; fi", "bash x.sh <<E\nrm\nE",
+]
+# fmt: on
+
+# fmt: off
+GIT_FOUND = [
+    "git push", "git push -f", "GIT PUSH", "git -C x push", "git -c a=b push", "git --git-dir x push",
+    "git --git-dir=x push", "git --no-pager -P push", "/usr/bin/git push", "git-push", "git 'push'",
+    "sudo git -C x push", "git -c alias.p=push p", "bash -c 'git -C x push'", "x=1 git push",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("line", FOUND)
+def test_it_is_found(line: str, judge: Judge) -> None:
+    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", NOT_FOUND)
+def test_what_is_not_started_is_not_blocked(line: str, judge: Judge) -> None:
+    assert judge(line, block=["rm"]).approval is not Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", GIT_FOUND)
+def test_a_git_subcommand_is_found_behind_global_options(line: str, judge: Judge) -> None:
+    assert judge(line, block=["git push"]).approval is Approval.BLOCKED
+
+
+def test_many_global_options_are_no_hiding_place(judge: Judge) -> None:
+    assert judge(f"git {'-C . ' * 2000}push", block=["git push"]).approval is Approval.BLOCKED
+
+
+def test_a_blocked_wrapper_is_blocked_itself(judge: Judge) -> None:
+    assert judge("ls | sudo -n true", block=["sudo"]).approval is Approval.BLOCKED
+
+
+def test_a_blocked_path_is_found_by_its_name(judge: Judge) -> None:
+    assert judge("bash deploy.sh", block=["./deploy.sh"]).approval is Approval.BLOCKED
+
+
+def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
+    verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
+    assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
+    assert verdict.rule == 1
+    (part,) = verdict.parts
+    assert (part.words, part.nested, part.approval) == (("rm", "-rf", "a b"), True, Approval.BLOCKED)
+
+
+@pytest.mark.parametrize("depth", [100, 20_000])
+@pytest.mark.parametrize(("before", "after"), [("$(", ")"), ("(", ")"), ('"$(', ')"'), ("${x:-$(", ")}"), ("<(", ")")])
+def test_depth_is_no_hiding_place(before: str, after: str, depth: int, judge: Judge) -> None:
+    line = f"echo {before * depth}rm x{after * depth}"
+    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("count", [50, 5000])
+@pytest.mark.parametrize("piece", ["true; ", "sudo ", "env -S '' ", "eval ", "A=1 ", "! ", "nice -n 1 "])
+def test_length_is_no_hiding_place(piece: str, count: int, judge: Judge) -> None:
+    assert judge(piece * count + "rm x", block=["rm"]).approval is Approval.BLOCKED
+
+
+def test_scripts_in_scripts_are_no_hiding_place(judge: Judge) -> None:
+    script = "rm x"
+    for _ in range(12):
+        script = "eval " + "".join(f"\\{char}" if not char.isalnum() else char for char in script)
+        assert judge(script, block=["rm"]).approval is Approval.BLOCKED
+        if len(script) > 50_000:
+            break
+
+
+def test_nul_is_refused(judge: Judge) -> None:
+    assert judge("git status\0", allow=["git"]).approval is Approval.BLOCKED

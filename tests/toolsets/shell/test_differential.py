@@ -1,0 +1,300 @@
+"""Real bash as the oracle: what is pre-approved starts nothing else, and what is not blocked does not start it."""
+
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.rules import LineVerdict, ShellRule, judge_line
+
+BASH = shutil.which("bash")
+pytestmark = pytest.mark.skipif(BASH is None, reason="bash is the oracle")
+
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "cases" / "shell_rules.jsonl").read_text("utf-8").splitlines()
+]
+
+FEW = 300
+MANY = 20_000
+
+ALLOWED = (
+    "git",
+    "ls",
+    "cat",
+    "echo",
+    "grep",
+    "wc",
+    "head",
+    "printf",
+    "cd",
+    "true",
+    "test",
+    "[",
+    ":",
+    "timeout",
+    "time",
+)
+ALLOW_RULES = [
+    ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED)
+    for pattern in ("timeout 5 git", "time git", "eval git", *ALLOWED)
+]
+BLOCK_RULES = [ShellRule(pattern="rm", approval=Approval.BLOCKED)]
+WRITABLE = ("scratch",)
+
+# Every builtin is recorded; few of them are also carried out, and none that would end or change the recorder.
+RECORDER = r"""
+readonly REC=$1
+builtin set -f
+_rec() { builtin printf '%s\0' $'\x1e'"$LINE" "$#" "$@" >> "$REC"; }
+command_not_found_handle() { _rec "$@"; }
+for _name in $(compgen -b); do
+  case $_name in
+    builtin|break|continue|wait|exit|return) ;;
+    CARRIED_OUT) builtin eval "function $_name { _rec $_name \"\$@\"; builtin $_name \"\$@\"; }" ;;
+    *) builtin eval "function $_name { _rec $_name \"\$@\"; }" ;;
+  esac
+done
+builtin set +f
+builtin export LINE
+"""
+# Programs that are there: what ``exec`` and the like start is not reported as missing.
+PROGRAM = r"""#!BASH
+builtin printf '%s\0' $'\x1e'"$LINE" "$(($# + 1))" "${0##*/}" "$@" >> RECORD
+"""
+LOOP = r"""
+while IFS= builtin read -r -d '' LINE && IFS= builtin read -r -d '' _text; do
+  ( builtin ulimit -t 1 -f 4096; builtin cd "$LINE" && builtin eval "$_text"
+    builtin wait ) < /dev/null > /dev/null 2>&1
+done
+"""
+HARMLESS = "echo|printf|cd|true|false|:|test|[|pwd"
+ALSO_COMMANDS = f"{HARMLESS}|eval|command|exec|trap|source|.|set|shopt|alias|read|unset|let|declare|export"
+
+
+@dataclass(frozen=True)
+class Started:
+    """What one line did: the argv of every program and builtin, and the files that were not there before."""
+
+    argvs: list[tuple[str, ...]]
+    files: list[str]
+
+
+def make_place(place: Path) -> None:
+    """A working directory with names that a glob could pick up."""
+    for folder in ("src", "scratch"):
+        (place / folder).mkdir(parents=True)
+    for name in ("a.txt", "src/b.c", "-x", "--upload-pack=evil", "rm"):
+        (place / name).touch()
+
+
+def files_in(place: Path) -> set[str]:
+    return {os.path.relpath(os.path.join(folder, name), place) for folder, _, names in os.walk(place) for name in names}
+
+
+def start(lines: list[str], place: Path, carried_out: str = HARMLESS) -> list[Started]:
+    """Run lines in one bash, each in a directory and subshell of its own, with no program in reach."""
+    assert BASH
+    for number in range(len(lines)):
+        make_place(place / str(number))
+    before = files_in(place / "0")
+    record, programs = place / "record", place / "programs"
+    programs.mkdir()
+    for name in ("rm", "evil"):
+        (programs / name).write_text(PROGRAM.replace("BASH", BASH).replace("RECORD", str(record)))
+        (programs / name).chmod(0o755)
+    fed = "".join(f"{number}\0{line}\0" for number, line in enumerate(lines))
+    script = RECORDER.replace("CARRIED_OUT", carried_out) + LOOP
+    # The recorder reads its lines from a file, so that no line can read those after it.
+    (place / "lines").write_bytes(fed.encode("utf-8", "surrogatepass"))
+    subprocess.run(
+        [BASH, "--noprofile", "--norc", "-c", f"exec < lines\n{script}", "recorder", str(record)],
+        cwd=place,
+        env={"PATH": str(programs), "HOME": str(place / "0"), "LC_ALL": "C.UTF-8"},
+        timeout=120,
+        capture_output=True,
+        check=False,
+    )
+    argvs = read_record(record.read_bytes() if record.exists() else b"")
+    assert {path.name for path in place.iterdir()} <= {str(n) for n in range(len(lines))} | {
+        "record",
+        "lines",
+        "programs",
+    }
+    return [
+        Started(argvs.get(str(number), []), sorted(files_in(place / str(number)) - before))
+        for number in range(len(lines))
+    ]
+
+
+def read_record(data: bytes) -> dict[str, list[tuple[str, ...]]]:
+    """What each line started; an entry that was cut off by a limit is left out."""
+    argvs: dict[str, list[tuple[str, ...]]] = {}
+    for entry in data.decode("utf-8", "surrogateescape").split("\x1e")[1:]:
+        line, count, *argv = [*entry.split("\0"), ""]
+        if count.isdecimal() and len(argv) > int(count) + 1:
+            argvs.setdefault(line, []).append(tuple(argv[: int(count)]))
+    return argvs
+
+
+# fmt: off
+PLAIN = (
+    "git", "git status", "git log", "git commit -m", "ls", "cat", "echo", "grep x", "wc", "head", "printf %s",
+    "true", "cd src", "timeout 5 git status", "time git status", "eval git", "[ -f a ]", "test -n x", ":", "'git'",
+    '"git"', "g\\it", "'a b'", '"a b"', "a\\ b", "''", '""', "'rm'", '"r"m', "src/*.c", "a*", "a~", "HEAD~1", "x@{u}",
+    "{}", "a{b}c", "a$", '"a$"', "'$(rm x)'", "'`evil`'", "\\$x", "'$(evil)'",
+)
+WORDS = (
+    "timeout 5", "time", "evil", "rm", "rm -rf x", "./evil", "sudo rm", "command rm", "exec rm x", "builtin eval rm",
+    "eval rm", "eval 'rm x'", "r\\m", "$'rm'", "$'\\x72m'", '$"rm"', "*", "?", "[a]", "-*", "~", "~/x", "{a,b}",
+    "{a..b}", "{b}c,d}", "$x", "${x}", '"$x"', "$(evil)", '"$(evil)"', "`evil`", "$((1+1))", "$[1]", "$@", "$",
+    "${x:-rm}", "$IFS", "<(evil)", ">(evil)", "$(rm x)", "`rm x`", '"`rm x`"', "${x:-$(rm x)}", "$((1<<2))",
+    "a[1<<E]=1", "x=1", "x=(rm y)", "\\`rm\\`", "'a[$(rm x)]'", "'a[$(evil)]'", "printf -v 'a[$(rm x)]' x", "a[",
+    "a[1", "]=x", "${", "}", "${x-", "${x/a/", "$(", "`", '"', "'", "\\", "$'", '$"', "${#x}", "${x@P}", "${!x}",
+    "r$@m", "{rm,x}", "r{m,} x", "{r..r}m x", "unset 'x[$(rm)]'", "trap 'rm x' EXIT", "alias a=rm",
+    "shopt -s extglob", "@(a|b)",
+)
+OPERATORS = (
+    " ; ", " && ", " || ", " | ", " & ", "\n", ";", "|", "&", "\n\n", " |& ", ";;", "&&", "|| ", " ! ", "! ", "\\\n",
+    " \\\n ", "( ", " )", "{ ", "; }", "((", "))", "[[ ", " ]]", " # ", "#", " #x\n", "# it's\n", "if ", "then ",
+    "; fi", "do ", "; done", "while true", "for i in a; do ", "for i do ", "case a in a) ", ";; esac", "f() { ",
+    "function f { ", "coproc ", "coproc X { ", "time ", "!", "\ncase a in\n(a) ", "; esac)", "elif ", "else ",
+    "until false; do ",
+    "select x in a; do ", "for ((;;)) do ", "if [[ a ]] then ",
+)
+REDIRECTS = (
+    " > scratch/o", " >> scratch/o", " > o", " 2>&1", " >&2", " > /dev/null", " 2>/dev/null", " < a.txt",
+    " <> scratch/q", " &> scratch/o", " >| scratch/o", " >&scratch/o", " {fd}>scratch/o", " > scratch/o/..", " <<< x",
+    " <<<'rm x'", " 2>", ">", " <<E\nbody\nE\n", " <<'E'\nrm $x\nE\n", " <<E\n$(rm x)\nE\n", " <<-E\n\tx\n\tE\n",
+    " <<E\nit's\nE\n", "<<E", "\nE\n", " <<\\E\nrm\nE\n", ' <<"E"\n`rm`\nE\n', " <<E <<F\na\nE\nb\nF\n", " <&-",
+    " 3<a.txt", " >&-", "\nE", " <<E\na\\\nE\nE\n", " >&'scratch/$(evil)'", " >&'a$(rm x)'", " > 'scratch/$(evil)'",
+    " <&'$(evil)'", " <<E\n\\$(evil)\n\\\\\nE\n",
+)
+# fmt: on
+SEPARATORS = (" ; ", " && ", " || ", " | ", " & ", "\n", ";", "|", "&", " # x\n", " \\\n", "")
+CHARACTERS = " \t\n;&|()<>{}[]$`'\"\\#~*?!=,.-:@+%^0129abEgilrmstux\r\u00a0\u2003é\u200b"
+SEEDS = [case["command"] for case in CASES if len(case["command"]) < 400 and "\0" not in case["command"]]
+
+
+def compose(rng: random.Random) -> str:
+    """Commands as people write them, with things in and between them that people seldom write."""
+    pieces = []
+    words, operators = ((*PLAIN, *WORDS), OPERATORS) if rng.random() < 0.5 else (PLAIN, SEPARATORS)
+    for _ in range(rng.randint(1, 4)):
+        first = rng.choice(PLAIN[:19] if rng.random() < 0.9 else words)
+        pieces.append(" ".join([first, *(rng.choice(words) for _ in range(rng.randint(0, 3)))]))
+        if rng.random() < 0.3:
+            pieces.append(rng.choice(REDIRECTS))
+        pieces.append(rng.choice(operators))
+    return "".join(pieces)
+
+
+def mutate(line: str, rng: random.Random) -> str:
+    """The same line with a few characters or pieces put in, taken out or doubled."""
+    for _ in range(rng.randint(0, 3)):
+        at, other = sorted(rng.randint(0, len(line)) for _ in range(2))
+        match rng.randint(0, 4):
+            case 0 | 1:
+                line = line[:at] + rng.choice(CHARACTERS) + line[at:]
+            case 2:
+                line = line[:at] + rng.choice((*PLAIN, *WORDS, *OPERATORS, *REDIRECTS)) + line[at:]
+            case 3:
+                line = line[:at] + line[min(other, at + 6) :]
+            case _:
+                line = line[:at] + line[at:other] + line[at:]
+    return line
+
+
+def lines(seed: int) -> Iterator[str]:
+    """Lines without end, none of which can name a file outside the directory that it is started in."""
+    rng = random.Random(seed)
+    while True:
+        line = compose(rng) if rng.random() < 0.7 else rng.choice(SEEDS)
+        line = mutate(line, rng).replace("\0", "")
+        if "/" not in re.sub("/dev/null|scratch/|src/|[.]/evil|~/x", "", line):
+            yield line
+
+
+def covered(argv: tuple[str, ...], verdict: LineVerdict) -> bool:
+    """Whether a rule covers what was started, and the judge had seen it with exactly these words."""
+    if not any(rule.tokens == argv[: len(rule.tokens)] for rule in ALLOW_RULES):
+        return False
+    commands = [part.words for part in verdict.parts]
+    commands += [words[1:] for words in commands if words[0] == "time"]
+    return any(seen_as(argv, words) for words in commands)
+
+
+def seen_as(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    """The same words, as far as they are not names of files."""
+    globs = [place for place, word in enumerate(words) if word != "[" and set(word) & set("*?[")]
+    return argv[: globs[0]] == words[: globs[0]] if globs else argv == words
+
+
+def unexpected(line: str, verdict: LineVerdict, started: Started) -> str | None:
+    if surplus := [argv for argv in started.argvs if not covered(argv, verdict)]:
+        return f"{line!r} was pre-approved and started {surplus}"
+    if written := [name for name in started.files if not name.startswith("scratch/")]:
+        return f"{line!r} was pre-approved and wrote {written}"
+    return None
+
+
+def preapproved(seed: int, *, inputs: int) -> list[tuple[str, LineVerdict]]:
+    """Those of ``inputs`` lines that are pre-approved, each once."""
+    drawn = dict.fromkeys(itertools.islice(lines(seed), inputs))
+    judged = ((line, judge_line(line, ALLOW_RULES, Approval.ASK, writable=WRITABLE)) for line in drawn)
+    return [(line, verdict) for line, verdict in judged if verdict.approval is Approval.PRE_APPROVED]
+
+
+def not_blocked(seed: int, *, inputs: int) -> list[str]:
+    """Those of ``inputs`` lines that hold the blocked name and are not blocked."""
+    drawn = dict.fromkeys(line for line in itertools.islice(lines(seed), inputs) if "rm" in line)
+    return [line for line in drawn if judge_line(line, BLOCK_RULES, Approval.ASK).approval is not Approval.BLOCKED]
+
+
+def surprises(approved: list[tuple[str, LineVerdict]], place: Path) -> list[str]:
+    """What pre-approved lines did beyond their rules."""
+    started = start([line for line, _ in approved], place)
+    found = [unexpected(line, verdict, did) for (line, verdict), did in zip(approved, started, strict=True)]
+    return [surprise for surprise in found if surprise]
+
+
+def slips(free: list[str], place: Path) -> list[str]:
+    """The lines that started the blocked program although they were not blocked."""
+    started = start(free, place, ALSO_COMMANDS)
+    return [line for line, did in zip(free, started, strict=True) if any(argv[:1] == ("rm",) for argv in did.argvs)]
+
+
+def test_the_oracle_sees_what_a_line_starts_and_writes(tmp_path: Path) -> None:
+    done = start(["git 'a b' | (evil; exec rm x)", "echo hi > o; cd src && : > p", "eval rm"], tmp_path)
+    assert sorted(done[0].argvs) == [("evil",), ("exec", "rm", "x"), ("git", "a b")]
+    assert done[1] == Started([("echo", "hi"), ("cd", "src"), (":",)], ["o", "src/p"])
+    assert done[2] == Started([("eval", "rm")], [])
+
+
+def test_what_is_preapproved_starts_and_writes_nothing_else(tmp_path: Path) -> None:
+    approved = preapproved(1, inputs=FEW * 32)[:FEW]
+    assert len(approved) == FEW
+    assert surprises(approved, tmp_path) == []
+
+
+def test_what_is_not_blocked_does_not_start_it(tmp_path: Path) -> None:
+    free = not_blocked(1, inputs=FEW * 4)
+    assert free
+    assert slips(free, tmp_path) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_many_lines_start_nothing_else(seed: int, tmp_path: Path) -> None:
+    approved = preapproved(seed, inputs=MANY // 10)
+    assert surprises(approved, tmp_path / "approved") == []
+    assert slips(not_blocked(seed, inputs=MANY // 10), tmp_path / "free") == []

@@ -1,0 +1,146 @@
+"""The allow side: what a rule covers, and what asks although a rule matches."""
+
+import pytest
+
+from forge_cli.core.approval import Approval
+
+from .conftest import Judge
+
+# fmt: off
+COVERED = [
+    ("git", "git"), ("git", "git status"), ("git", "git log -p -3"), ("git", "git log -c"),
+    ("git", "git --no-pager log"), ("git", "git -C src status"), ("git", "git commit -m 'a::b --exec'"),
+    ("git", "git commit -c HEAD"), ("git", "git fetch"), ("git", "git switch -c x"), ("git", "git push -o ci.skip"),
+    ("git", "git clone https://x.invalid/y"), ("git", "git config user.name"), ("git", "git config --get user.name"),
+    ("git", "git config --list"), ("git", "git stash pop stash@{0}"), ("git", "git grep -o x"),
+    ("git", "git diff --stat --color"), ("git", "git submodule status"), ("git", "git bisect good"),
+    ("git", "git help log"), ("git log", "git log --oneline"), ("ls", "ls src/*.py"), ("ls", "ls -la"),
+    ("echo", "echo -n 'rm -rf /'"), ("cat", "cat a b"), ("python", "python x.py -c"),
+    ("python", "python -m pytest -x"), ("python", "python -W ignore -u x.py"), ("python", "python --version"),
+    ("python3", "python3 -Bs x.py"), ("node", "node x.js -e"), ("node", "node --version"), ("perl", "perl -w x.pl"),
+    ("find", "find . -name '*.py' -print"), ("rg", "rg --pretty x"), ("rg", "rg -n 'a|b' src"),
+    ("sort", "sort -k2 -n f"), ("uniq", "uniq -c f"), ("sed", "sed -n 1,5p f"), ("sed", "sed 's/a/b/g; s|c|d|' f"),
+    ("sed", "sed -e '/x/d' -e '$p' f"), ("sed", "sed -nE '/a[bc]d/p' f g"), ("awk", "awk '{print $1}' f"),
+    ("awk", "awk -F: -v x=1 '$1 == x || $2 {print}' f"), ("tar", "tar tf a.tar"),
+    ("curl", "curl -sS https://x.invalid"), ("make", "make test"), ("printf", "printf '%s\\n' x"),
+    ("test", "test -f x"), ("[", "[ -n x ]"), ("cd", "cd src"), ("cd", "cd ./src/a"),
+    ("timeout 30 git status", "timeout 30 git status -s"), ("timeout 30 git", "timeout 30 git log"),
+    ("sudo git", "sudo git status"), ("env A=1 git", "env A=1 git status"), ("nice -n 5 make", "nice -n 5 make all"),
+    ("xargs cat", "xargs cat"), ("xargs -0 wc", "xargs -0 wc -l"), ("bash x.sh", "bash x.sh a b"),
+    ("sh -e x.sh", "sh -e x.sh"), ("uv run pytest", "uv run pytest -q"), ("time git", "time git status"),
+    ("eval git", "eval git status"), ("./x.sh", "./x.sh a"), ("docker", "docker ps"), ("npm", "npm run build"),
+    ("go", "go test ./..."),
+]
+NOT_COVERED = [
+    ("git", "git -c a=b log"), ("git", "git -ca=b log"), ("git", "git --config-env=a=B log"),
+    ("git", "git --exec-path=. log"), ("git", "git -p log"), ("git", "git --git-dir=x log"),
+    ("git", "git --work-tree / status"), ("git", "git -C .. log"), ("git", "git -C /x log"), ("git", "git -C"),
+    ("git", "git st"), ("git", "git credential fill"), ("git", "git daemon"), ("git", "git filter-branch"),
+    ("git", "git difftool"), ("git", "git log*"), ("git", "git fetch --upload-pack=x"),
+    ("git", "git fetch --upload-pa x"), ("git", "git fetch --u x"), ("git", "git push --receive-pack x"),
+    ("git", "git push --exec x"), ("git", "git clone -u x y"), ("git", "git clone -qc a=b y"),
+    ("git", "git clone --config a=b y"), ("git", "git init --template=x"), ("git", "git grep -O x"),
+    ("git", "git grep -nOx y"), ("git", "git grep --open x"), ("git", "git rebase -x id"),
+    ("git", "git rebase -ix id"), ("git", "git bisect run x"), ("git", "git submodule foreach x"),
+    ("git", "git submodule --quiet foreach x"), ("git", "git diff --ext-diff"), ("git", "git log --output=x"),
+    ("git", "git log --outp x"), ("git", "git archive -o x HEAD"), ("git", "git format-patch -o x"),
+    ("git", "git bundle create x"), ("git", "git config core.pager id"), ("git", "git config --unset a.b"),
+    ("git", "git config --global --edit"), ("git", "git config set a.b c"), ("git", "git help -w log"),
+    ("git", "git fetch ext::x"), ("git", "git remote add x 'ext::sh -c id'"), ("git", "git archive --remote=ext::x"),
+    ("git", "git merge -s x y"), ("git", "git merge --strategy=x y"), ("git", "/usr/bin/git log"), ("git", "GIT log"),
+    ("git", "gitk"), ("git log", "git -C x log"), ("python", "python -c 1"), ("python", "python -uc 1"),
+    ("python", "python -Xdev -c 1"), ("python", "python"), ("python", "python -"), ("python", "python -i x.py"),
+    ("python3", "python3 -c 1"), ("python", "python -m timeit x"), ("node", "node -e 1"), ("node", "node -p 1"),
+    ("node", "node --eval=1"), ("perl", "perl -e 1"), ("perl", "perl -we 1"), ("perl", "perl -MO=x f"),
+    ("ruby", "ruby -e 1"), ("php", "php -r 1"), ("deno", "deno eval 1"), ("lua", "lua -"), ("find", "find . -delete"),
+    ("find", "find . -exec id ';'"), ("find", "find . -okdir id ';'"), ("find", "find . -fprintf x y"),
+    ("fd", "fd -x id"), ("rg", "rg --pre ./x y"), ("rg", "rg --pre=./x y"), ("rg", "rg --hostname-bin=x y"),
+    ("sort", "sort -o x f"), ("sort", "sort -uo x f"), ("sort", "sort --outp=x f"),
+    ("sort", "sort --compress-program x f"), ("sort", "sort -T x f"), ("uniq", "uniq a b"), ("uniq", "uniq a*"),
+    ("xxd", "xxd a b"), ("sed", "sed -i s/a/b/ f"), ("sed", "sed -n -i.b p f"), ("sed", "sed --in-place s/a/b/ f"),
+    ("sed", "sed 's/a/b/e' f"), ("sed", "sed 's/a/b/w x' f"), ("sed", "sed 'w x' f"), ("sed", "sed '1e id' f"),
+    ("sed", "sed -f x f"), ("sed", "sed -e p -e 'w x' f"), ("sed", "sed 's/[/]/;p;s/w x/p/' f"),
+    ("sed", "sed '1{w x\n}' f"), ("sed", "sed"), ("sed", "sed a*b f"), ("awk", 'awk \'BEGIN{system("id")}\''),
+    ("awk", 'awk \'{print > "x"}\' f'), ("awk", 'awk \'{print | "id"}\' f'), ("awk", 'awk \'{"id" | getline}\' f'),
+    ("awk", "awk -f x f"), ("awk", "awk -i inplace 1 f"), ("gawk", 'gawk \'@load "x"\''),
+    ("tar", "tar --to-command=id -xf a"), ("tar", "tar xfI a ./x"), ("tar", "tar -I ./x -xf a"),
+    ("tar", "tar --checkpoint-action=exec=id -cf a b"), ("curl", "curl -o x y"), ("curl", "curl -sSLo x y"),
+    ("curl", "curl -K x"), ("rsync", "rsync -e x a b"), ("less", "less +!id f"), ("man", "man -P id x"),
+    ("make", "make SHELL=x"), ("make", "make -f x"), ("make", "make --eval=x"), ("go", "go run ."),
+    ("go", "go test -exec x"), ("go", "go vet -vettool=x"), ("printf", "printf -v x y"), ("printf", "printf %n x"),
+    ("test", "test -v x"), ("[", "[ a -a -v x ]"), ("wait", "wait -p x"), ("cd", "cd"), ("cd", "cd .."),
+    ("cd", "cd a/../.."), ("cd", "cd -"), ("cd", "cd /x"), ("cd", "cd a b"), ("cd", "cd a*"), ("cd", "cd -P a"),
+    ("export", "export A=1"), ("alias", "alias a=b"), ("set", "set -e"), ("hash", "hash -p x y"),
+    ("source", "source x"), (".", ". x"), ("trap", "trap x EXIT"), ("unset", "unset x"), ("read", "read x"),
+    ("shopt", "shopt -s extglob"), ("pushd", "pushd src"), ("vim", "vim x"), ("sqlite3", "sqlite3 db .shell"),
+    ("sudo", "sudo git status"), ("env", "env git status"), ("env", "env"), ("timeout 30", "timeout 30 git"),
+    ("timeout", "timeout 5 git"), ("xargs", "xargs cat"), ("xargs git", "xargs git"), ("xargs sh", "xargs sh x"),
+    ("xargs env", "xargs env"), ("nice", "nice git"), ("command", "command git"), ("exec", "exec git"),
+    ("eval", "eval git"), ("eval git", "eval git ';id'"), ("watch git", "watch git 'log;id'"), ("bash", "bash x.sh"),
+    ("bash", "bash"), ("bash -c", "bash -c id"), ("bash -c id", "bash -c id"), ("sh x.sh", "sh -x x.sh"),
+    ("bash x.sh", "bash y.sh"), ("busybox", "busybox ls"), ("strace git", "strace git log"),
+    ("sudo git", "sudo git -c a=b log"), ("timeout 5 python", "timeout 5 python -c 1"), ("uv run", "uv run pytest"),
+    ("uv run python", "uv run python -c 1"), ("npx", "npx x"), ("flock f", "flock f git"),
+    ("flock f -c", "flock f -c id"), ("sudo PATH=.", "sudo PATH=. git"), ("env -S", "env -S 'git log'"),
+    ("git", "g?t log"), ("ls", "ls -*"), ("ls", "ls *"), ("time", "time git log"),
+]
+WRITES = [
+    ("ls > scratch/o", True), ("ls >> scratch/a/b", True), ("ls > ./scratch/o 2>&1", True), ("ls &> scratch/o", True),
+    ("ls >& scratch/o", True), ("ls > 'scratch/a b'", True), ("ls > scratch/$", True),
+    ("{ ls; ls; } > scratch/o", True), ("ls > /dev/null 2>/dev/null <&-", True), ("ls < a.txt", True),
+    ("ls < src/a", True), ("ls < /dev/null", True), ("ls <<< x", True), ("ls >&2", True), ("ls 3>&1 >&3-", True),
+    ("ls > o", False), ("ls > scratch", False), ("ls > scratch/", False), ("ls > scratchy/o", False),
+    ("ls > scratch/../o", False), ("ls > ../o", False), ("ls > /scratch/o", False), ("ls > scratch/o > o", False),
+    ("ls 2> o", False), ("ls >| o", False), ("ls <> o", False), ("ls &>> o", False), ("ls > scratch/*", False),
+    ("ls > scratch/.git/config", False), ("ls > scratch/.ENV", False), ("ls > /dev/tcp/127.0.0.1/9", False),
+    ("ls < ../o", False), ("ls < /etc/passwd", False), ("ls < .env", False), ("ls < a/../../b", False),
+    ("{ ls; ls; } > o", False), ("> scratch/o", False), ("cd src && ls > scratch/o", False),
+    ("cd src && ls < a.txt", True), ("ls >&'scratch/$(id)'", False), ("ls > 'scratch/$(id)'", True),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("pattern", "line"), COVERED)
+def test_a_rule_covers_what_its_program_is_for(pattern: str, line: str, judge: Judge) -> None:
+    verdict = judge(line, allow=[pattern])
+    assert (verdict.approval, [part.why for part in verdict.parts]) == (Approval.PRE_APPROVED, [None])
+
+
+@pytest.mark.parametrize(("pattern", "line"), NOT_COVERED)
+def test_a_rule_does_not_cover_what_it_does_not_say(pattern: str, line: str, judge: Judge) -> None:
+    assert judge(line, allow=[pattern]).approval is Approval.ASK
+    assert judge(line, allow=[pattern], default=Approval.BLOCKED).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize(("line", "covered"), WRITES)
+def test_redirections_write_below_writable_folders_and_read_below_the_working_directory(
+    line: str, covered: bool, judge: Judge
+) -> None:
+    verdict = judge(line, allow=["ls", "cd"], writable=["scratch"])
+    assert (verdict.approval is Approval.PRE_APPROVED) is covered
+
+
+@pytest.mark.parametrize("folder", ["scratch", "./scratch", "scratch/"])
+def test_a_writable_folder_may_be_spelled_as_people_do(folder: str, judge: Judge) -> None:
+    assert judge("ls > scratch/o", allow=["ls"], writable=[folder]).approval is Approval.PRE_APPROVED
+
+
+def test_the_whole_working_directory_may_be_writable(judge: Judge) -> None:
+    assert judge("ls > o", allow=["ls"], writable=["."]).approval is Approval.PRE_APPROVED
+    assert judge("ls > ../o", allow=["ls"], writable=["."]).approval is Approval.ASK
+
+
+@pytest.mark.parametrize(
+    "line", ["sudo ls", "ls $x", "ls > o", "A=1 ls", "bash x", "python -c 1", "export A=1", "ls *", ""]
+)
+def test_a_default_of_preapproved_is_lowered_by_the_same_things(line: str, judge: Judge) -> None:
+    assert judge(line, default=Approval.PRE_APPROVED).approval is Approval.ASK
+
+
+@pytest.mark.parametrize("line", ["ls", "make test | head", "./x a"])
+def test_a_default_of_preapproved_covers_plain_commands(line: str, judge: Judge) -> None:
+    assert judge(line, default=Approval.PRE_APPROVED).approval is Approval.PRE_APPROVED
+
+
+def test_a_rule_that_asks_is_not_made_stricter_by_what_it_asks_about(judge: Judge) -> None:
+    assert judge("sudo ls", ask=["sudo"], default=Approval.BLOCKED).approval is Approval.ASK

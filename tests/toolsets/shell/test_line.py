@@ -1,0 +1,91 @@
+"""The strict reader: the words that bash would make of a plain line, and a refusal of every other line."""
+
+import pytest
+
+from forge_cli.toolsets.shell.line import read_line
+from forge_cli.toolsets.shell.words import Unreadable
+
+READ = [
+    ("git status", [["git", "status"]]),
+    ("  git\tstatus  ", [["git", "status"]]),
+    ("a; b && c || d | e |& f & g", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]]),
+    ("a\n\nb\n", [["a"], ["b"]]),
+    ("a &&\n\nb |\nc", [["a"], ["b"], ["c"]]),
+    ("a &", [["a"]]),
+    ("(a; b) | { c; }", [["a"], ["b"], ["c"]]),
+    ("( (a) )", [["a"]]),
+    ("! a && ! b", [["a"], ["b"]]),
+    ("{ a & }", [["a"]]),
+    ("a 'b c' \"d e\" f\\ g", [["a", "b c", "d e", "f g"]]),
+    ("'a'\"b\"c '' \"\"", [["abc", "", ""]]),
+    (r'a "\$x \` \" \\ \n"', [["a", '$x ` " \\ \\n']]),
+    ('a "100$" b$ "$ |$|"', [["a", "100$", "b$", "$ |$|"]]),
+    ("a\\\nb c \\\n d", [["ab", "c", "d"]]),
+    ("a 'x\ny'", [["a", "x\ny"]]),
+    ("a # b ; c\nd#e '#f'", [["a"], ["d#e", "#f"]]),
+    ("git log HEAD~1 a@{u} v1^{} {} x{y}z", [["git", "log", "HEAD~1", "a@{u}", "v1^{}", "{}", "x{y}z"]]),
+    ("a b*c d[e]f g?", [["a", "b*c", "d[e]f", "g?"]]),
+    ("[ -f x ] && echo ! } {", [["[", "-f", "x", "]"], ["echo", "!", "}", "{"]]),
+    ("'if' x; \\while y", [["if", "x"], ["while", "y"]]),
+    ("time -p git status", [["time", "-p", "git", "status"]]),
+    ("> o 2>&1 a < b", [["a"]]),
+    ("a x=1 y+=2", [["a", "x=1", "y+=2"]]),
+    ("cat <<E x\nhi\nE\nb", [["cat", "x"], ["b"]]),
+    ("cat <<'E'\n$(x) `y` \\\nE\nb", [["cat"], ["b"]]),
+    ("cat <<-E <<F\n\ta\n\tE\nb\nF\nc", [["cat"], ["c"]]),
+    ("(cat <<E)\na \\$b\nE\nc", [["cat"], ["c"]]),
+    ("cat <<< 'a b'", [["cat"]]),
+    ("café 'ü 🎉'", [["café", "ü 🎉"]]),
+    ("", []),
+    ("# only\n", []),
+]
+
+# fmt: off
+REFUSED = [
+    "a $x", "a ${x}", 'a "$x"', "a $(b)", 'a "$(b)"', "a `b`", "a $((1))", "a $[1]", "a $'b'", 'a $"b"', "a $1",
+    "$x a", "a <(b)", "a >(b)", "a > >(b)", "a {b,c}", "a {1..3}", "a {b}c,d}", "{a", "a }b", "a {b", "a *", "a ?b",
+    "a [b]", "a ''*", "a ~", "a ~b", "a x=~", "a x:~/y", "if a; then b; fi", "for i in a; do b; done",
+    "while a; do b; done", "case a in b) c;; esac", "f() { a; }", "[[ a ]]", "((1))", "( (a); ((b)) )",
+    "select x in a; do b; done", "coproc a", "function f { a; }", "until a; do b; done", "x=1", "x=1 a", "x+=1 a",
+    "x[1]=2 a", "x[a b", "> o x=1 a", "time x=1 a", "time ! a", "time if a", "time { a; }", "a 'b", 'a "b', "a \\",
+    "a &&", "&& a", "| a", "a ||", "a ;; b", "a ; ; b", "; a", "a & ; b", "a & & b", "a | | b", "(a", "a)", "{ a }",
+    "( )", "{ }", "(a) b", "{ a; } b", "! ! a", "a | ! b", "!\na", "!(a)", "{(a)}", "(\\\n(a))", "a >", "a > ; b",
+    "a > # b", "a <", "a >&-b", "a >&'$(b)'", "a <&'-'", "a {fd}>b", "a >& $x", "cat <<E", "cat <<E\na",
+    "cat <<E\n$x\nE", "cat <<E\n`x`\nE", "cat <<E\na\\\nE\nE", "cat <<E$x\nE$x", "cat <<E 'a\nb'\nE",
+    "cat <<E \\\nb\nE", "cat <<'E'x\nEx", "cat <<$x\nb\n$x", "a\rb", "a \x1b[0m", "a \u202e", "a \u200b", "a\xa0b",
+    "a\u2003b", "a \u2028", "a \ufeff", "a \udc80", "a '\x07'", "a ️",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("line", "commands"), READ)
+def test_plain_lines_are_read(line: str, commands: list[list[str]]) -> None:
+    assert [[word.text for word in command.words] for command in read_line(line)] == commands
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_everything_else_is_refused(line: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        read_line(line)
+    assert refused.value.why
+    assert 0 <= refused.value.at <= len(line)
+
+
+def test_redirections_are_kept_with_their_targets() -> None:
+    (command,) = read_line("a >b 2>>'c d' <e >&2 &>f <>g <<E\nE\n")
+    redirects = [(redirect.operator, redirect.target.text) for redirect in command.redirects]
+    assert redirects == [(">", "b"), (">>", "c d"), ("<", "e"), (">&", "2"), ("&>", "f"), ("<>", "g"), ("<<", "")]
+
+
+def test_a_redirected_group_hands_its_redirections_to_its_last_command() -> None:
+    first, last = read_line("{ a; b; } > c")
+    assert (first.redirects, [redirect.target.text for redirect in last.redirects]) == ([], ["c"])
+
+
+def test_globs_are_marked() -> None:
+    (command,) = read_line("a b*c 'b*c' [")
+    assert [word.glob for word in command.words] == [False, True, False, False]
+
+
+def test_deep_nesting_is_read_without_recursion() -> None:
+    assert [[word.text for word in command.words] for command in read_line("( " * 5000 + "a" + " )" * 5000)] == [["a"]]

@@ -1,0 +1,114 @@
+"""Mistakes in rules: examples that do not hold, rules that never count, patterns that cannot do what they seem to."""
+
+import pytest
+
+from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.lint import WrongExample, check_examples, lint_rules
+from forge_cli.toolsets.shell.rules import ShellRule
+
+PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
+
+
+def rule(pattern: str, approval: Approval, match: tuple[str, ...] = (), not_match: tuple[str, ...] = ()) -> ShellRule:
+    return ShellRule(pattern=pattern, approval=approval, match=list(match), not_match=list(not_match))
+
+
+def test_examples_that_hold_are_no_problem() -> None:
+    rules = [
+        rule("git push", BLOCKED, match=("git push", "sudo git -C x PUSH"), not_match=("git pull", "echo git push")),
+        rule("git log", PRE, match=("git log -3", "git log | git log"), not_match=("git log --output=x", "git log $x")),
+        rule("sudo", ASK, match=("sudo ls",), not_match=("ls",)),
+    ]
+    assert check_examples(rules) == []
+
+
+def test_examples_that_do_not_hold_are_named() -> None:
+    rules = [
+        rule("git", PRE, match=("git log", "git -c a=b log"), not_match=("gitk", "git log")),
+        rule("rm", BLOCKED, match=("ls",), not_match=("$(rm x)",)),
+        rule("git push", ASK, match=("git push",)),
+    ]
+    assert check_examples(rules) == [
+        WrongExample(
+            0,
+            "match",
+            1,
+            "'git -c a=b log' is not matched by 'git': 'git -c a=b log': -c changes what git does or starts",
+        ),
+        WrongExample(0, "not_match", 1, "'git log' is matched by 'git'"),
+        WrongExample(1, "match", 0, "'ls' is not matched by 'rm': no rule covers 'ls', and the default is ask"),
+        WrongExample(1, "not_match", 0, "'$(rm x)' is matched by 'rm'"),
+        WrongExample(2, "match", 0, "'git push' is matched by 'git' first; put the narrower rule before it"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "warning"),
+    [
+        ([rule(" ", ASK)], "rules[0] '': an empty pattern matches nothing"),
+        (
+            [rule("git", PRE), rule("git push", ASK)],
+            "rules[1] 'git push': it never counts: rules[0] 'git' comes first and matches the same",
+        ),
+        (
+            [rule("git push -n", PRE), rule("Git Push", BLOCKED)],
+            "rules[0] 'git push -n': it never counts: rules[1] 'Git Push' blocks all that it matches",
+        ),
+        (
+            [rule("A=1 git", ASK)],
+            "rules[0] 'A=1 git': "
+            "an assignment is none of the words that a pattern is compared with; start with the program",
+        ),
+        (
+            [rule("ls *", PRE)],
+            "rules[0] 'ls *': a pattern is words without quotes or wildcards; '*' only matches itself",
+        ),
+        (
+            [rule("python -c", PRE)],
+            "rules[0] 'python -c': it can never pre-approve: it is given code as words, which is not analysed",
+        ),
+        (
+            [rule("sudo", PRE)],
+            "rules[0] 'sudo': it can never pre-approve: "
+            "sudo starts another command, and no rule names that command with it",
+        ),
+    ],
+)
+def test_odd_rules_are_named(rules: list[ShellRule], warning: str) -> None:
+    assert lint_rules(rules) == [warning]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["env", "bash", "xargs", "timeout 30", "bash -c ls", "git -c", "sed -i", "export", "uv run", "find . -delete"],
+)
+def test_patterns_that_never_preapprove_are_named(pattern: str) -> None:
+    assert "can never pre-approve" in lint_rules([rule(pattern, PRE)])[0]
+    assert lint_rules([rule(pattern, ASK)]) == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "git",
+        "git log",
+        "find",
+        "python",
+        "sed",
+        "awk",
+        "cd",
+        "make",
+        "bash x.sh",
+        "timeout 30 git",
+        "xargs cat",
+        "tar",
+        "node",
+        "docker run",
+    ],
+)
+def test_useful_patterns_are_no_problem(pattern: str) -> None:
+    assert lint_rules([rule(pattern, PRE)]) == []
+
+
+def test_the_narrower_rule_first_is_no_problem() -> None:
+    assert lint_rules([rule("git push", ASK), rule("git", PRE), rule("git reset", BLOCKED), rule("git log", PRE)]) == []

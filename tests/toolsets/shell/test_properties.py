@@ -1,0 +1,164 @@
+"""What holds for any line: no crash, no loosening by a blocked rule, no escape by quotes and blanks, linear cost."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.rules import ShellRule, judge_line
+
+PIECES = st.sampled_from(
+    (
+        *(
+            "git ",
+            "ls ",
+            "rm ",
+            "x ",
+            "'",
+            '"',
+            "\\",
+            "$",
+            "(",
+            ")",
+            "{",
+            "}",
+            "`",
+            ";",
+            "&",
+            "|",
+            "<",
+            ">",
+            "\n",
+            "#",
+            " ",
+        ),
+        *(
+            "<<E\n",
+            "E\n",
+            "$(",
+            "${",
+            "$'",
+            "((",
+            "[[ ",
+            "case x in ",
+            "a) ",
+            "esac ",
+            "sudo ",
+            "bash -c ",
+            "eval ",
+            "*",
+        ),
+    )
+)
+LINES = st.one_of(st.text(), st.lists(PIECES, max_size=24).map("".join))
+APPROVALS = st.sampled_from(list(Approval))
+WORDS = st.sampled_from(["git", "ls", "rm", "push", "-f", "x"])
+PATTERNS = st.lists(WORDS, min_size=1, max_size=2).map(" ".join)
+RULES = st.lists(st.builds(ShellRule, pattern=PATTERNS, approval=APPROVALS), max_size=4)
+BLANKS = st.text(" \t", min_size=1, max_size=3)
+
+
+@given(LINES, RULES, APPROVALS)
+def test_every_line_gets_a_verdict_with_a_reason(line: str, rules: list[ShellRule], default: Approval) -> None:
+    verdict = judge_line(line, rules, default, writable=["scratch"])
+    assert verdict.reason
+    if verdict.approval is Approval.PRE_APPROVED:
+        assert verdict.parts
+        assert all(part.approval is Approval.PRE_APPROVED and part.why is None for part in verdict.parts)
+
+
+@given(LINES, RULES, APPROVALS, PATTERNS, st.integers(0, 4))
+def test_a_blocked_rule_never_loosens(
+    line: str, rules: list[ShellRule], default: Approval, pattern: str, place: int
+) -> None:
+    before = judge_line(line, rules, default).approval
+    blocked = [*rules[:place], ShellRule(pattern=pattern, approval=Approval.BLOCKED), *rules[place:]]
+    after = judge_line(line, blocked, default).approval
+    assert not before.stricter_than(after)
+
+
+@given(LINES, RULES)
+def test_a_stricter_default_never_loosens(line: str, rules: list[ShellRule]) -> None:
+    verdicts = [judge_line(line, rules, default).approval.strictness for default in Approval]
+    assert verdicts == sorted(verdicts)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), st.data())
+def test_quotes_and_blanks_do_not_hide_a_blocked_command(words: list[str], data: st.DataObject) -> None:
+    rules = [ShellRule(pattern=" ".join(words[: data.draw(st.integers(1, len(words)))]), approval=Approval.BLOCKED)]
+    line = data.draw(BLANKS).join(data.draw(spelled(word)) for word in words)
+    before, after = data.draw(st.tuples(*[st.sampled_from(["", " ", "\n", "ls; ", "ls | ", "(", "{ ", "! "])] * 2))
+    assert judge_line(f"{before}{line}{data.draw(BLANKS)}{after}", rules, Approval.ASK).approval is Approval.BLOCKED
+
+
+@st.composite
+def spelled(draw: st.DrawFn, word: str) -> str:
+    """A word in one of the many ways to write it."""
+    quotes = st.sampled_from(["{}", "'{}'", '"{}"', "\\{}", "$'{}'", "''{}", '{}""', "\\\n{}"])
+    return "".join(draw(quotes).format(char) for char in word)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), st.data())
+def test_quotes_and_blanks_do_not_change_what_is_preapproved(words: list[str], data: st.DataObject) -> None:
+    rules = [ShellRule(pattern=words[0], approval=Approval.PRE_APPROVED)]
+    plain = judge_line(" ".join(words), rules, Approval.ASK)
+    line = data.draw(BLANKS).join(data.draw(st.sampled_from([word, f"'{word}'", f'"{word}"'])) for word in words)
+    verdict = judge_line(line, rules, Approval.ASK)
+    assert (verdict.approval, [part.words for part in verdict.parts]) == (plain.approval, [tuple(words)])
+
+
+# fmt: off
+LONG = [
+    "a;", "a ", "a", "$(", "${", "(", "((", "`", "'", '"', '"$(', "{a,", "<<", "$x", '"a"', "#\n", "<(a ",
+    "cat <<A\n", "\\", "$'", "case ", "$x;A=1 ", "$(a)", "(a)|", "eval '", "sudo ", "sudo -u ", "git -C ",
+    "find -exec ", "sh -o ", "bash -c '", "env -S ", "`a` ", "a=1 ", "{a,b} ", ">x ", "~", "a~", "*", "a*", "a{b}",
+    "git status && ", "docker run ", "flock ", "git rebase -x ", "printf '$(' ", "trap 'a' ", ">&'$(' ", "x[ ", "r?;",
+    "git-x ", "a\\\n", "cat <<E\n$(a)\nE\n", "cat <<'E'\nrm\nE\n", "eval 'eval '", "xargs ", "ssh ", "watch ' ",
+    "1p;", "- ", "time ", "a='",
+]
+# fmt: on
+
+
+def seconds(piece: str, length: int) -> float:
+    """The time that a line of that length takes, without what other processes take."""
+    rules = [ShellRule(pattern="git", approval=Approval.PRE_APPROVED)]
+    rules += [ShellRule(pattern=pattern, approval=Approval.BLOCKED) for pattern in ("rm", "git push")]
+    line = piece * (length // len(piece))
+    start = time.process_time()
+    judge_line(line, rules, Approval.ASK)
+    return time.process_time() - start
+
+
+def a_moment() -> float:
+    """What this machine needs for half a million additions, right now."""
+    start = time.process_time()
+    sum(number + 1 for number in range(500_000))
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("piece", LONG)
+def test_long_lines_take_linear_time(piece: str) -> None:
+    """Four times the length takes four times as long, not sixteen times."""
+    longer = min(seconds(piece, 20_000) for _ in range(2))
+    assert longer < a_moment() or longer < 9 * min(seconds(piece, 5_000) for _ in range(3))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("piece", LONG)
+def test_very_long_lines_are_judged_at_once(piece: str) -> None:
+    """Within half a second, where a moment takes an eightieth of one."""
+    assert min(seconds(piece, 128_000) for _ in range(3)) < 40 * a_moment()
+
+
+def test_the_judge_is_light_to_import() -> None:
+    code = (
+        "import sys, forge_cli.core.approval, forge_cli.core.config, forge_cli.core.text; before = set(sys.modules)\n"
+        "import forge_cli.toolsets.shell.rules, forge_cli.toolsets.shell.lint\n"
+        "print([name for name in set(sys.modules) - before if not name.startswith('forge_cli.toolsets')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

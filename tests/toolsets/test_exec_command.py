@@ -1,0 +1,442 @@
+"""Commands that go on: read in pieces, written to under the rules, interrupted, and gone with the session."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import ApprovalDecision, ApprovalRequest, WorkerRuntime, load_worker
+from forge_cli.core.events import ApprovalDecided, Event
+from forge_cli.core.results import Custom
+from forge_cli.core.tool import ToolOutcome
+from forge_cli.engine.guard import Caller
+from forge_cli.sandbox.isolation import mechanism
+from forge_cli.testing import Project, call, calls, scripted_model
+from forge_cli.toolsets.shell.sessions import is_bare_shell
+
+from ..sandbox.processes import gate, sleepers, tag
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+confined = pytest.param(
+    "auto",
+    marks=pytest.mark.skipif(
+        not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
+    ),
+)
+LEVELS = pytest.mark.parametrize("level", ["off", confined])
+
+WORKER = """
+name: w
+sandbox:
+  isolation: {level}
+  zones:
+    - {{name: here, path: ., mode: rw}}
+    - {{name: scratch, mode: rw, approval: {{write: preApproved}}}}
+toolsets:
+  shell:
+    rules:
+      - {{pattern: echo, approval: preApproved}}
+      - {{pattern: cat, approval: preApproved}}
+      - {{pattern: cd, approval: preApproved}}
+      - {{pattern: seq, approval: preApproved}}
+      - {{pattern: sort, approval: preApproved}}
+      - {{pattern: rm, approval: blocked}}
+"""
+ENOUGH = 60_000
+"""Milliseconds to wait for the end of what does end."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Hands:
+    """Calls tools the way a model would; whoever is asked says yes, or what ``answers`` say."""
+
+    def __init__(self, answers: Iterable[ApprovalDecision | bool] | None) -> None:
+        self.asked: list[ApprovalRequest] = []
+        self.events: list[Event] = []
+        self.heard = ""
+        self.runtime: WorkerRuntime
+        self._answers = None if answers is None else iter(answers)
+
+    async def answer(self, request: ApprovalRequest) -> ApprovalDecision:
+        self.asked.append(request)
+        answer = True if self._answers is None else next(self._answers)
+        return ApprovalDecision(answer) if isinstance(answer, bool) else answer
+
+    async def call(self, tool: str, **args: Any) -> ToolOutcome:
+        with anyio.fail_after(30):
+            outcome = await self.runtime.invoke(tool, args, Caller.MODEL)
+        self.heard += said(outcome)
+        return outcome
+
+    async def start(self, command: str, yield_time_ms: int = 0, **args: Any) -> ToolOutcome:
+        return await self.call("exec_command", command=command, yield_time_ms=yield_time_ms, **args)
+
+    async def write(self, chars: str = "", yield_time_ms: int = 5, session_id: int = 1) -> ToolOutcome:
+        return await self.call("write_stdin", session_id=session_id, chars=chars, yield_time_ms=yield_time_ms)
+
+    async def hear(self, text: str) -> str:
+        """Read until this has been said; returns all that was said so far."""
+        with anyio.fail_after(30):
+            while text not in self.heard:
+                outcome = await self.write()
+                assert text in self.heard or outcome.value.data["running"], f"{text!r} never came: {self.heard!r}"
+        return self.heard
+
+    @property
+    def verdicts(self) -> list[str]:
+        return [event.verdict for event in self.events if isinstance(event, ApprovalDecided)]
+
+
+def said(outcome: ToolOutcome) -> str:
+    return outcome.value.data["output"] if isinstance(outcome.value, Custom) else ""
+
+
+Open = Callable[..., AbstractAsyncContextManager[Hands]]
+
+
+@pytest.fixture
+def opened(project: Project) -> Open:
+    @asynccontextmanager
+    async def opened(*answers: ApprovalDecision | bool, level: str = "off", **options: Any) -> AsyncIterator[Hands]:
+        project.write("worker.yaml", WORKER.format(level=level))
+        (project.folder / "sub" / "scratch").mkdir(parents=True, exist_ok=True)
+        hands = Hands(answers or None)
+        worker = load_worker(project.folder / "worker.yaml")
+        async with WorkerRuntime(
+            worker=worker,
+            model=scripted_model("nothing"),
+            workspace=project.folder,
+            approval_callback=hands.answer,
+            on_event=hands.events.append,
+            **options,
+        ) as hands.runtime:
+            yield hands
+
+    return opened
+
+
+# --- reading
+
+
+def test_a_worker_uses_it(project: Project) -> None:
+    project.write("worker.yaml", WORKER.format(level="off"))
+    seen = project.run(
+        calls(call("exec_command", command="read x; echo got $x; exit 4", yield_time_ms=0)),
+        {"expect": {"result": "session_id: 1\n"}, **calls(call("write_stdin", session_id=1, chars="word\n"))},
+        "{result}",
+        approval_mode="approve_all",
+    )
+    assert seen.statuses == ["success", "error"]
+    assert seen.result.response == "exit code: 4\ngot word\n"
+
+
+@LEVELS
+async def test_a_session_while_it_goes_on_and_an_exit_code_at_the_end(opened: Open, level: str) -> None:
+    async with opened(level=level) as hands:
+        running = await hands.start("read x; echo got $x")
+        assert (running.status, running.text()) == ("success", "session_id: 1\n")
+        assert running.value.data == {"sessionId": 1, "output": "", "running": True}
+        ended = await hands.write("word\n", ENOUGH)
+        assert (ended.status, ended.text()) == ("success", "exit code: 0\ngot word\n")
+        assert ended.value.data == {
+            "sessionId": None,
+            "output": "got word\n",
+            "running": False,
+            "exitCode": 0,
+            "signal": None,
+        }
+
+
+async def test_one_that_ends_in_time_never_becomes_a_session(opened: Open) -> None:
+    async with opened() as hands:
+        ended = await hands.start("echo out; echo err >&2", ENOUGH)
+        assert (ended.status, ended.text()) == ("success", "exit code: 0\nout\nerr\n")
+        assert "open are: none" in (await hands.write()).text()
+
+
+async def test_a_failure_is_an_error_that_carries_the_output(opened: Open) -> None:
+    async with opened() as hands:
+        ended = await hands.start("echo why; exit 3", ENOUGH)
+        assert (ended.status, ended.error, ended.text()) == ("error", "exit code: 3", "exit code: 3\nwhy\n")
+        assert (ended.value.kind, ended.value.data["exitCode"]) == ("shell.session", 3)
+
+
+async def test_what_is_unread_comes_exactly_once(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("cat")
+        for word in ("one", "two", "three"):
+            await hands.write(f"{word}\n")
+            await hands.hear(f"{word}\n")
+        await hands.write()
+        assert hands.heard == "one\ntwo\nthree\n"
+
+
+async def test_output_above_the_bound_comes_with_later_calls(opened: Open) -> None:
+    async with opened() as hands:
+        outcome = await hands.start("seq 20000", ENOUGH, max_output_tokens=100)
+        assert len(said(outcome)) == 400
+        assert outcome.text().startswith("session_id: 1 (it has ended; more output waits)\n1\n2\n")
+        while outcome.value.data["sessionId"]:
+            outcome = await hands.write()
+            assert len(outcome.text()) <= 20_000
+            assert "cut" not in outcome.text()
+        assert outcome.text().startswith("exit code: 0\n")
+        assert hands.heard == "".join(f"{number}\n" for number in range(1, 20001))
+
+
+async def test_a_flood_that_nobody_reads_is_bounded(opened: Open) -> None:
+    async with opened() as hands:
+        outcome = await hands.start("echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last", ENOUGH)
+        while outcome.value.data["sessionId"]:
+            outcome = await hands.write()
+        assert len(hands.heard) < 1_100_000
+        assert (hands.heard[:6], hands.heard[-5:]) == ("first\n", "last\n")
+        assert "bytes cut ...]" in hands.heard
+
+
+async def test_what_stays_in_the_background_does_not_hold_a_session_open(opened: Open) -> None:
+    sleeping = tag()
+    async with opened() as hands:
+        ended = await hands.start(f"sleep {sleeping} & echo hi", ENOUGH)
+        assert ended.text() == "exit code: 0\nhi\n"
+        assert sleepers(sleeping)
+    assert sleepers(sleeping) == []
+
+
+# --- where, and how many
+
+
+async def test_an_unknown_session_is_refused_and_nobody_is_asked(opened: Open) -> None:
+    async with opened() as hands:
+        outcome = await hands.write("rm -rf /\n", session_id=7)
+        assert (outcome.status, outcome.error) == ("error", "there is no session 7; open are: none")
+        await hands.start("cat")
+        assert "there is no session 2; open are: 1" in (await hands.write(session_id=2)).text()
+        assert (hands.asked, hands.verdicts) == ([], ["preApproved"])
+
+
+async def test_only_so_many_at_a_time(opened: Open) -> None:
+    async with opened() as hands:
+        for _ in range(8):
+            assert (await hands.start("cat")).status == "success"
+        refused = await hands.start("printf x")
+        assert (refused.status, hands.asked) == ("error", [])
+        assert refused.error == "sessions 1, 2, 3, 4, 5, 6, 7, 8 are open, which is the most; read or end one first"
+        assert (await hands.write("\x03", ENOUGH, session_id=3)).status == "error"
+        assert (await hands.start("cat")).text().startswith("session_id: 9")
+
+
+async def test_another_folder_asks(opened: Open, project: Project) -> None:
+    async with opened() as hands:
+        outcome = await hands.start("echo hi; pwd", ENOUGH, workdir="/here/sub")
+        assert said(outcome) == f"hi\n{project.folder / 'sub'}\n"
+        await hands.start("echo hi", ENOUGH, workdir="/here/sub")
+        assert hands.asked[1].reason == "the rules are for the working directory, and this is another folder"
+        await hands.start("echo hi", ENOUGH, workdir="/here")
+        assert len(hands.asked) == 2
+
+
+@pytest.mark.parametrize("workdir", ["/here/none", "/here/worker.yaml", "/etc", "/here/../..", "sub"])
+async def test_no_such_folder_is_refused_and_nobody_is_asked(opened: Open, workdir: str) -> None:
+    async with opened() as hands:
+        assert (await hands.start("make", workdir=workdir)).status == "error"
+        assert hands.asked == []
+
+
+# --- writing to a shell
+
+
+async def test_each_line_for_a_bare_shell_is_judged(opened: Open, project: Project) -> None:
+    async with opened() as hands:
+        await hands.start("bash")
+        assert len(hands.asked) == 1
+        await hands.write("echo one\n")
+        await hands.write("echo two; cat worker.yaml\n")
+        assert len(hands.asked) == 1
+        refused = await hands.write("echo three; rm worker.yaml\n")
+        assert (refused.status, len(hands.asked)) == ("blocked", 1)
+        heard = await hands.hear("blocked")
+        assert "two\n\nname: w" in heard
+        assert "three" not in heard
+        await hands.write("printf 'asked\\n'\n")
+        assert len(hands.asked) == 2
+        assert "no rule covers" in hands.asked[1].reason
+        assert hands.asked[1].details[0].startswith("part:   printf ")
+        await hands.hear("asked")
+        assert project.folder.joinpath("worker.yaml").exists()
+
+
+async def test_a_shell_that_did_what_no_rule_covers_asks_from_then_on(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("sh")
+        await hands.write("alias echo=make\n")
+        await hands.write("echo one\n")
+        assert [request.tool_name for request in hands.asked] == ["exec_command", "write_stdin", "write_stdin"]
+        assert hands.asked[2].reason == "something was written to this shell before that is not pre-approved"
+        assert (await hands.write("rm x\n")).status == "blocked"
+
+
+async def test_what_was_refused_was_not_written(opened: Open) -> None:
+    async with opened(True, False) as hands:
+        await hands.start("bash")
+        assert (await hands.write("printf no\n")).status == "denied"
+        assert (await hands.write("rm x\n")).status == "blocked"
+        ended = await hands.write("echo yes; cat missing\necho end; cat\n")
+        assert ended.status == "success"
+        assert "no\n" not in await hands.hear("end")
+        assert len(hands.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "asked", "status"),
+    [
+        ("echo o", "ne\n", 1, "success"),
+        ("echo one; r", "m x\n", 2, "blocked"),
+        ("echo one \\\n", "two\n", 1, "success"),
+        ("sort \\\n", "cat -o scratch/x\n", 2, "success"),
+        ("echo \\\\\n", "echo two\n", 1, "success"),
+        ("echo 'one\n", "two'\n", 3, "success"),
+        ("echo one; \\\n", "rm x\n", 1, "blocked"),
+    ],
+)
+async def test_a_line_in_two_pieces_is_judged_as_a_whole(
+    opened: Open, first: str, second: str, asked: int, status: str
+) -> None:
+    async with opened() as hands:
+        await hands.start("bash")
+        assert (await hands.write(first)).status == "success"
+        assert (await hands.write(second)).status == status
+        assert len(hands.asked) == asked
+
+
+async def test_a_shell_that_went_elsewhere_writes_elsewhere(opened: Open, project: Project) -> None:
+    async with opened() as hands:
+        await hands.start("bash")
+        await hands.write("echo here > scratch/x\n")
+        await hands.write("cd sub\n")
+        assert len(hands.asked) == 1
+        await hands.write("echo there > scratch/x; echo done\n")
+        assert len(hands.asked) == 2
+        await hands.hear("done")
+    assert (project.read("scratch/x"), project.read("sub/scratch/x")) == ("here\n", "there\n")
+
+
+@pytest.mark.parametrize("command", ["bash -i", "/bin/bash", "bash < /dev/stdin", "exec bash", "python3 -i", "tail -f"])
+async def test_what_other_programs_are_told_asks(opened: Open, command: str) -> None:
+    async with opened() as hands:
+        await hands.start(command)
+        before = len(hands.asked)
+        await hands.write("echo one\n")
+        assert len(hands.asked) == before + 1
+        assert hands.asked[-1].reason == "what this program makes of its input cannot be told"
+        assert hands.asked[-1].preview.content == f"session 1 is: {command}"
+        assert (await hands.write("rm x\n")).status == "blocked"
+
+
+@pytest.mark.parametrize(
+    ("command", "bare"),
+    [
+        *((command, True) for command in ("bash", "sh", "dash", " bash --norc --noprofile ", "'bash'")),
+        *((command, False) for command in ("zsh", "fish", "python3", "bash -i", "bash x.sh", "bash; ls", "$SHELL")),
+        *((command, False) for command in ("bash < x", "/bin/bash", "sudo bash", "X=1 bash", "bash | cat", "")),
+    ],
+)
+def test_which_commands_are_nothing_but_a_shell_that_the_rules_can_read(command: str, bare: bool) -> None:
+    assert is_bare_shell(command) is bare
+
+
+async def test_a_yes_to_input_is_for_once(opened: Open) -> None:
+    async with opened(*[ApprovalDecision(True, remember="session")] * 3) as hands:
+        await hands.start("cat")
+        await hands.write("again\n")
+        await hands.write("again\n")
+        assert await hands.hear("again\nagain\n") == "again\nagain\n"
+        assert len(hands.asked) == 2
+
+
+async def test_what_reads_no_more_is_told_of(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("exec <&-; echo deaf; exec sleep 300")
+        await hands.hear("deaf\n")
+        outcome = await hands.write("word\n")
+        assert (outcome.status, outcome.error) == ("error", "the process does not read its input any more")
+
+
+# --- polling and interrupting
+
+
+@LEVELS
+async def test_an_interrupt_needs_no_consent_and_ends_a_program(opened: Open, level: str) -> None:
+    async with opened(level=level) as hands:
+        await hands.start("echo up; exec sleep 300")
+        await hands.hear("up\n")
+        ended = await hands.write("\x03", ENOUGH)
+        assert ended.status == "error"
+        assert ended.text().startswith("exit code: 130")
+        assert [request.tool_name for request in hands.asked] == ["exec_command"]
+
+
+@LEVELS
+async def test_an_interrupted_shell_goes_on(opened: Open, level: str) -> None:
+    async with opened(level=level) as hands:
+        await hands.start("bash")
+        await hands.write("sleep 300; echo code $?\n")
+        asked = len(hands.asked)
+        with anyio.fail_after(30):
+            while "code 130\n" not in hands.heard:
+                assert (await hands.write("\x03")).value.data["running"]
+        assert len(hands.asked) == asked
+        ended = await hands.write("exit 5\n", ENOUGH)
+        assert ended.error == "exit code: 5"
+
+
+async def test_a_program_may_catch_the_interrupt(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("trap 'echo caught' INT; echo up; while :; do sleep 0.01; done")
+        await hands.hear("up\n")
+        await hands.write("\x03")
+        await hands.hear("caught\n")
+
+
+# --- the end
+
+
+@LEVELS
+async def test_nothing_outlives_the_session(opened: Open, level: str, tmp_path: Path) -> None:
+    sleeping = tag()
+    async with opened(level=level) as hands:
+        await hands.start(f"(setsid sleep {sleeping} &); echo up; trap '' TERM INT; sleep {sleeping}; sleep {sleeping}")
+        await hands.start("bash")
+        await hands.write(f"echo shell up; sleep {sleeping}\n", session_id=2)
+        await hands.hear("up\n")
+        assert sleepers(sleeping)
+    assert sleepers(sleeping) == []
+
+
+async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project: Project) -> None:
+    sleeping = tag()
+    async with opened() as hands, anyio.create_task_group() as tasks:
+        with gate(project.folder) as up:
+            outcomes: list[ToolOutcome] = []
+
+            async def start() -> None:
+                outcomes.append(await hands.start(f"echo up > {up.path}; sleep {sleeping}", ENOUGH))
+
+            tasks.start_soon(start)
+            await up.opened()
+        hands.runtime.interrupt()
+        while not outcomes:
+            await anyio.lowlevel.checkpoint()
+        assert (outcomes[0].status, sleepers(sleeping)) == ("interrupted", [])
+        hands.runtime.interrupt_signal.reset()
+        assert "open are: none" in (await hands.write()).text()

@@ -1,0 +1,115 @@
+"""The toolset ``memory``: notes of a worker's own that outlive its sessions, saved only with consent."""
+
+from typing import Any
+
+import pytest
+
+from forge_cli import ApprovalDecision
+from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.events import ApprovalDecided
+from forge_cli.core.results import Diff, FileContent
+from forge_cli.testing import Project, Seen, call, calls
+
+from ..listener import Listener
+
+OUTSIDE = ["../other/topic", "/etc/passwd", "..", ".", "", "a/b", "A", "topic.md", "-a", "a b", "é", "a\n", "x" * 65]
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("worker.yaml", "name: w\ntoolsets: {memory: {}}\n")
+    project.write("other.yaml", "name: other\ntoolsets: {memory: {}}\n")
+    return project
+
+
+def save(project: Project, memory_id: str, content: str, *answers: Any, **options: Any) -> Seen:
+    saving = calls(call("save_memory", memory_id=memory_id, content=content))
+    return project.run(saving, "{result}", answers=answers or [True], **options)
+
+
+def get(project: Project, memory_id: str, **options: Any) -> Seen:
+    return project.run(calls(call("get_memory", memory_id=memory_id)), "{result}", **options)
+
+
+def test_a_note_survives_the_session(worker: Project) -> None:
+    assert save(worker, "prices", "# Prices\r\nbread: 2\n").statuses == ["success"]
+    seen = get(worker, "prices")
+    assert seen.outcomes[0].value == FileContent("prices", "# Prices\r\nbread: 2\n", size=19)
+    assert seen.result.response == "# Prices\r\nbread: 2\n"
+    assert [decided.verdict for decided in seen.of(ApprovalDecided)] == ["preApproved"]
+    assert (worker.home / "memory/w/prices.md").read_bytes() == b"# Prices\r\nbread: 2\n"
+
+
+def test_saving_asks_and_shows_the_change(worker: Project) -> None:
+    save(worker, "prices", "bread: 2\n")
+    seen = save(worker, "prices", "bread: 3\n")
+    (request,) = seen.asked
+    change = Diff("prices", "bread: 2\n", "bread: 3\n", is_new=False, bytes_written=9)
+    assert (request.preview, request.risk) == (change, "medium")
+    assert seen.outcomes[0].value == change
+
+
+@pytest.mark.parametrize("before", [None, "bread: 2\n"])
+def test_no_saves_nothing(worker: Project, before: str | None) -> None:
+    if before is not None:
+        save(worker, "prices", before)
+    assert save(worker, "prices", "bread: 3\n", False).statuses == ["denied"]
+    headless = worker.run(calls(call("save_memory", memory_id="prices", content="x")), "done")
+    assert headless.statuses == ["denied"]
+    assert get(worker, "prices").statuses == (["error"] if before is None else ["success"])
+
+
+def test_a_note_that_changed_meanwhile_is_shown_again(worker: Project) -> None:
+    save(worker, "prices", "bread: 2\n")
+    asked: list[ApprovalRequest] = []
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request)
+        if len(asked) == 1:
+            (worker.home / "memory/w/prices.md").write_text("milk: 1\n")
+        return ApprovalDecision(True)
+
+    saving = calls(call("save_memory", memory_id="prices", content="bread: 3\n"))
+    seen = worker.run(saving, "done", approval_callback=answer)
+    assert [request.preview.original for request in asked] == ["bread: 2\n", "milk: 1\n"]
+    assert seen.outcomes[0].value.original == "milk: 1\n"
+
+
+def test_each_worker_has_its_own(worker: Project) -> None:
+    save(worker, "prices", "bread: 2\n")
+    seen = get(worker, "prices", worker="other.yaml")
+    assert (seen.statuses, seen.result.response) == (["error"], "there is no note on 'prices'; there are: none yet")
+
+
+def test_an_unknown_topic_lists_those_that_are_known(worker: Project) -> None:
+    save(worker, "prices", "")
+    save(worker, "customers", "")
+    assert get(worker, "price").result.response == "there is no note on 'price'; there are: customers, prices"
+
+
+@pytest.mark.parametrize("memory_id", OUTSIDE)
+def test_a_topic_is_no_path(worker: Project, memory_id: str) -> None:
+    assert get(worker, memory_id).statuses == ["invalid"]
+    seen = save(worker, memory_id, "x")
+    assert (seen.statuses, seen.asked) == (["invalid"], [])
+    assert not worker.home.joinpath("memory").exists()
+
+
+def test_a_note_has_a_limit(worker: Project) -> None:
+    assert save(worker, "long", "x" * 256 * 1024).statuses == ["success"]
+    assert save(worker, "long", "x" * (256 * 1024 + 1)).statuses == ["invalid"]
+
+
+def test_what_cannot_be_kept_or_read_is_told(worker: Project) -> None:
+    worker.home.mkdir()
+    (worker.home / "memory").write_text("in the way")
+    seen = save(worker, "prices", "x")
+    assert (seen.statuses, seen.asked) == (["error"], [])
+    assert "the note on 'prices' cannot be read: Not a directory" in seen.result.response
+
+
+def test_the_model_is_told_the_topics(worker: Project) -> None:
+    save(worker, "prices", "")
+    model = Listener()
+    worker.run(model=model)
+    assert model.system == ["Notes from earlier sessions can be read with get_memory; the topics are: prices."]

@@ -1,0 +1,541 @@
+"""The toolset ``shell`` as workers use it: what the rules let through, what comes back, and what is left behind."""
+
+import os
+import re
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli import InterruptSignal
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Status, TurnStart
+from forge_cli.core.results import Custom
+from forge_cli.sandbox.children import UNCONFINED
+from forge_cli.sandbox.isolation import mechanism
+from forge_cli.testing import Project, Seen, call, calls
+
+from ..sandbox.processes import sleepers, tag
+
+needs_bwrap = pytest.mark.skipif(
+    not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
+)
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+WORKER = """
+name: w
+sandbox:
+  isolation: off
+toolsets:
+  shell:
+    rules:
+      - {pattern: echo, approval: preApproved}
+      - {pattern: cat, approval: preApproved}
+      - {pattern: git push, approval: blocked, reason: pushing is for people}
+      - {pattern: git fetch, approval: ask, reason: it takes long}
+    timeout: 20
+"""
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+def with_shell(project: Project, section: str, sandbox: str = "{isolation: off}") -> Project:
+    project.write("worker.yaml", f"name: w\nsandbox: {sandbox}\ntoolsets:\n  shell: {section}\n")
+    return project
+
+
+def with_policy(project: Project, policy: str) -> None:
+    project.home.mkdir(exist_ok=True)
+    (project.home / "config.yaml").write_text(policy)
+
+
+def shell(project: Project, command: str, answers: list[bool] | None = None, **options: Any) -> Seen:
+    return project.run(calls(call("shell", command=command)), "{result}", answers=answers, **options)
+
+
+def told(project: Project, command: str, **args: Any) -> Custom:
+    """The value of a call that everybody agrees to."""
+    (outcome,) = project.run(
+        calls(call("shell", command=command, **args)), "done", approval_mode="approve_all"
+    ).outcomes
+    assert isinstance(outcome.value, Custom)
+    assert outcome.value.kind == "shell.result"
+    return outcome.value
+
+
+def verdict(project: Project, command: str) -> str:
+    """The verdict on a line, with nobody there to ask; a line that is let through is run."""
+    return shell(project, command).of(ApprovalDecided)[0].verdict
+
+
+# --- the rules
+
+
+@pytest.mark.parametrize(
+    ("command", "approval", "rule", "line", "reason"),
+    [
+        ("echo hi", "preApproved", "toolsets.shell.rules[0]", 8, "'echo hi' matches the pre-approved rule 'echo'"),
+        ("git fetch", "ask", "toolsets.shell.rules[3]", 11, "matches the asking rule 'git fetch': it takes long"),
+        ("echo hi; git push -f", "blocked", "toolsets.shell.rules[2]", 10, "'git push': pushing is for people"),
+        ("make test", "ask", "toolsets.shell.default", 7, "no rule covers 'make test', and the default is ask"),
+    ],
+)
+def test_a_decision_says_which_rule_and_where(
+    worker: Project, command: str, approval: str, rule: str, line: int, reason: str
+) -> None:
+    seen = shell(worker, command)
+    (decided,) = seen.of(ApprovalDecided)
+    assert (decided.verdict, decided.approved, decided.rule) == (approval, approval == "preApproved", rule)
+    assert reason in decided.reason
+    assert str(decided.where).startswith(f"{worker.folder / 'worker.yaml'}:{line}:")
+    assert decided.by == ("headless" if approval == "ask" else "rule")
+    assert seen.statuses == [{"preApproved": "success", "ask": "denied", "blocked": "blocked"}[approval]]
+
+
+def test_what_cannot_be_analysed_asks_and_blames_no_rule(worker: Project) -> None:
+    (decided,) = shell(worker, "echo $(make)").of(ApprovalDecided)
+    assert (decided.verdict, decided.rule, decided.where) == ("ask", None, None)
+
+
+def test_blocked_stays_blocked_whoever_agrees(worker: Project) -> None:
+    seen = shell(worker, "sudo git push", approval_mode="approve_all")
+    assert seen.statuses == ["blocked"]
+    assert seen.result.response.startswith("shell is blocked: ")
+    assert [denial["by"] for denial in seen.result.denials] == ["rule"]
+
+
+def test_a_request_tells_the_parts_and_the_rule_that_would_cover(worker: Project) -> None:
+    seen = shell(worker, "echo hi && make test", answers=[False])
+    (request,) = seen.asked
+    assert request.details == (
+        "part:   echo hi -> preApproved (toolsets.shell.rules[0])",
+        "part:   make test -> ask (no rule)",
+        'cover:  {pattern: "make test", approval: preApproved}',
+    )
+    assert request.risk == "high"
+    (required,) = seen.of(ApprovalRequired)
+    assert required.payload()["details"] == list(request.details)
+
+
+def test_a_yes_runs_it(worker: Project) -> None:
+    seen = shell(worker, "printf 'a\\tb'", answers=[True])
+    assert (seen.statuses, seen.result.response) == (["success"], "exit code: 0\na\tb")
+
+
+def test_the_default_is_for_what_no_rule_covers(project: Project) -> None:
+    with_shell(project, "{default: blocked, rules: [{pattern: echo, approval: preApproved}]}")
+    assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == ["preApproved", "blocked", "blocked"]
+    with_shell(project, "{default: preApproved, rules: [{pattern: ls, approval: ask}]}")
+    assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == ["preApproved", "ask", "ask"]
+
+
+def test_the_worker_can_tighten_the_rules(project: Project) -> None:
+    with_shell(project, "{rules: [{pattern: echo, approval: preApproved}], approval: {tools: {shell: ask}}}")
+    (decided,) = shell(project, "echo hi").of(ApprovalDecided)
+    assert (decided.verdict, decided.rule) == ("ask", "toolsets.shell.approval.tools.shell")
+
+
+# --- the user's own rules
+
+USER = """
+policy:
+  shell:
+    rules:
+      - {pattern: cat, approval: blocked, reason: not on my machine}
+      - {pattern: git fetch, approval: preApproved}
+      - {pattern: echo, approval: ask}
+      - {pattern: date, approval: preApproved}
+"""
+
+
+def test_the_users_rules_tighten_and_do_not_loosen(worker: Project) -> None:
+    with_policy(worker, USER)
+    lines = ("cat x", "git fetch", "echo hi", "date", "git push")
+    assert [verdict(worker, line) for line in lines] == ["blocked", "ask", "ask", "preApproved", "blocked"]
+    (decided,) = shell(worker, "cat x").of(ApprovalDecided)
+    assert (decided.rule, str(decided.where)) == ("policy.shell.rules[0]", f"{worker.home / 'config.yaml'}:5:9")
+    assert "not on my machine" in decided.reason
+
+
+@pytest.mark.parametrize(
+    ("policy", "place", "problem"),
+    [
+        ("policy: {shell: {rule: []}}", "1:18", "policy.shell: unknown key 'rule'; did you mean 'rules'?"),
+        ("policy: {shell: {default: ask}}", "1:18", "policy.shell: unknown key 'default'"),
+        ("policy: {shel: {}}", "1:10", "unknown key 'shel'; did you mean 'shell'?"),
+        ("policy:\n  shell: {rules: [{pattern: rm, approval: never}]}", "2:43", "policy.shell.rules[0].approval"),
+        (
+            "policy:\n  shell:\n    rules:\n      - {pattern: rm, approval: blocked, match: [ls]}",
+            "4:50",
+            "policy.shell.rules[0].match: 'ls' is not matched by 'rm'",
+        ),
+    ],
+)
+def test_a_mistake_in_them_is_found_at_once(worker: Project, policy: str, place: str, problem: str) -> None:
+    with_policy(worker, policy)
+    with pytest.raises(WorkerError) as caught:
+        worker.run("never said")
+    assert str(caught.value).startswith(f"{worker.home / 'config.yaml'}:{place}: ")
+    assert problem in str(caught.value)
+
+
+# --- mistakes in the rules
+
+EXAMPLES = """name: w
+toolsets:
+  shell:
+    rules:
+      - pattern: git push
+        approval: blocked
+        {key}: [git push -f, {example}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "example", "problem"),
+    [
+        ("match", "git pull", "'git pull' is not matched by 'git push'"),
+        ("not_match", "git push", "'git push -f' is matched by 'git push'"),
+    ],
+)
+def test_examples_are_checked_when_the_worker_is_loaded(project: Project, key: str, example: str, problem: str) -> None:
+    project.write("worker.yaml", EXAMPLES.format(key=key, example=example))
+    with pytest.raises(WorkerError) as caught:
+        project.run("never said")
+    column = 30 if key == "match" else 21
+    assert str(caught.value).startswith(f"{project.folder / 'worker.yaml'}:7:{column}: toolsets.shell.rules[0].{key}: ")
+    assert problem in str(caught.value)
+
+
+def test_odd_rules_are_warned_of(project: Project) -> None:
+    rules = "[{pattern: ls, approval: ask}, {pattern: ls -l, approval: preApproved}, {pattern: '', approval: ask}]"
+    with_shell(project, f"{{rules: {rules}}}")
+    warnings = [status.message for status in project.run("hi").of(Status) if status.level == "warning"]
+    assert warnings == [
+        "toolsets.shell: rules[1] 'ls -l': it never counts: rules[0] 'ls' comes first and matches the same",
+        "toolsets.shell: rules[2] '': an empty pattern matches nothing",
+    ]
+    done = project.forge("worker", "check", "worker.yaml")
+    assert (done.returncode, done.stderr.splitlines()) == (0, [f"warning: {warning}" for warning in warnings])
+
+
+# --- redirections
+
+ZONES = """
+name: w
+sandbox:
+  isolation: off
+  zones:
+    - {name: scratch, mode: rw, approval: {write: preApproved}}
+    - {name: drafts, path: ./scratch/drafts, mode: ro}
+    - {name: output, mode: rw}
+toolsets:
+  shell: {rules: [{pattern: echo, approval: preApproved}, {pattern: cd, approval: preApproved}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "approval"),
+    [
+        ("echo hi > scratch/a", "preApproved"),
+        ("echo hi >> scratch/deep/down/a", "preApproved"),
+        ("echo hi > /dev/null 2>&1", "preApproved"),
+        ("echo hi > output/a", "ask"),
+        ("echo hi > a", "ask"),
+        ("echo hi > scratch/../a", "ask"),
+        ("cd scratch && echo hi > scratch/a", "ask"),
+        ("echo hi > scratch/drafts/a", "ask"),
+        ("echo hi > scratch/.env", "ask"),
+        ("echo hi > scratch/.git/hooks/post-checkout", "ask"),
+        ("echo hi > scratch/link", "ask"),
+        ("echo hi > scratch/away/a", "ask"),
+    ],
+)
+def test_a_redirection_needs_the_consent_of_the_zone(project: Project, command: str, approval: str) -> None:
+    project.write("worker.yaml", ZONES)
+    project.write("scratch/drafts/old", "")
+    project.write("scratch/deep/down/old", "")
+    project.write("output/kept", "kept")
+    (project.folder / "scratch/link").symlink_to("../output/kept")
+    (project.folder / "scratch/away").symlink_to("/")
+    seen = shell(project, command)
+    assert seen.of(ApprovalDecided)[0].verdict == approval
+    assert seen.statuses == ["success" if approval == "preApproved" else "denied"]
+
+
+def test_a_zone_says_why_it_asks(project: Project) -> None:
+    project.write("worker.yaml", ZONES)
+    project.write("scratch/drafts/old", "")
+    project.write("output/kept", "kept")
+    (project.folder / "scratch/link").symlink_to("../output/kept")
+    (decided,) = shell(project, "echo hi > scratch/link").of(ApprovalDecided)
+    assert decided.reason.startswith("it writes scratch/link: zone 'output' asks before write")
+    assert decided.rule == "sandbox.zones.output.approval.write"
+
+
+def test_the_workers_own_file_asks(project: Project) -> None:
+    zones = "{isolation: off, zones: [{name: code, path: ., mode: rw, approval: {write: preApproved}}]}"
+    with_shell(project, "{rules: [{pattern: echo, approval: preApproved}]}", zones)
+    assert verdict(project, "echo hi > notes.txt") == "preApproved"
+    (decided,) = shell(project, "echo hi > worker.yaml").of(ApprovalDecided)
+    assert decided.reason.startswith("it writes worker.yaml: it is one of the worker's own files")
+
+
+# --- what comes back
+
+
+def test_a_success_tells_everything(worker: Project) -> None:
+    value = told(worker, "echo out; echo err >&2")
+    assert value.data.pop("durationMs") >= 0
+    assert value == Custom(
+        "shell.result",
+        {
+            "command": "echo out; echo err >&2",
+            "exitCode": 0,
+            "signal": None,
+            "stdout": "out\n",
+            "stderr": "err\n",
+            "truncated": False,
+            "timedOut": False,
+        },
+        summary="exit code: 0",
+        model_text="exit code: 0\nout\n\nstderr:\nerr\n",
+    )
+
+
+def test_a_failure_is_an_error_that_carries_the_output(worker: Project) -> None:
+    seen = shell(worker, "echo out; echo err >&2; exit 3", approval_mode="approve_all")
+    (outcome,) = seen.outcomes
+    assert (outcome.status, outcome.error) == ("error", "exit code: 3")
+    assert (outcome.value.kind, outcome.value.data["exitCode"]) == ("shell.result", 3)
+    assert (outcome.value.data["stdout"], outcome.value.data["stderr"]) == ("out\n", "err\n")
+    assert seen.result.response == "exit code: 3\nout\n\nstderr:\nerr\n"
+    (line,) = (line for line in seen.lines if line["type"] == "toolResult")
+    assert (line["error"], line["value"]["data"]["stderr"]) == ("exit code: 3", "err\n")
+
+
+def test_a_signal_is_told(worker: Project) -> None:
+    value = told(worker, "kill -9 $$")
+    assert (value.data["exitCode"], value.data["signal"]) == (None, 9)
+    assert value.summary == "exit code: 137 (ended by signal 9)"
+
+
+def test_a_timeout_is_an_error_that_keeps_what_was_said(worker: Project) -> None:
+    seen = worker.run(
+        calls(call("shell", command="echo so far; exec sleep 300", timeout=0.5)),
+        "{result}",
+        approval_mode="approve_all",
+    )
+    (outcome,) = seen.outcomes
+    assert (outcome.status, outcome.error) == ("error", "stopped after 0.5 seconds")
+    assert (outcome.value.data["timedOut"], outcome.value.data["stdout"]) == (True, "so far\n")
+    assert seen.result.response == "stopped after 0.5 seconds\nso far\n"
+
+
+def test_the_worker_sets_the_timeout(project: Project) -> None:
+    with_shell(project, "{timeout: 0.2}")
+    assert told(project, "exec sleep 300").summary == "stopped after 0.2 seconds"
+
+
+FLOOD = (
+    "echo first; head -c 3000000 /dev/zero | tr '\\0' '{0}'; echo last; head -c 3000000 /dev/zero | tr '\\0' '{0}' >&2"
+)
+
+
+@pytest.mark.parametrize("noise", ["x", "\\001"], ids=["plain", "long as JSON"])
+def test_output_is_bounded(worker: Project, noise: str) -> None:
+    seen = shell(worker, FLOOD.format(noise), approval_mode="approve_all")
+    data = seen.outcomes[0].value.data
+    assert (data["exitCode"], data["truncated"]) == (0, True)
+    assert data["stdout"].startswith("first\n")
+    assert data["stdout"].endswith("last\n")
+    assert max(len(data["stdout"]), len(data["stderr"])) < 300_000
+    assert len(seen.result.response) <= 20_000
+
+
+def test_a_cut_is_named(worker: Project) -> None:
+    said = told(worker, FLOOD.format("x")).data["stdout"]
+    (note,) = re.findall(r"\n\[\.\.\. (\d+) bytes cut \.\.\.\]\n", said)
+    assert int(note) == len("first\n") + 3_000_000 + len("last\n") - (
+        len(said) - len(f"\n[... {note} bytes cut ...]\n")
+    )
+
+
+def test_terminals_see_what_was_said(worker: Project) -> None:
+    done = worker.forge("tools", "call", "shell", "--worker", "worker.yaml", "command=echo out; exit 3", "-y")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "out\nexit code: 3\n", "forge: exit code: 3\n")
+
+
+def test_words_that_are_too_many_cannot_start(worker: Project) -> None:
+    seen = shell(worker, f"echo {'x' * 2**18}", approval_mode="approve_all")
+    assert seen.statuses == ["error"]
+    assert "cannot be started" in seen.result.response
+
+
+@pytest.mark.parametrize("args", [{"command": ""}, {"command": "x", "timeout": 0}, {"command": "x", "cwd": "/"}, {}])
+def test_wrong_input_is_refused(worker: Project, args: dict[str, Any]) -> None:
+    seen = worker.run(calls(call("shell", **args)), "done", answers=[])
+    assert seen.statuses == ["invalid"]
+
+
+def test_three_tools_are_there(worker: Project) -> None:
+    assert worker.run("hi").of(TurnStart)[0].tools == ("shell", "exec_command", "write_stdin")
+
+
+# --- what a command meets
+
+
+def test_the_environment_is_clean(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "FORGE_TOKEN", "SOMETHING", "NAMED_API_KEY"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    with_shell(project, "{env: [NAMED_API_KEY]}")
+    found = dict(line.split("=", 1) for line in told(project, "env").data["stdout"].splitlines())
+    assert found.keys().isdisjoint({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "FORGE_TOKEN", "SOMETHING"})
+    assert found["NAMED_API_KEY"] == "value-of-NAMED_API_KEY"
+    assert found["FORGE_WORKSPACE"] == found["PWD"] == str(project.folder)
+
+
+def test_there_is_no_input(worker: Project) -> None:
+    assert told(worker, "cat; read x || echo end").data["stdout"] == "end\n"
+
+
+@needs_proc
+@pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=needs_bwrap)])
+def test_what_is_left_in_the_background_neither_holds_the_call_nor_outlives_the_session(
+    project: Project, level: str
+) -> None:
+    with_shell(project, "{timeout: 60}", f"{{isolation: {level}}}")
+    sleeping = tag()
+    line = f"sleep {sleeping} & (setsid sleep {sleeping} &); echo hi"
+    seen = shell(project, line, approval_mode="approve_all")
+    assert (seen.statuses, seen.outcomes[0].value.data["stdout"]) == (["success"], "hi\n")
+    assert seen.outcomes[0].duration_ms < 20_000
+    assert sleepers(sleeping) == []
+
+
+@needs_proc
+@pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=needs_bwrap)])
+def test_an_interrupt_stops_everything(project: Project, level: str) -> None:
+    with_shell(project, "{timeout: 60}", f"{{isolation: {level}}}")
+    gate = project.folder / "gate"
+    os.mkfifo(gate)
+    signal, sleeping = InterruptSignal(), tag()
+
+    def wait_and_interrupt() -> None:
+        gate.read_text()
+        signal.interrupt()
+
+    threading.Thread(target=wait_and_interrupt, daemon=True).start()
+    line = f"(setsid sleep {sleeping} &); echo up > gate; sleep {sleeping}; echo never"
+    seen = project.run(
+        calls(call("shell", command=line), call("shell", command="echo next")),
+        "never",
+        approval_mode="approve_all",
+        interrupt_signal=signal,
+    )
+    assert (seen.result.status, seen.statuses) == ("interrupted", ["interrupted", "interrupted"])
+    assert sleepers(sleeping) == []
+
+
+# --- isolation
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home that is not in /tmp, which a confined process has for itself."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+
+
+@needs_bwrap
+@pytest.mark.parametrize("sandbox", ["{}", "{isolation: auto}", "{isolation: required}"])
+def test_a_confined_command_writes_in_its_zones_only(project: Project, home: Path, sandbox: str) -> None:
+    with_shell(project, "", sandbox)
+    value = told(project, "touch here ~/there; cat worker.yaml && touch worker.yaml")
+    assert (project.folder / "here").exists()
+    assert not (home / "there").exists()
+    assert "Read-only" in value.data["stderr"]
+    assert value.data["exitCode"] == 1
+    assert value.data["stdout"].startswith("name: w\n")
+
+
+def test_off_is_off_without_quotes(project: Project, home: Path) -> None:
+    with_shell(project, "", "{isolation: off}")
+    assert told(project, "touch ~/there").data["exitCode"] == 0
+    assert (home / "there").exists()
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    ("sandbox", "reached"),
+    [
+        ("{isolation: auto}", True),
+        ("{isolation: auto, network: false}", False),
+        ("{isolation: required}", False),
+        ("{isolation: required, network: true}", True),
+    ],
+)
+def test_the_network_is_there_or_not(project: Project, sandbox: str, reached: bool) -> None:
+    with_shell(project, "", sandbox)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        line = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}"
+        assert (told(project, line).data["exitCode"] == 0) is reached
+
+
+@pytest.fixture
+def only_bash(tmp_path: Path) -> dict[str, str]:
+    """A path on which there is a shell, and nothing that could confine it."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
+    return {"PATH": str(tmp_path / "bin")}
+
+
+def test_required_without_a_mechanism_is_refused(project: Project, only_bash: dict[str, str]) -> None:
+    with_shell(project, "", "\n  isolation: required")
+    done = project.forge("worker", "check", "worker.yaml", env=only_bash)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("forge: worker.yaml:3:14: isolation is required, and this machine has no working")
+    assert "install bubblewrap" in done.stderr
+
+
+def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict[str, str]) -> None:
+    with_shell(project, "", "{isolation: auto}")
+    twice = "[{tool: shell, input: {command: echo one}}, {tool: shell, input: {command: echo two}}]"
+    project.write("script.yaml", f"turns: [{{calls: {twice}}}, {{text: '{{results[0]}} {{results[1]}}'}}]")
+    done = project.forge("run", "worker.yaml", "go", "-y", "-m", "script:script.yaml", env=only_bash)
+    assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n exit code: 0\ntwo\n")
+    assert done.stderr.count(UNCONFINED) == 1
+
+
+def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:
+    with_shell(project, "", "{isolation: off}")
+    assert project.forge("worker", "check", "worker.yaml", env=only_bash).stderr == ""
+
+
+# --- forge approve
+
+
+def test_forge_approve_shows_the_parts_and_the_covering_rule(worker: Project) -> None:
+    done = worker.forge("approve", "worker.yaml", "shell", "command=cat a | make test")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "ask: shell",
+        "  reason: no rule covers 'make test', and the default is ask",
+        "  rule:   toolsets.shell.default",
+        "  where:  worker.yaml:7:5",
+        "  by:     rule",
+        "  risk:   high",
+        "  part:   cat a -> preApproved (toolsets.shell.rules[1])",
+        "  part:   make test -> ask (no rule)",
+        '  cover:  {pattern: "make test", approval: preApproved}',
+    ]
