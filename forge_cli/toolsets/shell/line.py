@@ -41,6 +41,8 @@ class _Expect(Enum):
 _RESERVED = names("if then elif else fi for while until do done case esac select function coproc in [[ ]]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
 _PLAIN_TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+COMMANDS_AT_MOST = 5000
+"""More than that nobody writes by hand or reads at a prompt; what is blocked among them is found all the same."""
 _SYNTAX = "bash would not accept this"
 
 
@@ -117,6 +119,8 @@ class _Parser:
         if self._expect is _Expect.SEPARATOR and token.kind == "word":
             raise Unreadable(_SYNTAX, token.at)
         if not self._in_command:
+            if len(self._commands) == COMMANDS_AT_MOST:
+                raise Unreadable(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
             self._commands.append(Simple())
             self._expect = _Expect.WORD
         return self._commands[-1]

@@ -2,7 +2,9 @@
 
 import pytest
 
-from forge_cli.toolsets.shell.line import read_line
+from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.line import COMMANDS_AT_MOST, read_line
+from forge_cli.toolsets.shell.rules import ShellRule, judge_line
 from forge_cli.toolsets.shell.words import Unreadable
 
 READ = [
@@ -89,3 +91,14 @@ def test_globs_are_marked() -> None:
 
 def test_deep_nesting_is_read_without_recursion() -> None:
     assert [[word.text for word in command.words] for command in read_line("( " * 5000 + "a" + " )" * 5000)] == [["a"]]
+
+
+def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found() -> None:
+    rules = [
+        ShellRule(pattern="ls", approval=Approval.PRE_APPROVED),
+        ShellRule(pattern="rm", approval=Approval.BLOCKED),
+    ]
+    assert judge_line("ls; " * COMMANDS_AT_MOST, rules, Approval.ASK).approval is Approval.PRE_APPROVED
+    many = judge_line("ls; " * (COMMANDS_AT_MOST + 1), rules, Approval.ASK)
+    assert (many.approval, "more than 5000 commands" in many.reason) == (Approval.ASK, True)
+    assert judge_line("ls; " * COMMANDS_AT_MOST + "ls; rm x", rules, Approval.ASK).approval is Approval.BLOCKED
