@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,8 @@ from forge_cli.toolsets.executables.languages import GO, interpreter
 from forge_cli.toolsets.executables.registry import Program
 
 KIND = "executable.run"
+PYTHON = (Path(sys.prefix), Path(sys.base_prefix))
+"""Where forge's own interpreter lives: it may be a venv in a folder that is hidden from programs, such as /tmp."""
 KEPT = VALUE_LIMIT // 4
 """Bytes that are kept of each stream, so that both fit into one result."""
 
@@ -69,7 +72,7 @@ class Runner:
         """The program can read its own folder, although forge's home around it is hidden."""
         if self._wrap is None or self._wrap is unconfined:
             return unconfined
-        return partial(self._wrap, visible=[program.folder])
+        return partial(self._wrap, visible=[program.folder, *PYTHON])
 
     async def _start(self, program: Program) -> list[str]:
         if program.entrypoint.suffix == GO:
