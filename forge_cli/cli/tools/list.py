@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -50,18 +53,28 @@ async def _rows_of_worker(worker: str) -> list[Row]:
 
 
 def _rows_of_all() -> list[Row]:
-    """Of every plugin by itself; what was found out about one is kept until its distribution changes."""
-    host, found = PluginHost(), list[Row]()
+    """Of every plugin by itself; what was found out about one is kept until it, or an executable, changes."""
+    host, found, executables = PluginHost(), list[Row](), _stamp_of(forge_home() / "tools")
     with Kept(forge_home() / "cache" / "tools.json") as kept:
         for plugin in host.toolset_plugins():
-            name, stamp = f"{plugin.name} of {plugin}", plugin.stamp()
+            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp()} {executables}"
             rows = _rows_of_kept(kept.find(name, stamp))
             if rows is None:
                 rows = in_loop(_rows_of_plugin, host, plugin)
-                if not any(row.error for row in rows) and not host.toolset_of(plugin).dynamic:
+                if not any(row.error for row in rows):
                     kept.keep(name, stamp, [vars(row) for row in rows])
             found += rows
     return found
+
+
+def _stamp_of(folder: Path) -> str:
+    """What changes when an executable is added, edited or removed; found without loading what reads them."""
+    stats: list[tuple[str, int, int]] = []
+    for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
+        with suppress(OSError):
+            status = path.lstat()
+            stats.append((str(path), status.st_mtime_ns, status.st_size))
+    return sha256(repr(stats).encode()).hexdigest()
 
 
 def _rows_of_kept(value: Any) -> list[Row] | None:
