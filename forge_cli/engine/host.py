@@ -60,7 +60,8 @@ class PluginHost:
         if plugin is None:
             known = [plugin.name for plugin in self.toolset_plugins()]
             near = nearest(name, known)
-            hint = f"did you mean '{near}'?" if near else f"if it is a package: pip install forge-tools-{name}"
+            package = f"if it is a package: pip install forge-tools-{name}"
+            hint = f"did you mean '{near}'? {package}" if near else package
             raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
         try:
             return self.toolset_of(plugin), plugin

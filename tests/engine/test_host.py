@@ -193,7 +193,7 @@ def test_an_unknown_toolset_suggests_the_nearest() -> None:
         PluginHost().toolset("filesytem", WHERE)
     assert str(caught.value).startswith("worker.yaml:3:3: toolsets.filesytem: no such toolset; installed are ")
     assert "custom" in caught.value.message
-    assert caught.value.hint == "did you mean 'filesystem'?"
+    assert caught.value.hint == "did you mean 'filesystem'? if it is a package: pip install forge-tools-filesytem"
 
 
 def test_an_unknown_toolset_like_no_other_may_be_a_package() -> None:
