@@ -129,9 +129,9 @@ def test_gzip_is_unpacked(worker: Worker, site: Site) -> None:
     ("body", "coding", "sentence"),
     [
         (zlib.compress(b"x"), "deflate", "is packed as 'deflate', which was not asked for"),
-        (gzip.compress(gzip.compress(b"x")), "gzip, gzip", "is packed as 'gzip, gzip'"),
+        (gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), "gzip, gzip", "is packed as 'gzip, gzip'"),
         (b"plain", "gzip", "is said to be gzip and is not"),
-        (gzip.compress(b"one two three")[:-9], "gzip", "breaks off in the middle"),
+        (gzip.compress(b"one two three", mtime=0)[:-9], "gzip", "breaks off in the middle"),
     ],
 )
 def test_other_packings_are_refused(worker: Worker, site: Site, body: bytes, coding: str, sentence: str) -> None:
