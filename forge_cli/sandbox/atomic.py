@@ -12,9 +12,13 @@ _EXISTING = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLO
 _TEMPORARY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def replace_file(folder: int, name: str, data: bytes) -> None:
-    """Give the file ``name`` in an open folder new content, keeping its mode; other hard links keep the old content."""
+def replace_file(folder: int, name: str, data: bytes, like: os.stat_result | None = None) -> None:
+    """Give the file ``name`` in an open folder new content; other hard links keep the old content.
+
+    Its mode and owner stay what they are, unless they are to be ``like`` those of another file.
+    """
     old = _writable(folder, name)
+    old = like or old
     temporary = f".forge-{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, _TEMPORARY, 0o600 if old else 0o666, dir_fd=folder)
     try:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.place import Place, readable
 from forge_cli.sandbox.virtual import VirtualPath
-from forge_cli.sandbox.walk import NotAFolder, Place, readable
+from forge_cli.sandbox.walk import NotAFolder
 from forge_cli.sandbox.zones import Access, Mode, Zone
 
 

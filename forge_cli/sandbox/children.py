@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
+from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.confinement import confinement_for
 from forge_cli.sandbox.isolation import isolation
@@ -15,18 +15,22 @@ from forge_cli.sandbox.zones import Level
 UNCONFINED = "child processes are not confined on this machine: install bubblewrap (bwrap), or say 'isolation: off'"
 
 
-def wrapper_for(sandbox: Sandbox, *, workspace: Path, forge_home: Path) -> tuple[Wrap, str | None]:
-    """How a worker's commands are started, with what to say when they should be confined and cannot be."""
+def wrapper_for(env: ToolsetEnv) -> Wrap:
+    """How a worker's commands are started; if they should be confined and cannot be, one of its toolsets says so."""
+    sandbox: Sandbox = env.sandbox
     wanted = sandbox.isolation
     found = isolation(wanted.level, where=wanted.where)
     if found is None:
-        return unconfined, UNCONFINED if wanted.level is Level.AUTO else None
+        if wanted.level is Level.AUTO and UNCONFINED not in sandbox.told:
+            sandbox.told.add(UNCONFINED)
+            env.notify("warning", UNCONFINED)
+        return unconfined
     confinement = confinement_for(
         sandbox.zones,
-        workspace=workspace,
+        workspace=env.workspace,
         user_home=user_home(),
-        forge_home=forge_home,
+        forge_home=env.home,
         protected=sandbox.protected,
         network=wanted.network,
     )
-    return partial(found.wrap, confinement=confinement), None
+    return partial(found.wrap, confinement=confinement)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.protected import is_protected
+from forge_cli.sandbox.protected import FOLDERS, is_protected
 from forge_cli.sandbox.zones import Mode, Zone
 
 HIDDEN = (
@@ -23,7 +23,6 @@ HIDDEN = (
 NAMES_AT_MOST = 4000
 PROTECTED_AT_MOST = 100
 
-_KEPT_FOR_PEOPLE = frozenset({".git", ".forge"})
 _protects = lru_cache(maxsize=32768)(is_protected)
 
 
@@ -145,7 +144,7 @@ def _secret_places(user_home: Path) -> Iterator[Path]:
 
 
 def _is_for_people(root: Path, own: Path) -> bool:
-    return root.is_relative_to(own) or any(folded(part) in _KEPT_FOR_PEOPLE for part in root.parts)
+    return root.is_relative_to(own) or any(folded(part) in FOLDERS for part in root.parts)
 
 
 def _matters(reach: Reach, around: Reach | None) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.sandbox.names import looks, shown
+from forge_cli.sandbox.place import Place, readable
 from forge_cli.sandbox.protected import OwnFiles, protected_in, secret_in
-from forge_cli.sandbox.walk import Place, readable
 from forge_cli.sandbox.zones import Access, Zone
 
 _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", Approval.BLOCKED: "blocks"}
@@ -64,6 +64,8 @@ def _ask(reason: str, rule: str) -> Verdict:
 
 def _twin(place: Place) -> str | None:
     """Another name in the same folder that people could not tell from the one to be written."""
+    if len(place.missing) >= len(place.parts):
+        return None  # the folder of the zone itself is still to be made
     wanted = (*place.missing, place.name)[0]
     likeness = looks(wanted)
     with readable(place.folder) as folder:

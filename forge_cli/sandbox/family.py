@@ -93,7 +93,7 @@ class Family:
     def __init__(self, first: int, mark: int, *, confined: bool = False) -> None:
         self._first = first
         self._mark = mark
-        self._confined = confined
+        self.confined = confined
         self._known: set[tuple[int, int]] = set()
 
     def members(self) -> list[Member]:
@@ -129,7 +129,7 @@ class Family:
         pause = 0.001
         with anyio.move_on_after(seconds):
             while members := self.members():
-                targets = self._targets(number, members) if self._confined else members
+                targets = self._targets(number, members) if self.confined else members
                 if not targets and not told:
                     return
                 _send(number, [target for target in targets if target.identity not in told])

@@ -45,5 +45,5 @@ def looks(name: str) -> str:
 
 
 def folded(name: str) -> str:
-    """Equal for names that some file system takes for the same: ``looks``, without case."""
-    return unicodedata.normalize("NFKC", looks(name).casefold())
+    """Equal for names that some file system takes for the same: ``looks``, without case and a last dot or blank."""
+    return unicodedata.normalize("NFKC", looks(name).casefold()).rstrip(" .")

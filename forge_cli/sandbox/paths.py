@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import file_digest
+from io import BufferedReader
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict
@@ -15,13 +17,16 @@ from forge_cli.sandbox import capability
 from forge_cli.sandbox.atomic import replace_file
 from forge_cli.sandbox.consent import consent
 from forge_cli.sandbox.names import shown, unusable
+from forge_cli.sandbox.place import Kind, Place, kind_of, parent_made, readable
 from forge_cli.sandbox.protected import OwnFiles
 from forge_cli.sandbox.virtual import VirtualPath, parse, virtual
-from forge_cli.sandbox.walk import Kind, NotAFolder, Place, kind_of, locate, parent_made, readable
+from forge_cli.sandbox.walk import NotAFolder, locate
 from forge_cli.sandbox.zones import Access, Isolation, Zone
 
 __all__ = ["Access", "Entry", "FileInfo", "Sandbox"]
 
+READ_MAX = 64 * 1024 * 1024
+"""Bytes of a file that is read as a whole."""
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -63,6 +68,8 @@ class Sandbox:
         self._zones = tuple(zones)
         self.protected = tuple(protected)
         self.isolation = isolation or Isolation()
+        self.told: set[str] = set()
+        """What its user has been told and need not hear from every toolset."""
         self._own = OwnFiles(self.protected)
 
     @property
@@ -73,8 +80,13 @@ class Sandbox:
         """Whether the access needs consent, and why; a ToolError when it is not possible at all."""
         if self._is_root(path) and not access.changes and access is not Access.READ:
             return Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
-        with self._open(path, access) as place:
-            return consent(place, access, self._own)
+        try:
+            with self._open(path, access) as place:
+                return consent(place, access, self._own)
+        except NotAFolder as nothing:
+            if access is not Access.INFO:
+                raise
+            return Verdict(Approval.PRE_APPROVED, str(nothing), by="rule")
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
         """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
@@ -93,7 +105,7 @@ class Sandbox:
             return True
         try:
             with self._open(path, Access.INFO) as place:
-                return place.info is not None
+                return place.kind is not None
         except NotAFolder:
             return False
 
@@ -118,23 +130,45 @@ class Sandbox:
                 return sorted(filter(None, (self._entry(place, entry) for entry in found)))
 
     def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
-        """The content of a regular file, or its first ``limit`` bytes."""
+        """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
+        with self._reading(path, expected) as file:
+            if limit is not None:
+                return file.read(limit)
+            data = file.read(READ_MAX + 1)
+            if len(data) > READ_MAX:
+                size = os.fstat(file.fileno()).st_size
+                raise ToolError(f"{shown(path)} has {size} bytes, and at most {READ_MAX} are read as a whole")
+            return data
+
+    def digest(self, path: str) -> str:
+        """Equal for equal content of a file, however large."""
+        with self._reading(path) as file:
+            return file_digest(file, "sha256").hexdigest()
+
+    @contextmanager
+    def _reading(self, path: str, expected: str | None = None) -> Iterator[BufferedReader]:
         with self._open(path, Access.READ, expected) as place:
             if place.info is None:
                 raise _no_such(path)
-            descriptor = os.open(place.name, _READING, dir_fd=place.folder)
-            try:
-                if kind_of(os.fstat(descriptor).st_mode) != "file":
+            with open(os.open(place.name, _READING, dir_fd=place.folder), "rb") as file:
+                if kind_of(os.fstat(file.fileno()).st_mode) != "file":
                     raise ToolError(f"{shown(path)} is no regular file any more")
-                with open(descriptor, "rb", closefd=False) as file:
-                    return file.read(-1 if limit is None else limit)
-            finally:
-                os.close(descriptor)
+                yield file
 
-    def write_bytes(self, path: str, data: bytes, *, expected: str | None = None) -> None:
-        """Replace a file as a whole, or make it, with the folders above it."""
+    def attributes(self, path: str) -> os.stat_result | None:
+        """What a file has besides its content: its mode, and who owns it; None where there is no file."""
+        with self._open(path, Access.INFO) as place:
+            return place.info if place.kind == "file" else None
+
+    def write_bytes(
+        self, path: str, data: bytes, *, expected: str | None = None, like: os.stat_result | None = None
+    ) -> None:
+        """Replace a file as a whole, or make it, with the folders above it.
+
+        A file that is replaced keeps its mode; with ``like`` it gets another's, those of ``attributes``.
+        """
         with self._open(path, Access.WRITE, expected) as place, parent_made(place) as folder:
-            replace_file(folder, place.name, data)
+            replace_file(folder, place.name, data, like)
 
     def delete(self, path: str, *, expected: str | None = None) -> None:
         """Delete a file, a link (never what it leads to), or an empty folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
@@ -59,6 +60,13 @@ class Finished:
     truncated: bool
     timed_out: bool
     duration_ms: int
+    confined: bool = False
+
+    def hint(self, said: str) -> str | None:
+        """What may be behind a failure, where what was said lets one think so."""
+        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in said:
+            return None
+        return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
 
 
 class Child:
@@ -144,6 +152,7 @@ class Child:
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
             timed_out=timed_out,
             duration_ms=round((self._until - self._since) * 1000),
+            confined=self.family.confined,
         )
 
 

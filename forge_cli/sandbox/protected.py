@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.walk import Place
+from forge_cli.sandbox.place import Place
 
-_FOLDERS = frozenset({".git", ".forge"})
+FOLDERS = frozenset({".git", ".forge"})
+"""What lies in a folder of such a name is protected with it."""
 _MCP = frozenset({".mcp.json", "mcp.json"})
 _BASH = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"})
 _ZSH = frozenset({".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"})
 _OTHER_SHELLS = frozenset({".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish"})
-_NAMES = _FOLDERS | _MCP | _BASH | _ZSH | _OTHER_SHELLS
+_NAMES = FOLDERS | _MCP | _BASH | _ZSH | _OTHER_SHELLS
 
 
 def is_secret(name: str) -> bool:
@@ -35,7 +36,7 @@ def secret_in(place: Place) -> str | None:
 def protected_in(place: Place) -> str | None:
     """The name on the way to a place, or of a link that led there, that is protected."""
     around = (*place.zone.root.parts, *(name for link in place.links for name in link.parts))
-    folders = (name for name in around if folded(name) in _FOLDERS)
+    folders = (name for name in around if folded(name) in FOLDERS)
     return next((name for name in _names(place) if is_protected(name)), None) or next(folders, None)
 
 

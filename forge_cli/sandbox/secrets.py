@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 MARK = "[redacted:{name}]"
 SHORTEST = 8
+MARKS = re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
 
 KEY_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)", re.IGNORECASE)
 _SHAPES = {
@@ -47,3 +49,18 @@ class Redactor:
     def _mark(self, match: re.Match[str]) -> str:
         kind = match.lastgroup or "secret"
         return self._values[match.group()] if kind == "known" else MARK.format(name=kind.replace("_", "-"))
+
+
+def has_mark(value: Any) -> bool:
+    """Does a secret stand no longer in this JSON data, but its mark does?"""
+    if isinstance(value, str):
+        return MARKS.search(value) is not None
+    if isinstance(value, dict):
+        return any(has_mark(key) or has_mark(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(has_mark, value))
+
+
+def added_mark(before: str, after: str) -> str | None:
+    """A mark that a text has more often than it had before, if any."""
+    added = Counter(MARKS.findall(after)) - Counter(MARKS.findall(before))
+    return next(iter(added), None)

@@ -1,7 +1,7 @@
 """Walking to a file by directory descriptors, so that the place that was checked is the place that is opened.
 
-A path is walked twice. ``_follow`` reads links to learn the real path, as text; ``_pin`` then opens that path folder by
-folder from the root of its zone without following any link. Whatever changes in between makes the second walk fail.
+A path is walked twice. ``_follow`` reads links to learn the real path, as text; ``_pin`` then opens that path from the
+root of its zone without following any link. Whatever changes in between makes the second walk fail.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.beneath import FOLDER, at_once, open_folder
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.place import Place, kind_of
 from forge_cli.sandbox.virtual import VirtualPath, virtual
 from forge_cli.sandbox.zones import Zone
 
-Kind = Literal["file", "directory", "link", "special"]
-
 _LINKS_MAX = 40
 _ATTEMPTS = 5
-# Passing through a folder needs no right to list it; only Linux has a flag that says so.
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NotAFolder(ToolError):
@@ -44,44 +41,6 @@ class _Trail:
     links: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class Place:
-    """A file, or a name for one, held by the descriptor of the folder it is in."""
-
-    zone: Zone
-    parts: tuple[str, ...]
-    """Below the zone's root; empty for the root itself."""
-    folder: int
-    missing: tuple[str, ...]
-    """The folders that would have to be made between ``folder`` and the file."""
-    info: os.stat_result | None
-    links: tuple[Path, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self.parts[-1] if self.parts else "."
-
-    @property
-    def virtual(self) -> str:
-        return virtual(self.zone, self.parts)
-
-    @property
-    def real(self) -> Path:
-        return self.zone.root.joinpath(*self.parts)
-
-    @property
-    def kind(self) -> Kind | None:
-        return None if self.info is None else kind_of(self.info.st_mode)
-
-
-def kind_of(mode: int) -> Kind:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "directory"
-    return "link" if stat.S_ISLNK(mode) else "special"
-
-
 @contextmanager
 def locate(path: VirtualPath, start: Zone, zones: Sequence[Zone], *, through_last: bool = True) -> Iterator[Place]:
     """Hold the place that a path leads to, in whichever zone; with ``through_last`` off, a link at its end itself."""
@@ -97,32 +56,6 @@ def locate(path: VirtualPath, start: Zone, zones: Sequence[Zone], *, through_las
             os.close(place.folder)
         return
     raise ToolError(f"{path} keeps changing while it is opened; try again when nothing else writes there")
-
-
-@contextmanager
-def readable(folder: int, name: str = ".") -> Iterator[int]:
-    """A descriptor by which a folder can be listed: ``folder`` itself, or the one called ``name`` in it."""
-    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def parent_made(place: Place) -> Iterator[int]:
-    """The folder that a file is to be written into, made step by step where it is missing."""
-    folder = os.dup(place.folder)
-    try:
-        for name in place.missing:
-            with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=folder)
-            below = os.open(name, _FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = below
-        yield folder
-    finally:
-        os.close(folder)
 
 
 def _follow(path: VirtualPath, start: Zone, *, through_last: bool) -> _Trail:
@@ -164,10 +97,13 @@ def _pin(path: VirtualPath, trail: _Trail, zones: Sequence[Zone], *, through_las
     if zone is None:
         raise ToolError(f"{path} leads outside every zone; use a file inside one")
     names = trail.real.relative_to(zone.root).parts
+    if not zone.made and (place := _unmade(zone, names, trail)):
+        return place
     roots = _by_identity(zones)
     start, folder = 0, _open_root(zone)
     try:
-        for depth, name in enumerate(names):
+        folder, passed = _jumped(folder, names[:-1]) if len(zones) == 1 else (folder, 0)
+        for depth, name in enumerate(names[passed:], passed):
             info = _look(folder, name)
             if info is None:
                 return Place(zone, names[start:], folder, names[depth:-1], None, trail.links)
@@ -185,6 +121,35 @@ def _pin(path: VirtualPath, trail: _Trail, zones: Sequence[Zone], *, through_las
     except BaseException:
         os.close(folder)
         raise
+
+
+def _unmade(zone: Zone, names: tuple[str, ...], trail: _Trail) -> Place | None:
+    """A place in a zone whose folder is not there yet, held by the last folder on the way to it that is."""
+    way = zone.root.parts[1:]
+    folder = os.open("/", FOLDER)
+    for depth, name in enumerate(way):
+        try:
+            below = os.open(name, FOLDER, dir_fd=folder)
+        except FileNotFoundError:
+            return Place(zone, names, folder, (*way[depth:], *names[:-1]), None, trail.links)
+        except OSError:
+            break
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    return None
+
+
+def _jumped(folder: int, names: Sequence[str]) -> tuple[int, int]:
+    """The last folder on the way, in place of the given one, and how many names were passed at once.
+
+    Only where there is one zone: of several, another could begin on the way under a name that is not its own.
+    """
+    below = at_once(names, at=folder)
+    if below is None:
+        return folder, 0
+    os.close(folder)
+    return below, len(names)
 
 
 def _deepest(real: Path, zones: Sequence[Zone]) -> Zone | None:
@@ -208,17 +173,14 @@ def _by_identity(zones: Sequence[Zone]) -> dict[tuple[int, int], Zone]:
 
 
 def _open_root(zone: Zone) -> int:
-    folder = os.open("/", _FOLDER)
+    top = os.open("/", FOLDER)
     try:
-        for name in zone.root.parts[1:]:
-            below = os.open(name, _FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = below
+        return open_folder(zone.root.parts[1:], at=top)
     except OSError as error:
-        os.close(folder)
         reason = error.strerror or "it cannot be opened"
         raise ToolError(f"the folder of zone '{zone.name}' is not what it was at the start: {reason}") from None
-    return folder
+    finally:
+        os.close(top)
 
 
 def _look(folder: int, name: str) -> os.stat_result | None:
@@ -231,7 +193,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
 def _enter(folder: int, name: str, path: VirtualPath, spelled: str) -> int:
     """The folder below, in place of the given one, which is closed; on an error the given one stays open."""
     try:
-        below = os.open(name, _FOLDER, dir_fd=folder)
+        below = os.open(name, FOLDER, dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
             raise

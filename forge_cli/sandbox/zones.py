@@ -16,10 +16,10 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
+from forge_cli.sandbox import roots
 from forge_cli.sandbox.names import shown
 
 DEFAULT_ZONE = "workspace"
-_PSEUDO = ("/proc", "/sys", "/dev")
 
 
 class Mode(Enum):
@@ -116,22 +116,30 @@ class Zone:
     delete_where: Mark | None = None
     default: bool = False
     """Nobody declared it: it stands for the working directory, and relative paths mean it."""
+    made: bool = True
+    """False where its folder was missing and nobody made it: calls can be judged all the same."""
 
 
-def open_zones(config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str) -> tuple[Zone, ...]:
+def open_zones(
+    config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
+) -> tuple[Zone, ...]:
     """The zones that a worker gets: those it declares, or the working directory when it declares none."""
     if config is None or config.zones is None:
         return (_default_zone(workspace, user_home, file),)
-    return distinct(_declared(config, config.zones, workspace, user_home, file))
+    declared = _declared(config, config.zones, workspace, user_home, file)
+    return distinct(open_zone(zone, user_home=user_home, make=make) for zone in declared)
 
 
-def open_zone(zone: Zone, *, user_home: Path) -> Zone:
-    """The zone with its root made (when it may be written), resolved and pinned; refused where no zone may lie."""
+def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
+    """The zone with its root resolved and pinned, and made when it may be written; refused where no zone may lie.
+
+    Without ``make`` nothing on disk changes, and what could not be made is refused all the same.
+    """
     root = _resolved(zone)
-    if refusal := _refusal(root, user_home):
+    if refusal := roots.refusal(root, user_home):
         raise WorkerError(zone.where, f"zone '{zone.name}': {refusal}", hint="name a folder of its own")
-    if zone.mode is Mode.RW:
-        _make(zone, root)
+    if zone.mode is Mode.RW and not os.path.lexists(root):
+        return _made(zone, root, make=make)
     try:
         found = os.stat(root)
     except OSError as error:
@@ -146,18 +154,26 @@ def open_zone(zone: Zone, *, user_home: Path) -> Zone:
 def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
     """The zones, unless two of them have one name or one folder."""
     names: set[str] = set()
-    folders: dict[tuple[int, int], Zone] = {}
+    folders: dict[tuple[int, int] | Path, Zone] = {}
     opened = tuple(zones)
     for zone in opened:
         if zone.name in names:
             raise WorkerError(zone.where, f"zone '{zone.name}' is declared twice", hint="give each its own name")
         names.add(zone.name)
-        found = os.stat(zone.root)
-        other = folders.setdefault((found.st_dev, found.st_ino), zone)
+        other = folders.setdefault(_identity(zone.root), zone)
         if other is not zone:
             message = f"zones '{other.name}' and '{zone.name}' are the same folder, {shown(str(zone.root))}"
             raise WorkerError(zone.where, message, hint="keep one of them")
     return opened
+
+
+def _identity(root: Path) -> tuple[int, int] | Path:
+    """What a folder is on disk; before it is made, the path that it will have."""
+    try:
+        found = os.stat(root)
+    except FileNotFoundError:
+        return root
+    return found.st_dev, found.st_ino
 
 
 def _declared(
@@ -165,7 +181,7 @@ def _declared(
 ) -> Iterator[Zone]:
     for index, entry in enumerate(zones):
         where = config.where("zones", index) or Mark(file)
-        zone = Zone(
+        yield Zone(
             name=entry.name,
             root=workspace / _expanded(entry.path or entry.name, user_home),
             mode=entry.mode,
@@ -175,13 +191,12 @@ def _declared(
             write_where=config.where("zones", index, "approval", "write") or where,
             delete_where=config.where("zones", index, "approval", "delete") or where,
         )
-        yield open_zone(zone, user_home=user_home)
 
 
 def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
     root = Path(os.path.realpath(workspace))
     hint = f"use -C DIR, or declare zones in {visible(file)}"
-    if refusal := _refusal(root, user_home):
+    if refusal := roots.refusal(root, user_home):
         raise WorkerError(None, f"the working directory cannot be the default zone: {refusal}", hint=hint)
     if not root.is_dir():
         raise WorkerError(None, f"the working directory {shown(str(root))} is not a folder", hint=hint)
@@ -201,39 +216,8 @@ def _resolved(zone: Zone) -> Path:
         raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(zone.root))}: {error}") from None
 
 
-def _make(zone: Zone, root: Path) -> None:
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        return
-    except OSError as error:
-        message = f"zone '{zone.name}': {shown(str(root))} cannot be made: {error.strerror or error}"
-        raise WorkerError(zone.where, message) from None
-
-
-def _refusal(root: Path, user_home: Path) -> str | None:
-    if _same(root, Path("/")):
-        return "'/' is the whole machine"
-    if _same(root, user_home):
-        return f"{shown(str(root))} is your home folder itself"
-    for pseudo in map(Path, _PSEUDO):
-        if root.is_relative_to(pseudo) or _on_device_of(root, pseudo):
-            return f"{shown(str(root))} lies in {pseudo}, which holds no files"
-    return None
-
-
-def _same(one: Path, other: Path) -> bool:
-    if one == Path(os.path.realpath(other)):
-        return True
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
-
-
-def _on_device_of(root: Path, pseudo: Path) -> bool:
-    try:
-        device = os.stat(pseudo).st_dev
-        return device == os.stat(root).st_dev and device != os.stat("/").st_dev
-    except OSError:
-        return False
+def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
+    problem = roots.make(root) if make else roots.unmakeable(root)
+    if problem:
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}")
+    return replace(zone, root=root, made=make)

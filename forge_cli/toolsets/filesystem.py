@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from forge_cli.core.approval import Effect, Verdict
-from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.errors import BlockedError, Stale, ToolError
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.tool import READ_ONLY, Args, MakePreview, Preview, Tool, ToolContext, digest_of
 from forge_cli.core.toolset import Toolset
 from forge_cli.sandbox import patches
 from forge_cli.sandbox.paths import Access, Sandbox
 from forge_cli.sandbox.search.grep import grep
 from forge_cli.sandbox.search.tree import list_dir
+from forge_cli.sandbox.secrets import added_mark, has_mark
 
 PATH = "Virtual path: /ZONE/... (list / to see the zones)"
 PathArgument = Annotated[str, Field(description=PATH, json_schema_extra={"format": "path"})]
@@ -27,10 +28,17 @@ EntryArgument = Annotated[str, Field(description=PATH, json_schema_extra={"forma
 PATCH = "From '*** Begin Patch' to '*** End Patch', or a unified diff"
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 ABSENT = "absent"
+SHOWN_MAX = 4 * ORIGINAL_LIMIT
+"""Bytes of a file that a diff repeats, if at all: a character takes no more than four."""
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class FilesystemToolset(Toolset):
     name = "filesystem"
+
+    async def __aenter__(self) -> Self:
+        self._judged: dict[str, dict[str, str]] = {}
+        return await super().__aenter__()
 
     async def tools(self) -> Sequence[Tool]:
         return self._tools
@@ -39,7 +47,9 @@ class FilesystemToolset(Toolset):
     def _tools(self) -> list[Tool]:
         return [
             self._tool(self.read_file, Access.READ),
-            self._tool(self.write_file, Access.WRITE, preview=self._preview_write),
+            Tool.from_function(
+                self.write_file, needs_approval=self._write_word, preview=self._preview_write, effects=CHANGING
+            ),
             self._tool(self.list_files, Access.LIST),
             self._tool(self.delete_file, Access.DELETE, preview=self._preview_delete),
             self._tool(self.file_exists, Access.INFO),
@@ -77,7 +87,7 @@ class FilesystemToolset(Toolset):
         data = self.sandbox.read_bytes(path, expected=context.paths.get("path"))
         text = _text(path, data)
         if offset > 1 or limit is not None:
-            lines = text.splitlines(keepends=True)
+            lines = _LINE.findall(text)
             if offset > max(len(lines), 1):
                 raise ToolError(f"{path} has {len(lines)} lines, so there is nothing at line {offset}")
             text = "".join(lines[offset - 1 : None if limit is None else offset - 1 + limit])
@@ -91,8 +101,8 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Diff:
         """Create a file, or replace its content; missing folders are made."""
-        before = self._current(path)
-        if context.stamp is not None and context.stamp != _stamp(before):
+        before, stamp = self._current(path)
+        if context.stamp is not None and context.stamp != stamp:
             raise Stale(f"{path} has changed since it was shown")
         self.sandbox.write_bytes(path, content.encode(), expected=context.paths.get("path"))
         return _diff(path, before, content)
@@ -148,10 +158,12 @@ class FilesystemToolset(Toolset):
     ) -> Custom:
         """Add, change, move and delete files by a patch, all of it or nothing."""
         changes = self._plan(input)
-        if context.stamp is not None and context.stamp != patches.stamp(changes):
+        if context.stamp is None:
+            self._check_places(input, changes)
+        elif context.stamp != patches.stamp(changes):
             raise Stale("the files have changed since the patch was shown")
         patches.apply(changes, self.sandbox)
-        files = [{"path": change.path, "change": _kind(change)} for change in changes]
+        files = [{"path": change.path, "change": change.kind} for change in changes]
         told = "\n".join(f"{entry['change']} {entry['path']}" for entry in files)
         return Custom(
             "patch.result",
@@ -165,20 +177,46 @@ class FilesystemToolset(Toolset):
         return patches.plan(patch, patches.reader(self.sandbox), self.sandbox.resolve)
 
     def _patch_word(self, args: Args) -> Verdict:
-        """The strictest of what the zones say of every file that the patch touches."""
-        touched = patches.accesses(patches.parse_patch(args["input"], self.sandbox.zones))
-        verdicts = [self.sandbox.judge(path, access) for path, access in touched]
-        self._plan(args["input"])
-        return max(verdicts, key=lambda verdict: verdict.approval.strictness)
+        """The strictest of what the zones say of every file that the patch names, and of those it leads to."""
+        text = args["input"]
+        named = patches.accesses(patches.parse_patch(text, self.sandbox.zones))
+        verdicts = [self.sandbox.judge(path, access) for path, access in named]
+        changes = self._plan(text)
+        verdicts += [self.sandbox.judge(change.real, change.access) for change in changes]
+        self._judged[text] = _places(changes)
+        verdict = max(verdicts, key=lambda verdict: verdict.approval.strictness)
+        if verdict.approval is not Approval.BLOCKED:
+            _refuse_marks((change.before for change in changes), (change.after for change in changes))
+        return verdict
+
+    def _check_places(self, text: str, changes: Sequence[patches.Change]) -> None:
+        """Without a prompt nothing but the verdict was bound to the files, and that only to those it was about."""
+        if self._judged.pop(text, None) != _places(changes):
+            self._refuse_blocked(text)
+            raise Stale("the patch leads to other files than when it was judged")
+
+    def _refuse_blocked(self, text: str) -> None:
+        """A patch that asks again, or for the first time, may lead by now to what nobody can allow."""
+        verdict = self._patch_word({"input": text})
+        if verdict.approval is Approval.BLOCKED:
+            raise BlockedError("apply_patch", verdict.reason)
 
     async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
+        self._refuse_blocked(args["input"])
         changes = self._plan(args["input"])
-        shown = Text("".join(map(_unified, changes)), display=DisplayHints("code", "diff"))
-        return Preview(shown, patches.stamp(changes))
+        shown = Text("".join(change.unified() for change in changes), display=DisplayHints("code", "diff"))
+        return Preview(shown, patches.stamp(changes), once=True)
+
+    def _write_word(self, args: Args) -> Verdict:
+        path, content = args["path"], args["content"]
+        verdict = self.sandbox.judge(path, Access.WRITE)
+        if verdict.approval is not Approval.BLOCKED and has_mark(content):
+            _refuse_marks([patches.reader(self.sandbox)(path)], [content.encode()])
+        return verdict
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
-        before = self._current(args["path"])
-        return Preview(_diff(args["path"], before, args["content"]), _stamp(before))
+        before, stamp = self._current(args["path"])
+        return Preview(_diff(args["path"], before, args["content"]), stamp)
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]
@@ -188,29 +226,28 @@ class FilesystemToolset(Toolset):
 
     def _entry_stamp(self, path: str) -> str:
         kind = self.sandbox.stat(path, follow=False).kind
-        return _stamp(self.sandbox.read_bytes(path)) if kind == "file" else kind
+        return self.sandbox.digest(path) if kind == "file" else kind
 
-    def _current(self, path: str) -> bytes | None:
-        """What a file holds now; None where there is none, and for folders."""
+    def _current(self, path: str) -> tuple[bytes | None, str]:
+        """What a file holds now, as far as a diff shows it, with a stamp; None where there is none, and for folders."""
         if not self.sandbox.exists(path) or self.sandbox.stat(path).kind != "file":
-            return None
-        return self.sandbox.read_bytes(path)
+            return None, ABSENT
+        data = self.sandbox.read_bytes(path, limit=SHOWN_MAX + 1)
+        return data, digest_of(data) if len(data) <= SHOWN_MAX else self.sandbox.digest(path)
 
 
-def _kind(change: patches.Change) -> str:
-    return "created" if change.before is None else "deleted" if change.after is None else "changed"
+def _places(changes: Sequence[patches.Change]) -> dict[str, str]:
+    return {change.path: change.real for change in changes}
 
 
-def _unified(change: patches.Change) -> str:
-    """One file of a patch, compared line by line."""
-    before, after = ((data or b"").decode(errors="replace") for data in (change.before, change.after))
-    old, new = (change.path if content is not None else "/dev/null" for content in (change.before, change.after))
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _stamp(data: bytes | None) -> str:
-    return ABSENT if data is None else digest_of(data)
+def _refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> None:
+    """What a transcript shows in the place of a secret must not get into a file in its place."""
+    old, new = (b"\n".join(filter(None, data)).decode(errors="replace") for data in (before, after))
+    if mark := added_mark(old, new):
+        raise ToolError(
+            f"nothing was written: {mark} stands where a secret was taken out, and is no content for a file; "
+            "change only the other lines, with apply_patch"
+        )
 
 
 def _text(path: str, data: bytes) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from forge_cli.core.config import parse_config
+from forge_cli.sandbox import beneath
 from forge_cli.sandbox.paths import Sandbox
 from forge_cli.sandbox.zones import SandboxConfig, open_zones
 
@@ -17,6 +18,15 @@ THREE_ZONES: list[dict[str, Any]] = [
 ]
 
 OpenSandbox = Callable[..., Sandbox]
+
+
+@pytest.fixture(params=["at once", "step by step"])
+def walking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to open a folder: by the one call that some kernels have, and without it."""
+    if request.param == "step by step":
+        monkeypatch.setattr(beneath, "opens_at_once", lambda: False)
+    elif not beneath.opens_at_once():
+        pytest.skip("this kernel has no openat2")
 
 
 @pytest.fixture
@@ -41,3 +51,9 @@ def open_sandbox(root: Path) -> OpenSandbox:
 @pytest.fixture
 def sandbox(open_sandbox: OpenSandbox) -> Sandbox:
     return open_sandbox()
+
+
+@pytest.fixture(params=[1, 3], ids=["one zone", "three zones"])
+def scratch(request: pytest.FixtureRequest, open_sandbox: OpenSandbox) -> Sandbox:
+    """With one zone the whole way is opened at once; with more, another could begin on the way."""
+    return open_sandbox(THREE_ZONES[: request.param])

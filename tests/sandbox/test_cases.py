@@ -15,6 +15,8 @@ from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.sandbox.paths import Access, Sandbox
 from forge_cli.sandbox.zones import SandboxConfig, open_zones
 
+pytestmark = pytest.mark.usefixtures("walking")
+
 Case = dict[str, Any]
 
 CASES: list[Case] = [

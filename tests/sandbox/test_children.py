@@ -10,11 +10,12 @@ import pytest
 
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ExitCode, WorkerError
+from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.children import UNCONFINED, wrapper_for
 from forge_cli.sandbox.isolation import mechanism
 from forge_cli.sandbox.paths import Sandbox
-from forge_cli.sandbox.process import Finished, Processes, bash, clean_environment, unconfined
+from forge_cli.sandbox.process import Finished, Processes, Wrap, bash, clean_environment, unconfined
 from forge_cli.sandbox.zones import SandboxConfig, open_zones
 
 pytestmark = pytest.mark.anyio
@@ -59,9 +60,23 @@ def sandbox(place: Path, text: str) -> Sandbox:
     return Sandbox(zones, protected=[place / "project" / "worker.yaml"], isolation=config.wanted())
 
 
+def wrapper(place: Path, wanted: Sandbox) -> tuple[Wrap, list[str]]:
+    """How commands are started, and what was said about it."""
+    said: list[str] = []
+    env = ToolsetEnv(
+        worker="w",
+        worker_dir=place / "project",
+        workspace=place / "project",
+        home=place / ".forge",
+        sandbox=wanted,
+        notify=lambda level, sentence: said.append(f"{level}: {sentence}"),
+    )
+    return wrapper_for(env), said
+
+
 async def run(place: Path, text: str, line: str) -> Finished:
-    wrap, warning = wrapper_for(sandbox(place, text), workspace=place / "project", forge_home=place / ".forge")
-    assert warning is None
+    wrap, said = wrapper(place, sandbox(place, text))
+    assert said == []
     async with Processes() as processes:
         return await processes.run(bash(line), cwd=place / "project", env=clean_environment(), wrap=wrap, timeout=20)
 
@@ -112,20 +127,20 @@ async def test_the_network_follows_the_level_unless_something_is_said(place: Pat
 
 
 def test_off_has_nothing_to_say(place: Path) -> None:
-    found = wrapper_for(sandbox(place, "isolation: off"), workspace=place / "project", forge_home=place / ".forge")
-    assert found == (unconfined, None)
+    assert wrapper(place, sandbox(place, "isolation: off")) == (unconfined, [])
 
 
 @pytest.mark.usefixtures("no_mechanism")
-def test_auto_says_what_is_missing(place: Path) -> None:
-    found = wrapper_for(sandbox(place, "isolation: auto"), workspace=place / "project", forge_home=place / ".forge")
-    assert found == (unconfined, UNCONFINED)
+def test_auto_says_what_is_missing_to_the_first_toolset_that_asks(place: Path) -> None:
+    wanted = sandbox(place, "isolation: auto")
+    assert wrapper(place, wanted) == (unconfined, [f"warning: {UNCONFINED}"])
+    assert wrapper(place, wanted) == (unconfined, [])
+    assert wrapper(place, sandbox(place, "isolation: auto")) == (unconfined, [f"warning: {UNCONFINED}"])
 
 
 @pytest.mark.usefixtures("no_mechanism")
 def test_required_is_an_error_with_its_place(place: Path) -> None:
-    wanted = sandbox(place, "zones: []\nisolation: required")
     with pytest.raises(WorkerError) as caught:
-        wrapper_for(wanted, workspace=place / "project", forge_home=place / ".forge")
+        wrapper(place, sandbox(place, "zones: []\nisolation: required"))
     assert str(caught.value).startswith(f"{place / 'sandbox.yaml'}:2:12: isolation is required")
     assert (caught.value.exit_code, "bubblewrap" in str(caught.value)) == (ExitCode.INVALID, True)

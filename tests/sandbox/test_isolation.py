@@ -325,6 +325,16 @@ async def test_protected_names_are_read_only(world: World) -> None:
     }
 
 
+async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> None:
+    (world.project / ".git").mkdir()
+    refused = await world.run("echo x >.git/index")
+    other = await world.run("echo no >&2; exit 1")
+    harmless = await world.run("echo x >.git/index; true")
+    free = await world.free("echo 'Read-only file system' >&2; exit 1")
+    assert str(refused.hint(refused.stderr)).startswith("it is confined: it can write to writable zones only")
+    assert [done.hint(done.stderr) for done in (other, harmless, free)] == [None] * 3
+
+
 async def test_what_must_not_be_written_cannot_be_moved_and_replaced(world: World) -> None:
     inner, worker = world.project / "a/b/inner", world.project / "workers/mine/worker.yaml"
     for path in (inner / "file", worker):

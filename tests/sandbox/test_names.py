@@ -41,6 +41,11 @@ def test_case_is_seen_but_not_by_every_file_system() -> None:
     assert folded(".GIT") == folded(".g\u200cit") == ".git"
 
 
+def test_some_file_systems_do_not_see_what_a_name_ends_with() -> None:
+    assert looks(".git.") != looks(".git ") != looks(".git")
+    assert folded(".git.") == folded(".Git . ") == ".git"
+
+
 def test_a_long_name_is_cut_in_the_middle() -> None:
     assert shown("a" * 150 + "b" * 150) == f"'{'a' * 100}...{'b' * 100}'"
 

@@ -1,6 +1,7 @@
 """Patches on disk: every file or none, inside the zones, and only if nothing changed in between."""
 
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
@@ -228,3 +229,82 @@ def test_what_git_diff_writes(tmp_path: Path) -> None:
     assert {name: data for name, data in after.items() if data is not None} == {
         name: text.encode() for name, text in NEW.items()
     }
+
+
+SCRIPT = 0o750
+
+
+def script(path: Path, content: str = "a\n") -> Path:
+    path.write_text(content)
+    path.chmod(SCRIPT)
+    return path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("operations", "name"),
+    [
+        ("*** Update File: /scratch/run\n-a\n+b", "scratch/run"),
+        ("*** Update File: /scratch/run\n*** Move to: /scratch/moved", "scratch/moved"),
+        ("*** Update File: /scratch/run\n*** Move to: /output/deep/moved\n-a\n+b", "output/deep/moved"),
+        (
+            "*** Update File: /scratch/run\n*** Move to: /scratch/one\n"
+            "*** Update File: /scratch/one\n*** Move to: /scratch/two",
+            "scratch/two",
+        ),
+        (
+            "*** Update File: /scratch/run\n*** Move to: /scratch/one\n"
+            "*** Add File: /scratch/run\n+a\n+new\n*** Update File: /scratch/one\n-a\n+b",
+            "scratch/one",
+        ),
+    ],
+    ids=["updated", "moved", "moved and updated", "moved twice", "moved and made anew"],
+)
+def test_the_mode_of_a_file_stays(sandbox: Sandbox, root: Path, operations: str, name: str) -> None:
+    script(root / "scratch/run")
+    patched(sandbox, f"*** Begin Patch\n{operations}\n*** End Patch")
+    assert mode(root / name) == SCRIPT
+
+
+def test_files_that_change_places_change_their_modes_too(sandbox: Sandbox, root: Path) -> None:
+    script(root / "scratch/run", "r\n")
+    (root / "scratch/text").write_text("t\n")
+    plain = mode(root / "scratch/text")
+    ways = [("run", "aside"), ("text", "run"), ("aside", "text")]
+    moves = "".join(f"*** Update File: /scratch/{old}\n*** Move to: /scratch/{new}\n" for old, new in ways)
+    patched(sandbox, f"*** Begin Patch\n{moves}*** End Patch")
+    assert tree(root / "scratch") == {"run": "t\n", "text": "r\n"}
+    assert (mode(root / "scratch/run"), mode(root / "scratch/text")) == (plain, SCRIPT)
+
+
+def test_a_file_added_where_one_was_moved_away_is_a_plain_one(sandbox: Sandbox, root: Path) -> None:
+    script(root / "scratch/run")
+    move = "*** Update File: /scratch/run\n*** Move to: /scratch/moved\n*** Delete File: /scratch/moved"
+    patched(sandbox, f"*** Begin Patch\n{move}\n*** Add File: /scratch/moved\n+n\n*** End Patch")
+    assert not mode(root / "scratch/moved") & stat.S_IXUSR
+
+
+def test_after_a_failure_the_modes_are_as_before(sandbox: Sandbox, root: Path) -> None:
+    changed, deleted = script(root / "scratch/changed"), script(root / "scratch/deleted")
+    (root / "scratch/last").write_text("l\n")
+
+    class Failing(Sandbox):
+        """The second deletion fails, when all the rest has been done."""
+
+        def delete(self, path: str, *, expected: str | None = None) -> None:
+            if path == "/scratch/last":
+                raise ToolError("no")
+            super().delete(path, expected=expected)
+
+    changes = planned(
+        sandbox,
+        "*** Begin Patch\n*** Update File: /scratch/changed\n-a\n+b\n*** Delete File: /scratch/deleted\n"
+        "*** Delete File: /scratch/last\n*** End Patch",
+    )
+    with pytest.raises(ToolError, match="no; nothing was changed"):
+        apply(changes, Failing(sandbox.zones))
+    assert (changed.read_text(), deleted.read_text()) == ("a\n", "a\n")
+    assert (mode(changed), mode(deleted)) == (SCRIPT, SCRIPT)

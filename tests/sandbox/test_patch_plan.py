@@ -60,7 +60,10 @@ def test_add_update_move_and_delete_in_one_patch() -> None:
 def test_a_move_alone_keeps_every_byte() -> None:
     patch = parse_patch("*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch")
     data = b"\xff\x00\r\n"
-    assert plan(patch, {"a": data}.get) == (Change("a", "a", data, None), Change("b", "b", None, data))
+    assert plan(patch, {"a": data}.get) == (
+        Change("a", "a", data, None),
+        Change("b", "b", None, data, origin="a"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.paths import Access, Entry, FileInfo, Sandbox
+from forge_cli.sandbox.paths import READ_MAX, Access, Entry, FileInfo, Sandbox
+
+pytestmark = pytest.mark.usefixtures("walking")
 
 OpenSandbox = Callable[..., Sandbox]
 
@@ -36,6 +38,18 @@ class TestWriting:
 
         assert script.read_text() == "new"
         assert stat.S_IMODE(script.stat().st_mode) == 0o750
+
+    def test_a_file_can_be_made_like_another(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/old").write_text("old")
+        (root / "scratch/old").chmod(0o4751)
+        (root / "scratch/there").write_text("there")
+        like = sandbox.attributes("/scratch/old")
+
+        for name in ("new", "there"):
+            sandbox.write_bytes(f"/scratch/{name}", b"new", like=like)
+
+            assert stat.S_IMODE((root / "scratch" / name).stat().st_mode) == 0o751
+        assert sandbox.attributes("/scratch/none") is sandbox.attributes("/scratch") is None
 
     def test_a_new_file_gets_the_usual_mode(self, sandbox: Sandbox, root: Path) -> None:
         before = os.umask(0o027)
@@ -122,6 +136,22 @@ class TestReading:
         assert sandbox.read_bytes("/src/a") == b"\0\xff" * 1000
         assert sandbox.read_bytes("/src/a", limit=3) == b"\0\xff\0"
         assert sandbox.read_bytes("/src/a", limit=0) == b""
+
+    def test_a_very_large_file_is_not_read_as_a_whole(self, sandbox: Sandbox, root: Path) -> None:
+        with (root / "src/large").open("wb") as file:
+            file.truncate(READ_MAX + 1)
+
+        assert refusal(lambda: sandbox.read_bytes("/src/large")) == (
+            "'/src/large' has 67108865 bytes, and at most 67108864 are read as a whole"
+        )
+        assert sandbox.read_bytes("/src/large", limit=3) == b"\0\0\0"
+
+    def test_equal_content_has_an_equal_digest(self, sandbox: Sandbox, root: Path) -> None:
+        for name, content in (("a", "x" * 100_000), ("b", "x" * 100_000), ("c", "y")):
+            (root / "src" / name).write_text(content)
+
+        assert sandbox.digest("/src/a") == sandbox.digest("/src/b") != sandbox.digest("/src/c")
+        assert "does not exist" in refusal(lambda: sandbox.digest("/src/none"))
 
     def test_what_is_missing(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.read_bytes("/src/no\u200bne")) == r"'/src/no\u200bne' does not exist"

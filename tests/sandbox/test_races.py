@@ -13,6 +13,8 @@ import pytest
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.paths import Access, Sandbox
 
+pytestmark = pytest.mark.usefixtures("walking")
+
 
 def open_descriptors() -> set[str]:
     return set(os.listdir("/dev/fd"))
@@ -32,7 +34,7 @@ def meanwhile(code: str, folder: Path) -> Iterator[None]:
             process.kill()
 
 
-def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox, root: Path) -> None:
+def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(scratch: Sandbox, root: Path) -> None:
     swap = """
         with contextlib.suppress(OSError):
             os.rename("d", f"away{os.urandom(4).hex()}")
@@ -48,11 +50,11 @@ def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox,
     with meanwhile(swap, root / "scratch"):
         for _ in range(300):
             with suppress(ToolError):
-                sandbox.write_bytes("/scratch/d/new.txt", b"x")
+                scratch.write_bytes("/scratch/d/new.txt", b"x")
             with suppress(ToolError):
-                assert sandbox.read_bytes("/scratch/d/secret.txt") == b"public"
+                assert scratch.read_bytes("/scratch/d/secret.txt") == b"public"
             with suppress(ToolError):
-                sandbox.delete("/scratch/d/secret.txt")
+                scratch.delete("/scratch/d/secret.txt")
 
     assert os.listdir(root / "outside") == ["secret.txt"]
     assert (root / "outside/secret.txt").read_text() == "secret"
@@ -67,20 +69,20 @@ FILE_OR_LINK = """
 """
 
 
-def test_a_file_that_keeps_turning_into_a_link_is_not_read(sandbox: Sandbox, root: Path) -> None:
+def test_a_file_that_keeps_turning_into_a_link_is_not_read(scratch: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
         for _ in range(1000):
             with suppress(ToolError):
-                assert sandbox.read_bytes("/scratch/a") == b"public"
+                assert scratch.read_bytes("/scratch/a") == b"public"
 
 
-def test_a_file_that_keeps_turning_into_a_link_is_not_written(sandbox: Sandbox, root: Path) -> None:
+def test_a_file_that_keeps_turning_into_a_link_is_not_written(scratch: Sandbox, root: Path) -> None:
     (root / "public.txt").write_text("public")
     with meanwhile(FILE_OR_LINK, root / "scratch"):
         for _ in range(300):
             with suppress(ToolError):
-                sandbox.write_bytes("/scratch/a", b"mine")
+                scratch.write_bytes("/scratch/a", b"mine")
 
     assert (root / "outside/secret.txt").read_text() == "secret"
     assert (root / "public.txt").read_text() == "public"
@@ -116,15 +118,15 @@ def test_a_path_that_leads_elsewhere_than_what_was_judged_is_stale(sandbox: Sand
     assert os.listdir(root / "output") == []
 
 
-def test_a_zone_that_became_a_link_after_load_is_refused(sandbox: Sandbox, root: Path) -> None:
+def test_a_zone_that_became_a_link_after_load_is_refused(scratch: Sandbox, root: Path) -> None:
     (root / "scratch").rmdir()
     (root / "scratch").symlink_to("outside")
 
-    for action in (sandbox.read_bytes, sandbox.list, sandbox.exists, sandbox.delete):
+    for action in (scratch.read_bytes, scratch.list, scratch.exists, scratch.delete):
         with pytest.raises(ToolError, match="not what it was at the start"):
             action("/scratch/secret.txt")
     with pytest.raises(ToolError, match="not what it was at the start"):
-        sandbox.write_bytes("/scratch/x", b"")
+        scratch.write_bytes("/scratch/x", b"")
 
 
 def test_a_zone_that_was_made_anew_goes_on_working(sandbox: Sandbox, root: Path) -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.paths import Sandbox
+from forge_cli.sandbox.search.expression import Expression
 from forge_cli.sandbox.search.grep import Engine, Matches, grep
 from forge_cli.sandbox.search.pattern import dialects
-from forge_cli.sandbox.search.scan import matching_lines
+from forge_cli.sandbox.search.text import lines_with
 from forge_cli.sandbox.zones import Zone
 
 needs_ripgrep = pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is the oracle")
@@ -101,7 +102,9 @@ content = st.builds(
 
 
 @pytest.mark.filterwarnings("ignore:Possible")
-@given(pattern, st.lists(line, max_size=6))
+@given(st.one_of(pattern, st.text(letter, min_size=1, max_size=3).map(re.escape)), st.lists(line, max_size=6))
+@example("(?i)ab", [b"aB", b"\xc3\x89 AB", b"b"])
+@example("(?i)k+s", ["\u212as".encode(), "k\u017f".encode(), b"KS", b"ks"])
 def test_a_pattern_means_what_python_means_by_it(pattern: str, lines: list[bytes]) -> None:
     try:
         ours = dialects(pattern)
@@ -114,7 +117,10 @@ def test_a_pattern_means_what_python_means_by_it(pattern: str, lines: list[bytes
     expected = [number for number, line in enumerate(lines, 1) if theirs.search(line.decode())]
     for written in (ours.plain, ours.careful):
         for literal in ("", ours.literal):
-            assert list(matching_lines(re.compile(written, re.MULTILINE), text, literal)) == expected
+            found = Expression(written, written, literal, any_case=ours.any_case, at_most=100)
+            assert found.lines(text.encode()) == expected
+    if ours.is_text:
+        assert lines_with(ours.literal.encode(), text.encode(), 100) == expected
 
 
 @needs_ripgrep

@@ -1,14 +1,16 @@
 """Zones at load: where they may lie, what is made, and what is refused with the place in the file."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import parse_config
-from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.files.document import parse_document
+from forge_cli.sandbox.paths import Access, Sandbox
 from forge_cli.sandbox.zones import Mode, SandboxConfig, Zone, distinct, open_zone, open_zones
 
 
@@ -223,3 +225,97 @@ def test_the_path_of_a_zone_that_cannot_be_a_path(workspace: Path, home: Path) -
     with pytest.raises(WorkerError) as caught:
         open_zone(zone, user_home=home)
     assert os.linesep not in caught.value.message
+
+
+UNMADE = """
+zones:
+  - {name: scratch, path: deep/scratch, mode: rw, approval: {write: preApproved}}
+  - {name: inner, path: deep/scratch/inner, mode: rw, approval: {write: blocked}}
+  - {name: src, path: src}
+"""
+
+
+def looked_at(text: str, workspace: Path, home: Path) -> tuple[Zone, ...]:
+    config = parse_config(SandboxConfig, parse_document(text, file="worker.yaml"), file="worker.yaml")
+    return open_zones(config, workspace=workspace, user_home=home, file="worker.yaml", make=False)
+
+
+def test_looking_makes_no_folder(workspace: Path, home: Path) -> None:
+    (workspace / "src").mkdir()
+
+    zones = looked_at(UNMADE, workspace, home)
+
+    assert os.listdir(workspace) == ["src"]
+    assert [zone.made for zone in zones] == [False, False, True]
+    assert [replace(zone, made=True) for zone in zones] == list(opened(UNMADE, workspace, home))
+
+
+@pytest.mark.parametrize("access", Access)
+def test_a_folder_that_is_still_to_be_made_is_judged_as_if_it_were_there(
+    workspace: Path, home: Path, access: Access
+) -> None:
+    (workspace / "src").mkdir()
+    (workspace / "src/in").symlink_to("../deep/scratch/inner/x")
+    (workspace / "src/to").symlink_to("../deep/scratch")
+    (workspace / "src/out").symlink_to("../deep")
+    paths = ["/scratch", "/scratch/", "/scratch/a", "/scratch/a/b", "/scratch/.git/x", "/scratch/inner", "/inner"]
+    paths += [
+        "/inner/a",
+        "/scratch/inner/a",
+        "/src/in",
+        "/src/to",
+        "/src/to/a",
+        "/src/out/a",
+        "/src/out",
+        "/scratch/.env",
+    ]
+
+    def answers(zones: tuple[Zone, ...]) -> list[str]:
+        return [judged(Sandbox(zones), path, access) for path in paths]
+
+    unmade = answers(looked_at(UNMADE, workspace, home))
+
+    assert unmade == answers(opened(UNMADE, workspace, home))
+
+
+def judged(sandbox: Sandbox, path: str, access: Access) -> str:
+    try:
+        return f"{sandbox.resolve(path)} {sandbox.judge(path, access)}"
+    except ToolError as refusal:
+        return str(refusal)
+
+
+def test_a_folder_that_is_still_to_be_made_shows_nothing_and_can_be_written(workspace: Path, home: Path) -> None:
+    (workspace / "src").mkdir()
+    sandbox = Sandbox(looked_at(UNMADE, workspace, home))
+
+    with pytest.raises(ToolError, match="does not exist"):
+        sandbox.list("/scratch")
+    sandbox.write_bytes("/scratch/a", b"x")
+
+    assert (workspace / "deep/scratch/a").read_bytes() == b"x"
+    assert [entry.name for entry in sandbox.list("/scratch")] == ["a"]
+
+
+@pytest.mark.parametrize("path", ["f/z", "f", "/proc/z"])
+def test_looking_refuses_what_could_not_be_made(path: str, workspace: Path, home: Path) -> None:
+    (workspace / "f").write_text("")
+    text = f"zones: [{{name: z, path: '{path}', mode: rw}}]"
+
+    with pytest.raises(WorkerError) as caught:
+        looked_at(text, workspace, home)
+
+    assert str(caught.value) == str(refused(text, workspace, home))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_looking_refuses_a_folder_where_nothing_can_be_made(workspace: Path, home: Path) -> None:
+    workspace.chmod(0o500)
+
+    with pytest.raises(WorkerError, match="cannot be made: Permission denied"):
+        looked_at("zones: [{name: z, mode: rw}]", workspace, home)
+
+
+def test_two_zones_on_one_folder_that_is_still_to_be_made(workspace: Path, home: Path) -> None:
+    with pytest.raises(WorkerError, match="are the same folder"):
+        looked_at("zones: [{name: a, path: z, mode: rw}, {name: b, path: ./x/../z, mode: rw}]", workspace, home)

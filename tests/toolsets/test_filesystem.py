@@ -116,7 +116,18 @@ def test_listing(worker: Project) -> None:
     assert refused(worker, "list_files", path="/src/a.txt")[0] == "error"
 
 
-@pytest.mark.parametrize(("path", "exists"), [("/src/a.txt", True), ("/src", True), ("/", True), ("/src/none", False)])
+@pytest.mark.parametrize(
+    ("path", "exists"),
+    [
+        ("/src/a.txt", True),
+        ("/src", True),
+        ("/", True),
+        ("/src/none", False),
+        ("/src/a.txt/b", False),
+        ("/src/a.txt/b/c", False),
+        ("/src/a.txt/", False),
+    ],
+)
 def test_whether_it_exists(worker: Project, path: str, exists: bool) -> None:
     assert outcome(worker, "file_exists", path=path).value == Json({"path": path, "exists": exists})
 
@@ -132,6 +143,19 @@ def test_what_it_is(worker: Project) -> None:
     assert isinstance(folder, Json)
     assert folder.data["kind"] == "directory"
     assert refused(worker, "file_info", path="/src/none") == ("error", "'/src/none' does not exist")
+    assert refused(worker, "file_info", path="/src/a.txt/b") == (
+        "error",
+        "'/src/a.txt/b' cannot be: '/src/a.txt' is a file, not a folder",
+    )
+
+
+def test_lines_are_those_that_a_search_counts(worker: Project) -> None:
+    (worker.folder / "src/odd").write_bytes("a\x0bb\u2028c\x85d\r\nsecond\rstill\n\nfourth".encode())
+    read = [
+        outcome(worker, "read_file", path="/src/odd", offset=number, limit=1).value.text() for number in range(1, 5)
+    ]
+    assert read == ["a\x0bb\u2028c\x85d\r\n", "second\rstill\n", "\n", "fourth"]
+    assert refused(worker, "read_file", path="/src/odd", offset=5)[0] == "error"
 
 
 # --- changing
@@ -190,6 +214,63 @@ def test_a_link_is_deleted_itself_wherever_it_leads(worker: Project) -> None:
         assert outcome(worker, "delete_file", path=f"/scratch/{name}").status == "success"
         assert not (worker.folder / "scratch" / name).is_symlink()
     assert (worker.read("scratch/old.txt"), outside.read_text()) == ("old", "outside")
+
+
+def test_a_large_file_is_stamped_as_a_whole_though_a_diff_shows_nothing_of_it(worker: Project) -> None:
+    large = worker.folder / "output/large"
+    large.write_text("a" * 500_000)
+    answers = list[Any]()
+
+    async def answer(request: Any) -> ApprovalDecision:
+        answers.append(request.preview)
+        if len(answers) == 1:
+            large.write_text("a" * 499_999 + "b")
+        return ApprovalDecision(True)
+
+    turn = calls(call("write_file", path="/output/large", content="new"))
+    seen = worker.run(turn, "done", approval_callback=answer)
+    assert (seen.statuses, large.read_text()) == (["success"], "new")
+    assert answers == [Diff("/output/large", None, "new", False, 3)] * 2
+
+
+MARK = "[redacted:API_KEY]"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (None, f"KEY={MARK}"),
+        ("KEY=real\n", f"KEY={MARK}\n"),
+        (f"doc {MARK}\nKEY=real\n", f"doc {MARK}\nKEY={MARK}\n"),
+        (f"doc {MARK}\n", "doc [redacted:private-key]\n"),
+    ],
+    ids=["new file", "instead of a secret", "once more", "another one"],
+)
+@pytest.mark.parametrize("mode", ["interactive", "approve_all"])
+def test_the_mark_of_a_secret_is_not_written_into_a_file(worker: Project, old: str | None, new: str, mode: str) -> None:
+    if old is not None:
+        worker.write("output/settings", old)
+    seen = worker.run(
+        calls(call("write_file", path="/output/settings", content=new)), "done", answers=[], approval_mode=mode
+    )
+    assert (seen.statuses, seen.asked) == (["error"], [])
+    assert str(seen.outcomes[0].error).startswith("nothing was written: [redacted:")
+    assert (worker.folder / "output/settings").exists() == (old is not None)
+    assert old is None or worker.read("output/settings") == old
+
+
+@pytest.mark.parametrize(
+    "new", [f"{MARK} is a mark\n", "the mark is gone\n", "[redacted:]\n[redacted:a b]\nredacted:x\n"]
+)
+def test_a_mark_that_was_there_may_stay_or_go(worker: Project, new: str) -> None:
+    worker.write("scratch/doc", f"a mark is {MARK}\n")
+    assert outcome(worker, "write_file", path="/scratch/doc", content=new).status == "success"
+
+
+def test_what_a_zone_blocks_is_blocked_whatever_is_written(project: Project) -> None:
+    project.write("worker.yaml", ZONES.replace("write: ask, delete: blocked", "write: blocked"))
+    project.write("src/a", "")
+    assert outcome(project, "write_file", path="/output/new", content=MARK).status == "blocked"
 
 
 # --- refusals: nobody is asked about what cannot be
@@ -279,3 +360,17 @@ def test_the_worker_can_tighten_the_zones(project: Project) -> None:
         "toolsets.filesystem.approval.tools.write_file",
         "toolsets.filesystem.approval.tools.read_file",
     ]
+
+
+def test_looking_at_a_worker_makes_no_folder_and_changes_no_verdict(project: Project) -> None:
+    project.write("worker.yaml", ZONES)
+    project.write("src/a", "")
+    before = sorted(path.name for path in project.folder.iterdir())
+    asked = ["write_file", "path=/scratch/a/b", "content=x"]
+
+    checked, judged = project.forge("worker", "check", "worker.yaml"), project.forge("approve", "worker.yaml", *asked)
+
+    assert (checked.returncode, judged.returncode) == (0, 0)
+    assert sorted(path.name for path in project.folder.iterdir()) == before
+    (project.folder / "scratch").mkdir()
+    assert project.forge("approve", "worker.yaml", *asked).stdout == judged.stdout

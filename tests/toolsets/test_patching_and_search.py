@@ -1,5 +1,10 @@
 """list_dir, grep_files and apply_patch, as a worker uses them."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.testing import Project, call, calls
 
@@ -45,7 +50,7 @@ def test_files_are_searched_in_all_zones_or_in_one(project: Project) -> None:
         call("grep_files", pattern="t(wo|hree)"),
         call("grep_files", pattern="two", path="/src", include="*.txt"),
     )
-    seen = editor(project).run(calls(everywhere, one, call("grep_files", pattern="(")), "done")
+    seen = editor(project).run(calls(everywhere), calls(one), calls(call("grep_files", pattern="(")), "done")
     assert texts(seen)[:2] == ["/out/c.txt:1:three\n/src/sub/b.txt:2:two", "/src/sub/b.txt:2:two"]
     assert seen.statuses == ["success", "success", "error"]
 
@@ -106,3 +111,68 @@ def test_files_that_change_while_somebody_reads_the_patch_ask_again(project: Pro
     assert len(answers) == 2
     assert "zero" in answers[1]
     assert target.read_text() == "zero\n3\n"
+
+
+MARK = "[redacted:TOKEN]"
+
+
+def test_a_patch_adds_no_mark_of_a_secret_and_leaves_those_that_are_there(project: Project) -> None:
+    project = editor(project)
+    project.write("src/env", f"old = 1\nkey = secret\nmark = {MARK}\n")
+    patches = [
+        f"*** Update File: /src/env\n-key = secret\n+key = {MARK}",
+        f"*** Add File: /src/new\n+{MARK}",
+        "*** Update File: /src/env\n-old = 1\n+new = 1",
+        "*** Update File: /src/env\n*** Move to: /src/moved",
+    ]
+    tried = [call("apply_patch", input=f"*** Begin Patch\n{text}\n*** End Patch") for text in patches]
+    seen = editor(project).run(calls(*tried), "done", answers=[True])
+    assert seen.statuses == ["error", "error", "success", "success"]
+    assert len(seen.asked) == 1
+    assert project.read("src/moved") == f"new = 1\nkey = secret\nmark = {MARK}\n"
+
+
+LINKED = "*** Begin Patch\n*** Update File: /src/link/x\n@@\n-three\n+3\n*** End Patch\n"
+
+
+def swapping(project: Project) -> Callable[[dict[str, Any]], None]:
+    """A folder in a pre-approved zone that becomes a link into another zone, once a call has been decided."""
+    project.write("src/folder/x", "three\n")
+    link = project.folder / "src/link"
+    link.symlink_to("folder")
+
+    def swap(line: dict[str, Any]) -> None:
+        if line["type"] == "approvalDecided":
+            link.unlink()
+            link.symlink_to("../out")
+
+    return swap
+
+
+def test_a_patch_that_leads_elsewhere_since_it_was_judged_asks(project: Project) -> None:
+    editor(project).write("out/x", "three\n")
+    turn = calls(call("apply_patch", input=LINKED))
+    seen = project.run(turn, "done", answers=[False], sinks=(swapping(project),))
+    assert (seen.statuses, project.read("out/x"), project.read("src/folder/x")) == (["denied"], "three\n", "three\n")
+    assert "leads to other files" in seen.asked[0].reason
+
+
+@pytest.mark.parametrize("mode", ["interactive", "approve_all"])
+def test_a_patch_that_leads_to_what_is_blocked_since_it_was_judged_is_refused(project: Project, mode: str) -> None:
+    editor(project).write("worker.yaml", WORKER.replace("write: ask", "write: blocked"))
+    project.write("out/x", "three\n")
+    turn = calls(call("apply_patch", input=LINKED))
+    seen = project.run(turn, "done", answers=[], sinks=(swapping(project),), approval_mode=mode)
+    assert (seen.statuses, seen.asked, project.read("out/x")) == (["blocked"], [], "three\n")
+    assert "zone 'out' blocks write" in str(seen.outcomes[0].error)
+
+
+def test_a_yes_is_for_one_patch_since_its_text_does_not_tell_where_it_leads(project: Project) -> None:
+    there, back = (
+        f"*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-{old}\n+{new}\n*** End Patch\n"
+        for old, new in (("three", "3"), ("3", "three"))
+    )
+    turns = [calls(call("apply_patch", input=text)) for text in (there, back, there)]
+    yes = ApprovalDecision(True, remember="session")
+    seen = editor(project).run(*turns, "done", answers=[yes, yes, False])
+    assert seen.statuses == ["success", "success", "denied"]

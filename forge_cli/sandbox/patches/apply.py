@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -10,6 +11,9 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.model import Change
 from forge_cli.sandbox.paths import Sandbox
+
+Kept = Mapping[str, os.stat_result | None]
+"""What the files had besides their content before anything was carried out."""
 
 
 def reader(sandbox: Sandbox) -> Callable[[str], bytes | None]:
@@ -35,15 +39,16 @@ def apply(changes: Sequence[Change], sandbox: Sandbox) -> None:
     read = reader(sandbox)
     for change in changes:
         _check(change, read, sandbox)
+    kept = {path: sandbox.attributes(path) for change in changes for path in (change.real, change.origin) if path}
     done: list[Change] = []
     folders: list[str] = []
     try:
         for change in sorted(changes, key=lambda change: change.after is None):
             folders += _missing_folders(change.real, sandbox) if change.after is not None else []
-            _carry_out(change, sandbox)
+            _carry_out(change, kept, sandbox)
             done.append(change)
     except BaseException as error:
-        lost = _undo(done, folders, sandbox)
+        lost = _undo(done, folders, kept, sandbox)
         if not isinstance(error, ToolError | OSError):
             raise
         kind = Stale if isinstance(error, Stale) and not lost else ToolError
@@ -65,14 +70,15 @@ def _missing_folders(real: str, sandbox: Sandbox) -> list[str]:
     return [folder for folder in above if not sandbox.exists(folder)]
 
 
-def _carry_out(change: Change, sandbox: Sandbox) -> None:
+def _carry_out(change: Change, kept: Kept, sandbox: Sandbox) -> None:
     if change.after is None:
         sandbox.delete(change.path, expected=change.real)
     else:
-        sandbox.write_bytes(change.path, change.after, expected=change.real)
+        like = kept[change.origin] if change.origin else None
+        sandbox.write_bytes(change.path, change.after, expected=change.real, like=like)
 
 
-def _undo(done: Sequence[Change], folders: Sequence[str], sandbox: Sandbox) -> list[str]:
+def _undo(done: Sequence[Change], folders: Sequence[str], kept: Kept, sandbox: Sandbox) -> list[str]:
     """Put back what was there, and name the files where that failed."""
     lost = []
     for change in reversed(done):
@@ -80,7 +86,7 @@ def _undo(done: Sequence[Change], folders: Sequence[str], sandbox: Sandbox) -> l
             if change.before is None:
                 sandbox.delete(change.real, expected=change.real)
             else:
-                sandbox.write_bytes(change.real, change.before, expected=change.real)
+                sandbox.write_bytes(change.real, change.before, expected=change.real, like=kept[change.real])
         except (ToolError, OSError):
             lost.append(change.path)
     for folder in sorted(folders, reverse=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import unified_diff
 from typing import Literal
 
 from forge_cli.sandbox.zones import Access
@@ -86,6 +87,23 @@ class Change:
     """The virtual path that it led to when the change was planned."""
     before: bytes | None
     after: bytes | None
+    origin: str | None = None
+    """The virtual path of the file that was moved here, whose mode it gets."""
+
+    @property
+    def access(self) -> Access:
+        return Access.DELETE if self.after is None else Access.WRITE
+
+    @property
+    def kind(self) -> str:
+        return "created" if self.before is None else "deleted" if self.after is None else "changed"
+
+    def unified(self) -> str:
+        """The old and the new content, compared line by line."""
+        before, after = ((data or b"").decode(errors="replace") for data in (self.before, self.after))
+        old, new = (self.path if content is not None else "/dev/null" for content in (self.before, self.after))
+        lines = unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
+        return "".join(f"{line}\n" for line in lines)
 
 
 def accesses(patch: Patch) -> list[tuple[str, Access]]:

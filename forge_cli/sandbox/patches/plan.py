@@ -30,7 +30,7 @@ def plan(patch: Patch, read: Read, resolve: Resolve = str) -> tuple[Change, ...]
                 files.create(path, content.encode())
             case Delete(path=path, hunks=hunks):
                 _check_whole(files, path, hunks)
-                files.content[files.real(path)] = None
+                files.delete(path)
             case Update():
                 _update(files, operation)
     changes = tuple(files.changes())
@@ -48,6 +48,7 @@ class _Files:
     names: dict[str, str] = field(default_factory=dict)
     before: dict[str, bytes | None] = field(default_factory=dict)
     content: dict[str, bytes | None] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
 
     def real(self, path: str) -> str:
         real = self.resolve(path)
@@ -68,10 +69,22 @@ class _Files:
             raise ToolError(f"{shown(path)} exists already; update it, or delete it first")
         self.content[real] = content
 
+    def move(self, source: str, target: str, content: bytes) -> None:
+        real = self.real(source)
+        if self.real(target) == real:
+            raise ToolError(f"{shown(source)} cannot be moved to itself; leave out the move")
+        self.create(target, content)
+        self.origins[self.real(target)] = self.origins.get(real, real)
+        self.delete(source)
+
+    def delete(self, path: str) -> None:
+        self.content[self.real(path)] = None
+        self.origins.pop(self.real(path), None)
+
     def changes(self) -> Iterator[Change]:
         for real, path in self.names.items():
             if self.before[real] != self.content[real]:
-                yield Change(path, real, self.before[real], self.content[real])
+                yield Change(path, real, self.before[real], self.content[real], self.origins.get(real))
 
     def _hint(self, path: str) -> str:
         if not path.startswith("/"):
@@ -84,16 +97,12 @@ class _Files:
 def _update(files: _Files, update: Update) -> None:
     before = files.existing(update.path)
     after = _patched(files, update.path, before, update.hunks) if update.hunks else before
-    real = files.real(update.path)
-    if update.move_to is None:
-        if after == before:
-            raise ToolError(f"the patch does not change {shown(update.path)}: what it adds is what it removes")
-        files.content[real] = after
-        return
-    if files.real(update.move_to) == real:
-        raise ToolError(f"{shown(update.path)} cannot be moved to itself; leave out the move")
-    files.create(update.move_to, after)
-    files.content[real] = None
+    if update.move_to is not None:
+        files.move(update.path, update.move_to, after)
+    elif after == before:
+        raise ToolError(f"the patch does not change {shown(update.path)}: what it adds is what it removes")
+    else:
+        files.content[files.real(update.path)] = after
 
 
 def _check_whole(files: _Files, path: str, hunks: Sequence[Hunk]) -> None:

@@ -20,6 +20,7 @@ from anyio.abc import ByteReceiveStream, Process
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.process import clean_environment
 from forge_cli.sandbox.search.ignore import Level
+from forge_cli.sandbox.search.pattern import Dialects
 from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, Start
 
 Found = Callable[[bytes, Sequence[int]], bool]
@@ -27,8 +28,8 @@ Found = Callable[[bytes, Sequence[int]], bool]
 Split = Callable[[bytes], tuple[list[bytes], bytes]]
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
-_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from forge_cli.sandbox.search.scan import main; main()"
-_PYTHON = ("-I", "-S", "-X", "utf8", "-c", _PROGRAM, _PACKAGES)
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from forge_cli.sandbox.search.{} import main; main()"
+_PYTHON = ("-I", "-S", "-X", "utf8", "-c")
 _TYPE = "forgeinclude"
 _MATCH, _NUMBER = b'{"type":"match",', b'"line_number":'
 _RIPGREP = (
@@ -78,16 +79,21 @@ def _rules_above(start: Start) -> Iterator[list[str]]:
 
 
 async def python(start: Start, query: Query, found: Found) -> None:
-    """Search with Python's regular expressions."""
+    """Search with Python; its regular expressions take a while to be there, and a plain text does without."""
     pattern = query.pattern
-    words = [sys.executable, *_PYTHON, start.below, pattern.plain, pattern.careful, pattern.literal, query.include]
-    words += [str(SIZE_MAX), str(LINES_MAX)]
+    program = _PROGRAM.format("text" if pattern.is_text else "expression")
+    words = [sys.executable, *_PYTHON, program, _PACKAGES, start.below, query.include, str(SIZE_MAX), str(LINES_MAX)]
+    words += [pattern.literal] if pattern.is_text else _expression(pattern)
 
     def takes(record: bytes) -> bool | None:
         path, _, numbers = record.partition(b"\0")
         return found(path, [int(number) for number in numbers.split(b",")]) if path else None
 
     await _listen(words, start.root, _records, takes)
+
+
+def _expression(pattern: Dialects) -> list[str]:
+    return [pattern.plain, pattern.careful, pattern.literal, "any case" if pattern.any_case else ""]
 
 
 async def _listen(words: Sequence[str], root: Path, split: Split, takes: Callable[[bytes], bool | None]) -> None:

@@ -1,135 +1,143 @@
-"""Globs as ``.gitignore`` and ripgrep understand them, turned into regular expressions over bytes.
+"""Globs as ``.gitignore`` and ripgrep understand them, matched in a time that no glob can make long.
 
-Part of the program in ``scan``, which does without dataclasses: importing them takes as long as a search.
+Part of the programs that search, which do without regular expressions and dataclasses where they can: importing them
+takes as long as a search.
 """
 
 from __future__ import annotations
 
-import re
+from forge_cli.sandbox.search.tokens import (
+    ALL_BELOW,
+    ANY_FOLDERS,
+    FOLDERS_BETWEEN,
+    SEPARATOR,
+    STAR,
+    BadGlob,
+    Braces,
+    Token,
+    Unit,
+    Wild,
+    tokens_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sized
+    from typing import TypeVar
+
+    T = TypeVar("T", bound=Sized)
+    S = TypeVar("S", bound=Sized)
+
+WAYS_MAX = 100
+"""Ways that the braces of one glob may lead to."""
+
+Chunk = bytes | list[Unit]
+"""What is between two stars of a name: plain text, mostly."""
+Name = list[Chunk]
+Flat = list[Unit | Wild]
+"""Tokens of which none is a brace."""
 
 
-class BadGlob(ValueError):
-    """A glob that means nothing, such as an unclosed bracket."""
-
-
-def matcher(glob: str) -> re.Pattern[bytes]:
+class Glob:
     """What a whole path has to match; a star never crosses a slash, two stars between slashes do."""
-    reader = _Reader(glob)
-    while (char := reader.take()) is not None:
-        _token(reader, char)
-    if len(reader.branches) > 1:
-        raise BadGlob("a brace is not closed")
-    everything = reader.tokens == [_ANY_FOLDERS]
-    return re.compile(b".*" if everything else b"".join(reader.tokens), re.DOTALL)
-
-
-_SLASH, _NAME = b"/", b"[^/]*"
-_ANY_FOLDERS, _FOLDERS_BETWEEN, _ALL_BELOW = b"(?:/?|.*/)", b"(?:/|/.*/)", b"/.*"
-
-
-class _Reader:
-    """Where the reading is; ``branches`` has the alternatives of every open brace, and first the glob itself."""
 
     def __init__(self, glob: str) -> None:
-        self.glob = glob
-        self.at = 0
-        self.branches: list[list[list[bytes]]] = [[[]]]
+        tokens = tokens_of(glob)
+        self._ways = [] if tokens == [ANY_FOLDERS] else [_way(each) for each in _without_braces(tokens)]
+        self._name, self._suffix = self._plain()
 
-    @property
-    def tokens(self) -> list[bytes]:
-        return self.branches[-1][-1]
+    def _plain(self) -> tuple[bytes | None, bytes | None]:
+        """Most globs are for one name, or one extension, in whatever folder."""
+        match self._ways:
+            case [[[], [[bytes() as name]]]]:
+                return name, None
+            case [[[], [[b"", bytes() as suffix]]]]:
+                return None, suffix
+        return None, None
 
-    @property
-    def next(self) -> str | None:
-        return self.glob[self.at] if self.at < len(self.glob) else None
-
-    @property
-    def previous(self) -> str | None:
-        """The character before the one that was taken last."""
-        return self.glob[self.at - 2] if self.at > 1 else None
-
-    @property
-    def in_braces(self) -> bool:
-        return len(self.branches) > 1
-
-    def take(self) -> str | None:
-        char = self.next
-        self.at += char is not None
-        return char
+    def matches(self, path: bytes) -> bool:
+        if self._name is not None:
+            return path[path.rfind(b"/") + 1 :] == self._name
+        if self._suffix is not None:
+            return path.endswith(self._suffix)
+        names = path.split(b"/")
+        return not self._ways or any(_fits(way, names, _names_fit) for way in self._ways)
 
 
-def _token(reader: _Reader, char: str) -> None:
-    match char:
-        case "?":
-            reader.tokens.append(b"[^/]")
-        case "*":
-            _star(reader)
-        case "[":
-            reader.tokens.append(_set(reader))
-        case "{":
-            reader.branches.append([[]])
-        case "}":
-            if not reader.in_braces:
-                raise BadGlob("a brace is not opened")
-            alternatives = filter(None, map(b"".join, reader.branches.pop()))
-            reader.tokens.append(b"(?:" + b"|".join(alternatives) + b")")
-        case "," if reader.in_braces:
-            reader.branches[-1].append([])
-        case "\\":
-            escaped = reader.take()
-            if escaped is None:
-                raise BadGlob("a backslash at the end escapes nothing")
-            reader.tokens.append(re.escape(escaped.encode()))
-        case _:
-            reader.tokens.append(_SLASH if char == "/" else re.escape(char.encode()))
+def _without_braces(tokens: list[Token]) -> list[Flat]:
+    """Every way to read a glob with braces, and with sets that a slash is a member of."""
+    ways: list[Flat] = [[]]
+    for token in tokens:
+        choices = _choices(token)
+        if len(ways) * len(choices) > WAYS_MAX:
+            raise BadGlob(f"it has more than {WAYS_MAX} alternatives")
+        ways = [joined for way in ways for choice in choices for joined in _joined(way, choice)]
+    return ways
 
 
-def _star(reader: _Reader) -> None:
-    """One star is part of a name; two are whole folders where they stand between slashes or at an end."""
-    before = reader.previous
-    if reader.next != "*":
-        reader.tokens.append(_NAME)
-        return
-    reader.take()
-    after, first = reader.next, not reader.tokens
-    closes = reader.in_braces and not first and after in (",", "}")
-    if not (first or before == "/") or not (after in (None, "/") or closes):
-        reader.tokens.extend([_NAME, _NAME])
-        return
-    if not closes:
-        reader.take()
-    if first:
-        reader.tokens.append(_ANY_FOLDERS)
-    elif reader.tokens[-1] not in (_ANY_FOLDERS, _ALL_BELOW):
-        reader.tokens[-1] = _FOLDERS_BETWEEN if after == "/" else _ALL_BELOW
+def _joined(way: Flat, choice: Flat) -> list[Flat]:
+    """Any folders that start in the middle of a name, as a brace can say it, are none or end with a slash."""
+    if not way or choice[:1] != [ANY_FOLDERS]:
+        return [[*way, *choice]]
+    return [[*way, *choice[1:]], [*way, STAR, FOLDERS_BETWEEN, *choice[1:]]]
 
 
-def _set(reader: _Reader) -> bytes:
-    """Everything up to the closing bracket; one that comes first is a member, and so is a hyphen at an end."""
-    negated = reader.next in ("!", "^")
-    if negated:
-        reader.take()
-    members: list[tuple[str, str]] = []
-    open_range, first = False, True
-    while (char := reader.take()) != "]" or first:
-        if char is None:
-            raise BadGlob("a bracket is not closed")
-        if char == "-" and not first and not open_range:
-            open_range = True
-        elif open_range:
-            start = members.pop()[0]
-            if start > char:
-                raise BadGlob(f"the range {start}-{char} is empty")
-            members.append((start, char))
-            open_range = False
-        else:
-            members.append((char, char))
-        first = False
-    if open_range:
-        members.append(("-", "-"))
-    ranges = (_escaped(start) if start == end else _escaped(start) + b"-" + _escaped(end) for start, end in members)
-    return b"[" + (b"^" if negated else b"") + b"".join(ranges) + b"]"
+def _choices(token: Token) -> list[Flat]:
+    if isinstance(token, Braces):
+        return [way for branch in token.branches for way in _without_braces(branch)]
+    if isinstance(token, Wild) or not token > SEPARATOR:
+        return [[token]]
+    return [[token - SEPARATOR], [SEPARATOR]]
 
 
-def _escaped(char: str) -> bytes:
-    return b"".join(b"\\x%02x" % byte for byte in char.encode())
+def _way(tokens: Flat) -> list[list[Name]]:
+    """The names of a path, in the groups that any number of folders may lie between."""
+    groups: list[list[list[list[Unit]]]] = [[[[]]]]
+    for token in tokens:
+        if token is STAR:
+            groups[-1][-1].append([])
+        elif token is ANY_FOLDERS:
+            groups = [[], [[[]]]]
+        elif token is FOLDERS_BETWEEN:
+            groups.append([[[]]])
+        elif token is ALL_BELOW:
+            groups.append([[[], []]])
+        elif token == SEPARATOR:
+            groups[-1].append([[]])
+        elif isinstance(token, frozenset):
+            groups[-1][-1][-1].append(token)
+    return [[[_chunk(units) for units in name] for name in group] for group in groups]
+
+
+def _chunk(units: list[Unit]) -> Chunk:
+    return bytes(next(iter(unit)) for unit in units) if all(len(unit) == 1 for unit in units) else units
+
+
+def _fits(groups: list[T], whole: S, fits_at: Callable[[T, S, int], bool]) -> bool:
+    """Whether groups follow each other with anything between them, the first at the start and the last at the end.
+
+    Each group in the middle is taken where it first fits: what comes behind then has the most room, so no other place
+    has to be tried.
+    """
+    first, last = groups[0], groups[-1]
+    end = len(whole) - len(last)
+    if len(groups) == 1:
+        return end == 0 and fits_at(first, whole, 0)
+    at = len(first)
+    if end < at or not fits_at(first, whole, 0) or not fits_at(last, whole, end):
+        return False
+    for group in groups[1:-1]:
+        while at + len(group) <= end and not fits_at(group, whole, at):
+            at += 1
+        at += len(group)
+    return at <= end
+
+
+def _names_fit(group: list[Name], names: list[bytes], at: int) -> bool:
+    return all(_fits(name, names[at + index], _chunk_fits) for index, name in enumerate(group))
+
+
+def _chunk_fits(chunk: Chunk, name: bytes, at: int) -> bool:
+    if isinstance(chunk, bytes):
+        return name.startswith(chunk, at)
+    return all(name[at + index] in unit for index, unit in enumerate(chunk))

@@ -1,23 +1,23 @@
 """What a search leaves out: what ``.gitignore`` says, hidden files, and what may hold secrets.
 
-Part of the program in ``scan``, which does without dataclasses: importing them takes as long as a search.
+Part of the programs that search, as ``glob`` is.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
-from collections.abc import Iterator
-from functools import cached_property
 
-from forge_cli.sandbox.search.glob import BadGlob, matcher
+from forge_cli.sandbox.search.glob import Glob
+from forge_cli.sandbox.search.tokens import BadGlob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FILE = ".gitignore"
 _SIZE_MAX = 1024 * 1024
-_SPECIAL = re.compile(r"([*?\[\]{}\\])")
-_PLAIN_NAME = re.compile(r"\*\*/([^*?\[\]{}\\/]+)")
-_PLAIN_SUFFIX = re.compile(r"\*\*/\*([^*?\[\]{}\\/]+)")
+_SPECIAL = frozenset("*?[]{}\\")
 
 
 class Rule:
@@ -27,6 +27,7 @@ class Rule:
         self.glob = glob
         self.negated = negated
         self.folders_only = folders_only
+        self.matches = Glob(glob).matches
 
     @classmethod
     def parse(cls, line: str) -> Rule | None:
@@ -44,40 +45,16 @@ class Rule:
             return None
         if not anchored and "/" not in text and text != "**":
             text = f"**/{text}"
-        rule = cls(f"{text}/*" if text.endswith("/**") else text, negated=negated, folders_only=folders_only)
-        return rule if rule._means_something() else None
+        try:
+            return cls(f"{text}/*" if text.endswith("/**") else text, negated=negated, folders_only=folders_only)
+        except BadGlob:
+            return None
 
     def below(self, folder: str) -> str:
         """The same rule as a line for the folder that the given one is in."""
-        prefix = _SPECIAL.sub(r"\\\1", f"{folder}/") if folder else ""
+        escaped = "".join(f"\\{char}" if char in _SPECIAL else char for char in folder)
+        prefix = f"{escaped}/" if folder else ""
         return f"{'!' if self.negated else ''}/{prefix}{self.glob}{'/' if self.folders_only else ''}"
-
-    def matches(self, path: bytes, name: bytes) -> bool:
-        kind, value = self._quick
-        if kind == "name":
-            return name == value
-        if kind == "suffix":
-            return name.endswith(value)
-        return self._pattern.fullmatch(path) is not None
-
-    def _means_something(self) -> bool:
-        try:
-            return bool(self._quick[0] != "pattern" or self._pattern)
-        except BadGlob:
-            return False
-
-    @cached_property
-    def _quick(self) -> tuple[str, bytes]:
-        """Most rules are a name or an extension and need no regular expression."""
-        if plain := _PLAIN_NAME.fullmatch(self.glob):
-            return "name", plain[1].encode()
-        if plain := _PLAIN_SUFFIX.fullmatch(self.glob):
-            return "suffix", plain[1].encode()
-        return "pattern", b""
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[bytes]:
-        return matcher(self.glob)
 
 
 def rules_of(data: bytes) -> tuple[Rule, ...]:
@@ -120,12 +97,11 @@ class Level:
 
     def ignores(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Whether the last rule that matches leaves the path out; None where none matches."""
-        name = path.rpartition(b"/")[2]
         level: Level | None = self
         while level is not None:
             below = path[len(level.folder) :]
             for rule in reversed(level.rules):
-                if (is_folder or not rule.folders_only) and rule.matches(below, name):
+                if (is_folder or not rule.folders_only) and rule.matches(below):
                     return not rule.negated
             level = level.above
         return None

@@ -49,6 +49,10 @@ class Dialects:
     rust: str
     literal: str = ""
     """Text that is in every line that matches; empty where none is known."""
+    any_case: bool = False
+    """The literal, which is ASCII then and in lower case, may be there in any case."""
+    is_text: bool = False
+    """The literal is all there is."""
 
 
 def dialects(pattern: str) -> Dialects:
@@ -66,7 +70,15 @@ def dialects(pattern: str) -> Dialects:
     if reader.depth:
         raise reader.wrong("a parenthesis is not closed")
     plain, careful, rust = zip(*((part.plain, part.careful, part.rust) for part, _ in parts), strict=True)
-    found = Dialects("".join(plain), "".join(careful), "".join(rust), "" if any_case else _literal(parts))
+    literal = _literal(parts)
+    found = Dialects(
+        "".join(plain),
+        "".join(careful),
+        "".join(rust),
+        literal if not any_case else literal.lower() if literal.isascii() else "",
+        any_case=any_case,
+        is_text=not any_case and all(part.char for part, _ in parts[1:]),
+    )
     try:
         re.compile(found.careful, re.MULTILINE)
     except (re.error, OverflowError, RecursionError) as error:

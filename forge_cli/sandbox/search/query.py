@@ -11,9 +11,10 @@ from pathlib import Path
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.protected import is_secret
-from forge_cli.sandbox.search.glob import BadGlob, matcher
+from forge_cli.sandbox.search.glob import Glob
 from forge_cli.sandbox.search.ignore import Level
 from forge_cli.sandbox.search.pattern import Dialects, dialects
+from forge_cli.sandbox.search.tokens import BadGlob
 
 SIZE_MAX = 10 * 1024 * 1024
 """Bytes of a file that is searched; larger ones are left out by both engines."""
@@ -34,8 +35,8 @@ class Query:
         return cls(dialects(pattern), _glob(include) if include else "")
 
     @cached_property
-    def names(self) -> re.Pattern[bytes] | None:
-        return matcher(self.include) if self.include else None
+    def names(self) -> Glob | None:
+        return Glob(self.include) if self.include else None
 
     @property
     def last_name(self) -> str | None:
@@ -54,8 +55,8 @@ def _glob(include: str) -> str:
     glob = f"{glob}**" if glob.endswith("/") else glob
     glob = glob.removeprefix("/") if "/" in glob else f"**/{glob}"
     try:
-        matcher(glob)
-    except (BadGlob, re.error) as error:
+        Glob(glob)
+    except BadGlob as error:
         raise ToolError(f"include {shown(include)} is no glob: {error}; use one like '*.py' or 'src/**/*.ts'") from None
     return glob
 
@@ -84,7 +85,7 @@ class Choice:
         if level is None or _is_closed(path) or level.leaves_out(path, is_folder=False):
             return False
         below = path[len(self._first) + 1 :] if self._first else path
-        return self.query.names is None or self.query.names.fullmatch(below) is not None
+        return self.query.names is None or self.query.names.matches(below)
 
     @cached_property
     def _first(self) -> bytes:
