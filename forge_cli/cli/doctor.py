@@ -21,6 +21,8 @@ from forge_cli.engine.host import PluginHost
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.sandbox.isolation import mechanism
+from forge_cli.toolsets.executables.registry import Registry
+from forge_cli.toolsets.executables.run import lacks
 
 app = new_app()
 
@@ -42,12 +44,12 @@ class Check:
 def doctor(as_json: JsonOption = False) -> None:
     """Check that everything is there that forge needs.
 
-    Python, home, terminal, models and plugins, each with a remedy.
+    Python, home, terminal, models, plugins and tools of your own, each with a remedy.
     """
     with data_output():
         host = PluginHost()
         own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement()]
-        checks = [*own, *_models(host), *_plugins(host)]
+        checks = [*own, *_models(host), *_plugins(host), *_executables(forge_home() / "tools")]
     if as_json:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
         print_json({"version": __version__, "checks": shown, "isolation": _isolation()})
@@ -125,3 +127,22 @@ def _plugins(host: PluginHost) -> list[Check]:
         else:
             checks.append(Check(f"toolset.{plugin.name}", True, str(plugin)))
     return checks
+
+
+def _executables(root: Path) -> list[Check]:
+    """What lies in ~/.forge/tools: what is no tool and why, and what a sound one lacks to be called."""
+    registry = Registry(root)
+    try:
+        programs = registry.scan()
+    except ForgeError as error:
+        return [Check("executables", False, str(error), "make it a folder that you can read")]
+    broken = [
+        Check(f"executable.{name}", False, problem.replace("\n", " "), f"correct it, or remove {root / name}")
+        for name, problem in registry.problems.items()
+    ]
+    lacking = [
+        Check(f"executable.{program.name}", False, problem, essential=False)
+        for program in programs
+        if (problem := lacks(program))
+    ]
+    return [Check("executables", True, f"{len(programs)} in {root}"), *broken, *lacking]

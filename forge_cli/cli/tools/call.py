@@ -35,8 +35,8 @@ from forge_cli.core.results import FileContent, Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool, ToolCall, ToolOutcome
-from forge_cli.engine.guard import Caller
 from forge_cli.engine.host import PluginHost
+from forge_cli.engine.judge import Caller
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from forge_cli.cli.common import JsonOption, in_loop, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json, print_table
-from forge_cli.cli.tools.rows import Row, offers, offers_of
+from forge_cli.cli.tools.rows import Row, rows_of, worker_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import SourceKind
 from forge_cli.core.wire import error_text
@@ -21,6 +22,7 @@ from forge_cli.engine.scan import Plugin
 from forge_cli.files.home import forge_home
 from forge_cli.files.kept import Kept
 from forge_cli.files.worker import load_worker
+from forge_cli.toolsets.executables.stats import Stats, Usage
 
 app = new_app()
 
@@ -34,22 +36,46 @@ def list_tools(
     worker: WorkerArgument = None,
     as_json: JsonOption = False,
     source: Annotated[SourceKind | None, typer.Option("--source", help="Only tools from there.")] = None,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Only executables: how often each was called, and how that went.")
+    ] = False,
 ) -> None:
     """List every tool, and what is broken.
 
     Each with its toolset, source, mode and approval; broken ones with the reason.
     """
     with data_output():
-        rows = _rows_of_all() if worker is None else in_loop(_rows_of_worker, worker)
-    shown = [row.wire() for row in rows if source is None or row.source == source]
-    if as_json:
-        print_json(shown)
+        rows = _rows_of_all() if worker is None else in_loop(rows_of, load_worker(worker))
+    wanted = [row for row in rows if source is None or row.source == source]
+    if stats:
+        _print_stats([row for row in wanted if row.source == "executable"], as_json=as_json)
+    elif as_json:
+        print_json([row.wire() for row in wanted])
     else:
-        print_table(["name", "toolset", "source", "mode", "approval", "description"], shown)
+        print_table(["name", "toolset", "source", "mode", "approval", "description"], [row.wire() for row in wanted])
 
 
-async def _rows_of_worker(worker: str) -> list[Row]:
-    return [Row.of(offer) for offer in await offers(load_worker(worker))]
+def _print_stats(rows: list[Row], *, as_json: bool) -> None:
+    """By the folder that each tool comes from, since a worker may give it another name."""
+    known = Stats(forge_home() / "tools").read()
+    used = [(row, known.get(Path(row.origin).name, Usage())) for row in rows]
+    if as_json:
+        print_json([{**row.wire(), "stats": usage.wire()} for row, usage in used])
+    else:
+        columns = ["name", "calls", "sessions", "success", "mean", "last use", "description"]
+        print_table(columns, [{**row.wire(), **_figures(usage)} for row, usage in used])
+
+
+def _figures(usage: Usage) -> dict[str, str]:
+    """What people read of a tool's life; what is not known yet is a dash."""
+    last = datetime.fromisoformat(usage.last_use).astimezone() if usage.last_use else None
+    return {
+        "calls": str(usage.calls),
+        "sessions": str(usage.sessions),
+        "success": "-" if usage.success is None else f"{usage.success:.0%}",
+        "mean": "-" if usage.mean_ms is None else f"{usage.mean_ms} ms",
+        "last use": f"{last:%Y-%m-%d %H:%M}" if last else "-",
+    }
 
 
 def _rows_of_all() -> list[Row]:
@@ -69,12 +95,12 @@ def _rows_of_all() -> list[Row]:
 
 def _stamp_of(folder: Path) -> str:
     """What changes when an executable is added, edited or removed; found without loading what reads them."""
-    stats: list[tuple[str, int, int]] = []
-    for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
+    found: list[tuple[str, int, int]] = []
+    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))):
         with suppress(OSError):
             status = path.lstat()
-            stats.append((str(path), status.st_mtime_ns, status.st_size))
-    return sha256(repr(stats).encode()).hexdigest()
+            found.append((str(path), status.st_mtime_ns, status.st_size))
+    return sha256(repr(found).encode()).hexdigest()
 
 
 def _rows_of_kept(value: Any) -> list[Row] | None:
@@ -87,7 +113,8 @@ def _rows_of_kept(value: Any) -> list[Row] | None:
 
 async def _rows_of_plugin(host: PluginHost, plugin: Plugin) -> list[Row]:
     try:
-        return [Row.of(offer) for offer in await offers_of(host, plugin)]
+        worker = worker_of(host, plugin)
+        return [] if worker is None else await rows_of(worker, host)
     except ForgeError as error:
         return [Row.broken(plugin, error)]
     except Exception as error:  # foreign code: a toolset is opened, asked and closed here

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.cli.common import bare_worker, opened
 from forge_cli.core.errors import ForgeError
-from forge_cli.engine.guard import Offer
+from forge_cli.core.tool import Source
+from forge_cli.engine.assemble import Assembly
 from forge_cli.engine.host import PluginHost
-from forge_cli.engine.policy import as_verdict
+from forge_cli.engine.judge import Offer
 from forge_cli.engine.scan import Plugin
 from forge_cli.files.worker import Worker
+
+
+@runtime_checkable
+class Troubled(Protocol):
+    """A toolset that leaves out what is not sound, and can tell of each name where that lies and what is wrong."""
+
+    def left_out(self) -> Mapping[str, tuple[Source, str]]: ...
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,10 @@ class Row:
     def broken(cls, plugin: Plugin, error: ForgeError) -> Row:
         return cls(plugin.name, plugin.name, plugin.source.kind, str(plugin), error=error.message)
 
+    @classmethod
+    def left_out(cls, toolset: str, name: str, source: Source, problem: str) -> Row:
+        return cls(name, toolset, source.kind, source.origin, error=problem)
+
     def wire(self) -> dict[str, Any]:
         found = {key: value for key, value in vars(self).items() if key != "error"}
         return found if self.error is None else {**found, "error": self.error}
@@ -46,22 +59,38 @@ class Row:
 
 def approval_of(offer: Offer) -> str:
     """The approval that every call of a tool gets; ``depends`` where the tool looks at the arguments."""
-    word = offer.tool.needs_approval
-    if callable(word):
-        blocked = offer.policy.named and offer.policy.named.approval.value == "blocked"
-        return "blocked" if blocked else "depends"
-    return offer.policy.combine(None if word is None else as_verdict(word)).approval.value
+    verdict = offer.policy.fixed(offer.tool)
+    return verdict.approval.value if verdict else "depends"
+
+
+async def rows_of(worker: Worker, host: PluginHost | None = None) -> list[Row]:
+    """The tools of a worker, and what was left out of them."""
+    async with opened(worker, workspace=Path.cwd(), host=host, make_zones=False) as assembly:
+        return [*map(Row.of, assembly.toolbox.offers.values()), *_left_out(assembly)]
+
+
+def _left_out(assembly: Assembly) -> list[Row]:
+    return [
+        Row.left_out(each.name, name, source, problem)
+        for each in assembly.toolbox.toolsets
+        if isinstance(each.toolset, Troubled)
+        for name, (source, problem) in each.toolset.left_out().items()
+    ]
+
+
+def worker_of(host: PluginHost, plugin: Plugin) -> Worker | None:
+    """A worker with nothing but one plugin; none where that needs settings that only a worker can give."""
+    return None if needs_settings(host, plugin) else bare_worker({plugin.name: {}}, {"zones": []})
 
 
 async def offers_of(host: PluginHost, plugin: Plugin) -> list[Offer]:
-    """The tools of one plugin, opened by itself; one that needs settings has none until a worker gives them."""
-    if needs_settings(host, plugin):
-        return []
-    return await offers(bare_worker({plugin.name: {}}, {"zones": []}), host)
+    """The tools of one plugin, opened by itself."""
+    worker = worker_of(host, plugin)
+    return [] if worker is None else await offers(worker, host)
 
 
 async def offers(worker: Worker, host: PluginHost | None = None) -> list[Offer]:
-    async with opened(worker, workspace=Path.cwd(), host=host) as assembly:
+    async with opened(worker, workspace=Path.cwd(), host=host, make_zones=False) as assembly:
         return list(assembly.toolbox.offers.values())
 
 

@@ -26,7 +26,10 @@ COMPILE_LIMIT = 120
 KEPT_BINARIES = 3
 SAID = 8000
 TOO_LONG = f"{{}} was not compiled within {COMPILE_LIMIT} seconds"
-NO_GO = "there is no Go toolchain on the PATH; install Go (https://go.dev/dl), or rewrite the tool as .py or .sh"
+NO_GO = (
+    "{} cannot be compiled: there is no Go toolchain on the PATH; "
+    "install Go (https://go.dev/dl), or rewrite the tool as .py or .sh"
+)
 
 
 class GoBuilder:
@@ -46,14 +49,14 @@ class GoBuilder:
         """The binary for the source as it is now."""
         go = find_go()
         if go is None:
-            raise ToolError(f"{program.name} cannot be compiled: {NO_GO}")
+            raise ToolError(NO_GO.format(program.name))
         sources = _sources(program)
         key = _key(sources, await self._version(go))
         made = program.folder / BUILD / key
         if self._is_ours(made):
             return made
         with anyio.move_on_after(COMPILE_LIMIT):
-            async with _lock(program.folder / BUILD):
+            async with locked(program.folder / BUILD):
                 if not self._is_ours(made):
                     await self._build(go, program, sources, made)
                 return made
@@ -162,7 +165,7 @@ def _prune(folder: Path) -> None:
 
 def _open_lock(folder: Path) -> int:
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         if folder.is_symlink():
             raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
         return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -171,8 +174,8 @@ def _open_lock(folder: Path) -> int:
 
 
 @asynccontextmanager
-async def _lock(folder: Path) -> AsyncIterator[None]:
-    """One compiler at a time in a folder, among all processes; a process that dies lets go of it."""
+async def locked(folder: Path) -> AsyncIterator[None]:
+    """One of all processes at work in a folder, which is made if need be; a process that dies lets go of it."""
     descriptor = _open_lock(folder)
     try:
         while True:

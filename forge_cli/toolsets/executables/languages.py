@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-GO = ".go"
+GO, PYTHON = ".go", ".py"
 BUILD = ".build"
 MADE = frozenset({BUILD, "__pycache__", ".git"})
 """Folders in a tool that are no part of it."""
-INTERPRETED = frozenset({GO, ".sh", ".py"})
-LANGUAGES: Mapping[str, str] = {"go": GO, "sh": ".sh", "py": ".py"}
+INTERPRETED = frozenset({GO, ".sh", PYTHON})
+LANGUAGES: Mapping[str, str] = {"go": GO, "sh": ".sh", "py": PYTHON}
 
 
-def interpreter(suffix: str) -> list[str]:
-    """The words before the path of a script; none where a file is started itself.
+def shell() -> str:
+    return shutil.which("bash") or shutil.which("sh") or "/bin/sh"
 
-    Python reads no ``__pycache__`` in the tool's folder, which nobody approved, and writes none.
+
+def python_flags(folder: Path, files: Iterable[str]) -> list[str]:
+    """How Python writes no bytecode, and reads none that lies in a tool's folder, where nobody approved it.
+
+    Reading none at all takes four times as long to start, so that is only for a folder where somebody left some.
     """
-    match suffix:
-        case ".sh":
-            return [shutil.which("bash") or shutil.which("sh") or "/bin/sh"]
-        case ".py":
-            return [sys.executable or "python3", "-B", "-s", "-X", "pycache_prefix=/dev/null"]
-        case _:
-            return []
+    folders = {os.path.dirname(name) for name in files}
+    found = any(os.path.lexists(folder / name / "__pycache__") for name in folders)
+    return ["-B", "-s", *(["-X", f"pycache_prefix={os.devnull}"] if found else [])]
 
 
 def default_language() -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import visible
-from forge_cli.toolsets.executables.languages import INTERPRETED, MADE
+from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
+from forge_cli.toolsets.executables.script import Script, read_script
 
 RESERVED = frozenset({"create_custom_tool", "run_custom_tool"})
 FILES_AT_MOST = 2000
@@ -33,6 +34,8 @@ class Program:
     digest: str
     files: tuple[str, ...]
     """Every file of the tool, relative to its folder."""
+    script: Script | None = None
+    """What a source in Python says that it needs."""
 
     @property
     def name(self) -> str:
@@ -65,7 +68,7 @@ class Registry:
 
     def look(self, name: str) -> Program | None:
         """One tool as it is now."""
-        folder = os.path.join(self.root, name)
+        folder = f"{self.root}/{name}"
         known = self._entries.get(name)
         if known is not None and known.settled and _unchanged(folder, known.stamp):
             return known.program
@@ -95,12 +98,14 @@ def _read(folder: Path) -> Entry:
     now = time.time_ns()
     stamp: Stamp = ()
     try:
-        paths = list(_walk(folder))
+        paths = list(walk(folder))
         stamp = tuple(_stamp(str(folder), path) for path in paths)
         settled = all(now - max(mtime, ctime) > SETTLED for _, mtime, _, _, ctime in stamp)
         return Entry(stamp, settled, _program(folder, [path for path in paths if not path.endswith("/")]))
     except ForgeError as error:
         return Entry(stamp, False, problem=str(error))
+    except FileNotFoundError:
+        return Entry((), False, problem=f"{folder}: is gone, or changes at this moment")
     except OSError as error:
         return Entry((), False, problem=f"{folder}: cannot be read: {error.strerror or error}")
 
@@ -114,7 +119,8 @@ def _program(folder: Path, files: list[str]) -> Program:
         )
     manifest = read_manifest(folder)
     entrypoint = _entrypoint(folder, manifest)
-    return Program(folder, manifest, entrypoint, digest(folder, files), tuple(files))
+    script = read_script(entrypoint) if entrypoint.suffix == PYTHON else None
+    return Program(folder, manifest, entrypoint, digest(folder, files), tuple(files), script)
 
 
 def _entrypoint(folder: Path, manifest: Manifest) -> Path:
@@ -151,7 +157,7 @@ def digest(folder: Path, files: Iterable[str]) -> str:
     return total.hexdigest()
 
 
-def _walk(folder: Path, below: str = "") -> Iterator[str]:
+def walk(folder: Path, below: str = "") -> Iterator[str]:
     """Folders (which end with a slash) and files of a tool; what others make in it is left out, links are followed."""
     yield f"{below}/" if below else "/"
     count = 0
@@ -161,7 +167,7 @@ def _walk(folder: Path, below: str = "") -> Iterator[str]:
             if entry.name in MADE:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                inner = _walk(folder, path)
+                inner = walk(folder, path)
             elif entry.is_file():
                 inner = iter([path])
             else:
@@ -179,7 +185,12 @@ def _stamp(folder: str, path: str) -> tuple[str, int, int, int, int]:
 
 
 def _unchanged(folder: str, stamp: Stamp) -> bool:
+    """Whether all times, sizes and numbers are the same; it is asked before every turn, so it is written to be fast."""
     try:
-        return all(_stamp(folder, one[0]) == one for one in stamp)
+        for path, mtime, size, inode, ctime in stamp:
+            now = os.stat(f"{folder}/{path}")
+            if (now.st_ctime_ns, now.st_mtime_ns, now.st_size, now.st_ino) != (ctime, mtime, size, inode):
+                return False
     except OSError:
         return False
+    return True

@@ -17,9 +17,11 @@ from forge_cli.files.document import parse_document
 from forge_cli.toolsets.executables.languages import LANGUAGES
 from forge_cli.toolsets.executables.manifest import FILE, Parameter, parse_manifest
 from forge_cli.toolsets.executables.registry import RESERVED
+from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.templates import SOURCES
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_PACKAGES = {"py": ["   Packages that it needs stand in a '# /// script' comment (PEP 723) at its top."]}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -53,6 +55,7 @@ class Scaffold:
                 shutil.rmtree(place, ignore_errors=True)
         except OSError as error:
             raise ToolError(f"{root / self.name} cannot be made: {error.strerror or error}") from None
+        Stats(root).created(self.name)
 
 
 def check_free(root: Path, name: str) -> None:
@@ -87,6 +90,8 @@ def next_steps(made: Scaffold, root: Path) -> str:
             f"1. Write what it is for into {made.source} (as /tools/{made.name}/{made.source} where file tools are "
             "offered): arguments come as --name=value, the working directory is the workspace, stdin is closed.",
             "   Print the result to stdout and problems to stderr, and end with a code other than 0 on failure.",
+            '   A last line such as {"kind": "json", "data": ...} is taken for the result itself.',
+            *_PACKAGES.get(made.language, ()),
             f"2. Keep parameters, usage and examples in /tools/{made.name}/tool.yaml in step with the source.",
             f"3. From the next turn on {made.name} is a tool; a source in Go is compiled when it is first called, and "
             "what the compiler has to say comes back as the error of that call.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -11,7 +10,7 @@ from typing import Self, cast
 
 from pydantic import Field
 
-from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.approval import Effect
 from forge_cli.core.config import nearest, parse_config
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
@@ -21,13 +20,15 @@ from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Preview, Source, Tool, ToolContext
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.sandbox.children import wrapper_for
-from forge_cli.sandbox.process import Processes
+from forge_cli.sandbox.process import Finished, Processes
 from forge_cli.sandbox.zones import Mode, Zone
-from forge_cli.toolsets.executables import run
 from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
 from forge_cli.toolsets.executables.registry import Program, Registry
+from forge_cli.toolsets.executables.results import KIND, shown
+from forge_cli.toolsets.executables.run import Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
+from forge_cli.toolsets.executables.stats import Stats
 
 CREATE, RUN = "create_custom_tool", "run_custom_tool"
 INSTRUCTIONS = (
@@ -53,14 +54,14 @@ _CREATE_INPUT: JsonObject = {
         "name": {"type": "string", "description": "a-z, 0-9, '_' and '-', a letter first"},
         "description": {"type": "string", "minLength": 1, "description": "What the tool is for, in one sentence"},
         "language": {"type": "string", "enum": list(LANGUAGES), "description": "Go where it is installed, else Python"},
-        "parameters": {"type": "array", "items": _PARAMETER},
+        "parameters": {"type": "array", "items": _PARAMETER, "description": "What a call can give it"},
     },
     "required": ["name", "description"],
 }
 _RUN_INPUT: JsonObject = {
     "type": "object",
     "properties": {
-        "tool_name": {"type": "string"},
+        "tool_name": {"type": "string", "description": "The name of its folder"},
         "arguments": {"type": "object", "description": "By the names of the tool's parameters"},
         "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600, "description": "Seconds"},
     },
@@ -99,17 +100,19 @@ class ExecutablesToolset(Toolset):
         self._registry = Registry(self.env.home / "tools")
         self._known: dict[str, tuple[Program, Tool]] = {}
         self._said: dict[str, str] = {}
-        self._door: Tool | None = None
-        wrap, unconfined = wrapper_for(self.env.sandbox, workspace=self.env.workspace, forge_home=self.env.home)
-        if unconfined:
-            self.env.notify("warning", unconfined)
+        wrap = wrapper_for(self.env)
         processes = await self.stack.enter_async_context(Processes())
-        self._runner = run.Runner(self.env, self.config.env, processes, wrap)
+        self._runner = Runner(self.env, self.config.env, processes, wrap, Stats(self.root))
         return self
 
     @property
     def root(self) -> Path:
         return self._registry.root
+
+    @property
+    def last(self) -> Finished | None:
+        """How the program that was called last ended."""
+        return self._runner.last
 
     def instructions(self) -> str | None:
         wanted = self.config.tools
@@ -119,12 +122,19 @@ class ExecutablesToolset(Toolset):
         programs = self._registry.scan()
         self._tell()
         self._known = {program.name: (program, self._tool(program)) for program in programs}
-        return [self._create, self._run(programs), *(tool for _, tool in self._known.values())]
+        return [self._create, self._door, *(tool for _, tool in self._known.values())]
+
+    def left_out(self) -> dict[str, tuple[Source, str]]:
+        """What is no tool although it lies in the folder, under a name that the worker wants, and why."""
+        return {name: (Source("executable", str(self.root / name)), why) for name, why in self._problems().items()}
+
+    def _problems(self) -> dict[str, str]:
+        wanted = self.config.tools
+        return {name: why for name, why in self._registry.problems.items() if wanted is None or name in wanted}
 
     def _tell(self) -> None:
         """Say once why something in the folder is no tool."""
-        wanted = self.config.tools
-        problems = {name: why for name, why in self._registry.problems.items() if wanted is None or name in wanted}
+        problems = self._problems()
         for name, problem in problems.items():
             if self._said.get(name) != problem:
                 self.env.notify("warning", f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}' is left out)")
@@ -149,13 +159,14 @@ class ExecutablesToolset(Toolset):
         return await self._runner.run(self._current(program), args, judged=context.paths)
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
-        return Preview(self._command(program, args))
-
-    def _command(self, program: Program, args: Args) -> Text:
         """What would be started; a call that cannot work is refused before anybody is asked."""
         words = map(visible, self._runner.arguments(self._current(program), args))
         how = ", compiled on first use" if program.entrypoint.suffix == GO else ""
-        return Text("\n".join([f"{program.entrypoint} (version {program.manifest.version}{how})", *words]))
+        packages = visible(", ".join(program.script.dependencies)) if program.script else ""
+        needs = [f"with the packages {packages}"] if packages else []
+        return Preview(
+            Text("\n".join([f"{program.entrypoint} (version {program.manifest.version}{how})", *needs, *words]))
+        )
 
     def _current(self, program: Program) -> Program:
         """The same program, unless somebody changed it since the turn began."""
@@ -167,56 +178,38 @@ class ExecutablesToolset(Toolset):
             raise ToolError(f"{program.name} has been changed since this turn began; call it in the next one")
         return now
 
-    def _run(self, programs: Sequence[Program]) -> Tool:
-        """The door to all programs; what is remembered of a call ends when any of them changes."""
-        content = "\n".join(f"{program.name} {program.digest}" for program in programs)
-        digest = hashlib.sha256(content.encode()).hexdigest()
-        if self._door is None or self._door.digest != digest:
-            self._door = Tool(
-                name=RUN,
-                description="Call a tool in ~/.forge/tools by its name, with arguments and a time limit of your own.",
-                input_schema=_RUN_INPUT,
-                execute=self._execute_run,
-                preview=self._preview_run,
-                needs_approval=self._word,
-                digest=digest,
-            )
-        return self._door
+    @cached_property
+    def _door(self) -> Tool:
+        return Tool(
+            name=RUN,
+            description="Call a tool in ~/.forge/tools by its name, with arguments and a time limit of your own.",
+            input_schema=_RUN_INPUT,
+            execute=self._execute_run,
+            preview=self._preview_run,
+            stands_for=self._meant,
+        )
 
-    def _named(self, args: Args) -> tuple[Program, Args]:
-        """The program that is meant, with valid arguments for it."""
+    def _meant(self, args: Args) -> tuple[str, JsonObject]:
+        """The call that the gate judges in place of one through the door."""
         wanted, name = self.config.tools, args["tool_name"]
         offered = [known for known in self._known if wanted is None or known in wanted]
         if name not in offered:
             near = nearest(name, offered)
             known = f"did you mean '{near}'?" if near else f"there are: {', '.join(offered) or 'none'}"
             raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {known}")
-        program, tool = self._known[name]
-        return program, tool.schema.validate(args.get("arguments", {}))
+        return name, args.get("arguments", {})
 
-    def _word(self, args: Args) -> Verdict:
-        """The stricter of what the worker says of this tool and of the one that is named."""
-        program, _ = self._named(args)
-        config = self.config.approval
-        judged = {name: config.tools.get(name) or config.default or Approval.ASK for name in (RUN, program.name)}
-        approval = Approval.strictest(*judged.values())
-        decisive = program.name if judged[program.name] is approval else RUN
-        rule = ("tools", decisive) if decisive in config.tools else ("default",) if config.default else None
-        reason = f"it calls {program.name}, and the worker says {approval.value} of {decisive}"
-        if rule is None:
-            return Verdict(approval, f"it calls {program.name}, of which nobody says anything", by="rule")
-        path = f"toolsets.{self.name}.approval.{'.'.join(rule)}"
-        return Verdict(approval, reason, path, config.where(*rule), by="rule")
+    def _named(self, args: Args) -> tuple[Program, Args]:
+        name, given = self._meant(args)
+        program, tool = self._known[name]
+        return program, tool.schema.validate(given)
 
     async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
-        program, arguments = self._named(args)
-        return await self._runner.run(self._current(program), arguments, timeout=args.get("timeout"))
+        program, given = self._named(args)
+        return await self._runner.run(self._current(program), given, timeout=args.get("timeout"), judged=context.paths)
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
-        """A yes is good for one call where a path is given: it may lead elsewhere the next time."""
-        program, arguments = self._named(args)
-        paths = any(each.type == "path" and each.name in arguments for each in program.manifest.parameters)
-        return Preview(self._command(program, arguments), once=paths)
+        return await self._preview(*self._named(args), context)
 
     @cached_property
     def _create(self) -> Tool:
@@ -259,4 +252,4 @@ def forge_toolsets() -> list[type[Toolset]]:
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
-    return {run.KIND: run.shown}
+    return {KIND: shown}

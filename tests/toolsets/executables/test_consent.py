@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli import ApprovalDecision
+from forge_cli.core.events import ApprovalDecided, Status
 from forge_cli.core.results import Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.testing import Project, call, calls
@@ -52,9 +53,38 @@ def test_a_yes_for_the_session_ends_with_an_edit(project: Project, write_tool: W
         if len(ended) == 4:
             (folder / "say.sh").write_text("echo 2")
 
-    seen = project.run(both, both, both, "done", answers=[ALWAYS, ALWAYS, False, False], sinks=(edit,))
+    seen = project.run(both, both, both, "done", answers=[ALWAYS, False, False], sinks=(edit,))
     assert seen.statuses == ["success"] * 4 + ["denied"] * 2
-    assert len(seen.asked) == 4
+    assert [each.by for each in seen.of(ApprovalDecided)] == ["user", "memory", "memory", "memory", "user", "user"]
+
+
+@pytest.mark.parametrize("first", ["direct", "door"])
+@pytest.mark.parametrize("prefix", ["", "prefix: my, "])
+def test_a_call_and_the_same_one_through_the_door_are_one(
+    project: Project, write_tool: WriteTool, first: str, prefix: str
+) -> None:
+    """Whichever is approved for the session, and whatever time limit the door is given."""
+    section(project, f"{{{prefix}approval: {{}}}}")
+    write_tool("say", "echo $1", "parameters: [{name: n, type: integer}, {name: m, default: x}]")
+    my = "my_" if prefix else ""
+    direct = [call(f"{my}say", n=1), call(f"{my}say", n="1", m="x")]
+    doors = [
+        call(f"{my}run_custom_tool", tool_name="say", arguments={"n": 1}),
+        call(f"{my}run_custom_tool", tool_name="say", arguments={"m": "x", "n": "1"}, timeout=5),
+    ]
+    made = [*direct, *doors] if first == "direct" else [*doors, *direct]
+    other = call(f"{my}run_custom_tool", tool_name="say", arguments={"n": 2})
+    seen = project.run(calls(*made, other), "done", answers=[ALWAYS, False])
+    assert [each.by for each in seen.of(ApprovalDecided)] == ["user", "memory", "memory", "memory", "user"]
+    assert seen.statuses == ["success"] * 4 + ["denied"]
+
+
+def test_the_door_itself_may_be_pre_approved_without_a_complaint(project: Project, write_tool: WriteTool) -> None:
+    section(project, "{approval: {tools: {run_custom_tool: preApproved, say: preApproved}}}")
+    write_tool("say", "echo 1")
+    seen = project.run(calls(through("say")), "done")
+    assert seen.statuses == ["success"]
+    assert [event.message for event in seen.of(Status) if event.level == "warning"] == []
 
 
 @pytest.mark.parametrize(
@@ -90,13 +120,37 @@ def test_the_door_leads_only_to_what_the_worker_lists(project: Project, write_to
     assert "did you mean 'listed'?" in (seen.outcomes[-1].error or "")
 
 
-def test_a_path_through_the_door_is_approved_for_one_call(project: Project, write_tool: WriteTool) -> None:
+def test_a_yes_is_for_where_a_path_leads(project: Project, write_tool: WriteTool) -> None:
     section(project, "{}")
     write_tool("show", 'cat "${1#--file=}"', "parameters: [{name: file, type: path}]")
     project.write("a.txt", "a")
-    made = calls(through("show", file="a.txt"))
-    seen = project.run(made, made, "done", answers=[ALWAYS, ALWAYS])
-    assert len(seen.asked) == 2
+    project.write("b.txt", "b")
+    link = project.folder / "link"
+    link.symlink_to("a.txt")
+    ended: list[JsonObject] = []
+
+    def turn(line: JsonObject) -> None:
+        ended.extend([line] if line["type"] == "toolResult" else [])
+        if len(ended) == 2:
+            link.unlink(missing_ok=True)
+            link.symlink_to("b.txt")
+
+    made = calls(through("show", file="link"), call("show", file="/workspace/a.txt"))
+    seen = project.run(made, made, "done", answers=[ALWAYS, False], sinks=(turn,))
+    assert seen.statuses == ["success", "success", "denied", "success"]
+
+
+def test_compiling_waits_for_the_yes_to_the_call(project: Project, write_tool: WriteTool, go: str) -> None:
+    """Who approves a call of a source approves compiling it, and is told so; a tool that needs no yes asks nobody."""
+    section(project, "{}")
+    folder = write_tool("hello", 'package main\n\nfunc main() { println("hello") }\n', suffix=".go")
+    seen = project.run(calls(call("hello")), "done", answers=[False])
+    assert "compiled on first use" in seen.asked[0].preview.text()
+    assert seen.statuses == ["denied"]
+    assert not (folder / ".build").exists()
+    section(project, "{approval: {tools: {hello: preApproved}}}")
+    assert project.run(calls(call("hello")), "done", answers=[]).statuses == ["success"]
+    assert (folder / ".build").exists()
 
 
 def test_nobody_is_asked_about_a_path_outside_the_zones(project: Project, write_tool: WriteTool) -> None:

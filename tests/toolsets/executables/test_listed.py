@@ -1,13 +1,23 @@
-"""Executables in ``forge tools list``, whose rows are kept from one time to the next."""
+"""Executables in ``forge tools list`` and ``forge doctor``: what is there, what is broken, and how it was used."""
 
 import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
-from forge_cli.testing import Project
+import pytest
+
+from forge_cli.testing import Project, call, calls
+
+WriteTool = Callable[..., Path]
+
+
+def rows(project: Project, *words: str) -> list[dict]:
+    return json.loads(project.forge("tools", "list", "--json", "--source", "executable", *words).stdout)
 
 
 def descriptions(project: Project) -> dict[str, str]:
-    rows = json.loads(project.forge("tools", "list", "--json", "--source", "executable").stdout)
-    return {row["name"]: row["description"] for row in rows}
+    return {row["name"]: row["description"] for row in rows(project) if "error" not in row}
 
 
 def test_a_tool_that_is_added_edited_or_removed_is_seen(project: Project) -> None:
@@ -21,3 +31,89 @@ def test_a_tool_that_is_added_edited_or_removed_is_seen(project: Project) -> Non
     assert descriptions(project) == {**before, "hello": "Says hello"}
     (folder / "tool.yaml").unlink()
     assert descriptions(project) == before
+
+
+BROKEN = ("timeout: soon", "tool.yaml:4:10: timeout: must be a number")
+
+
+@pytest.mark.parametrize("worker_words", [[], ["worker.yaml"]])
+def test_what_is_broken_is_a_row_with_its_place(
+    worker: Project, write_tool: WriteTool, worker_words: list[str]
+) -> None:
+    folder = write_tool("bad", "echo 1", BROKEN[0])
+    write_tool("good", "echo 1")
+    for _ in range(2):
+        found = {row["name"]: row for row in rows(worker, *worker_words)}
+        assert sorted(found) == ["bad", "good"]
+        assert found["bad"]["error"].startswith(f"{folder.parent}/bad/{BROKEN[1]}")
+        assert (found["bad"]["toolset"], found["bad"]["origin"]) == ("executables", str(folder))
+        assert "error" not in found["good"]
+    table = worker.forge("tools", "list", *worker_words).stdout
+    assert any(line.startswith("bad") and BROKEN[1] in line for line in table.splitlines())
+
+
+def test_a_worker_lists_only_what_it_wants(project: Project, write_tool: WriteTool) -> None:
+    project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n")
+    write_tool("bad", "echo 1", BROKEN[0])
+    write_tool("good", "echo 1")
+    assert [row["name"] for row in rows(project, "worker.yaml")] == ["good"]
+
+
+def doctor(project: Project, **env: str) -> tuple[int, dict[str, dict]]:
+    done = project.forge("doctor", "--json", env=env)
+    return done.returncode, {check["id"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def test_the_doctor_names_what_is_broken_and_what_is_lacking(
+    project: Project, write_tool: WriteTool, tmp_path: Path
+) -> None:
+    write_tool("good", "echo 1")
+    code, checks = doctor(project)
+    assert (code, checks["executables"]["ok"]) == (0, True)
+    folder = write_tool("bad", "echo 1", BROKEN[0])
+    code, checks = doctor(project)
+    assert (code, checks["executable.bad"]["ok"]) == (1, False)
+    assert checks["executable.bad"]["detail"].startswith(f"{folder}/{BROKEN[1]}")
+    assert str(folder) in checks["executable.bad"]["remedy"]
+    shutil.rmtree(folder)
+    write_tool("hello", "package main\n", suffix=".go")
+    write_tool("needy", "# /// script\n# dependencies = ['no-such-thing']\n# ///\n", suffix=".py")
+    code, checks = doctor(project, PATH=str(tmp_path))
+    assert code == 0
+    assert "install Go" in checks["executable.hello"]["detail"]
+    assert "no-such-thing" in checks["executable.needy"]["detail"]
+
+
+def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("good", "echo 1")
+    write_tool("bad", "exit 1")
+    write_tool("idle", "echo 1")
+    made = call("create_custom_tool", name="made", description="d", language="sh")
+    worker.run(calls(made), calls(call("good"), call("bad"), call("made")), "done", answers=[True])
+    worker.run(calls(call("good"), call("run_custom_tool", tool_name="good")), "done")
+    used = {row["name"]: row["stats"] for row in rows(worker, "--stats")}
+    good, bad, idle = used["good"], used["bad"], used["idle"]
+    assert (good["calls"], good["failures"], good["sessions"], good["success"]) == (3, 0, 2, 1.0)
+    assert (bad["calls"], bad["failures"], bad["sessions"], bad["success"]) == (1, 1, 1, 0.0)
+    assert idle == {
+        "created": None,
+        "calls": 0,
+        "sessions": 0,
+        "failures": 0,
+        "success": None,
+        "lastUse": None,
+        "meanMs": None,
+    }
+    assert (used["made"]["created"] is not None, used["made"]["calls"]) == (True, 1)
+    assert good["meanMs"] is not None
+    table = worker.forge("tools", "list", "--stats").stdout.splitlines()
+    assert table[0].split() == ["name", "calls", "sessions", "success", "mean", "last", "use", "description"]
+    assert next(line.split()[:4] for line in table if line.startswith("good")) == ["good", "3", "2", "100%"]
+
+
+def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("good", "echo 1")
+    worker.run(calls(call("good")), "done")
+    worker.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {prefix: my}\n")
+    [row] = rows(worker, "worker.yaml", "--stats")
+    assert (row["name"], row["stats"]["calls"]) == ("my_good", 1)

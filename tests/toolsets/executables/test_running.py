@@ -2,16 +2,20 @@
 
 import json
 import os
+import shutil
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from forge_cli.core.events import Status
-from forge_cli.core.results import Custom
+from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.testing import Project, Seen, call, calls
+from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
+from forge_cli.toolsets.executables.results import own_result
 
 WriteTool = Callable[..., Path]
 SHOW = 'for word in "$@"; do printf "[%s]\\n" "$word"; done\n'
@@ -62,6 +66,34 @@ def test_invalid_input_reaches_no_program_and_nobody_is_asked(project: Project, 
     seen = project.run(calls(*made), "done", answers=[])
     assert seen.statuses == ["invalid"] * 10
     assert not (project.folder / "called").exists()
+
+
+def test_the_longest_word_arrives_and_a_longer_one_is_refused(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("count", 'printf %s "$1" | wc -c', "parameters: [{name: s}]")
+    room = ITEM_LIMIT - len("--s=")
+    made = [call("count", s="x" * room), call("count", s="x" * (room + 1)), call("count", s="é" * (room // 2 + 1))]
+    seen = worker.run(calls(*made), "done")
+    assert seen.statuses == ["success", "invalid", "invalid"]
+    assert value(seen, 0).data["stdout"].strip() == str(ITEM_LIMIT)
+    assert "131071 is the most; write it to a file and pass the path" in (seen.outcomes[1].error or "")
+
+
+def test_half_a_character_is_refused_and_a_whole_one_arrives(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("show", SHOW, "parameters: [{name: s}]")
+    seen = worker.run(
+        calls(call("show", s="\ud83d"), call("show", s="a\udcffb"), call("show", s="\U0001f600é")), "done"
+    )
+    assert seen.statuses == ["invalid", "invalid", "success"]
+    assert "surrogate" in (seen.outcomes[0].error or "")
+    assert value(seen).data["stdout"] == "[--s=\U0001f600é]\n"
+
+
+def test_more_than_a_command_line_takes_is_an_error_of_the_call(worker: Project, write_tool: WriteTool) -> None:
+    names = [f"p{index}" for index in range(40)]
+    write_tool("many", SHOW, f"parameters: [{', '.join(f'{{name: {name}}}' for name in names)}]")
+    seen = worker.run(calls(call("many", **dict.fromkeys(names, "x" * 130000))), "done")
+    assert seen.statuses == ["error"]
+    assert "too long" in (seen.outcomes[0].error or "")
 
 
 def test_a_failure_carries_what_was_said(worker: Project, write_tool: WriteTool) -> None:
@@ -120,12 +152,56 @@ def test_it_works_confined_or_not(project: Project, write_tool: WriteTool, isola
 
 def test_a_program_may_describe_its_own_result(worker: Project, write_tool: WriteTool) -> None:
     write_tool("rich", """echo thinking; echo '{"kind": "weather.now", "data": {"c": 21}, "summary": "Warm"}'""")
-    write_tool("plain", """echo '{"kind": "text", "data": 1}'""")
     write_tool("wrong", """echo '{"kind": "weather.now", "data": 1}'; exit 1""")
-    seen = worker.run(calls(call("rich"), call("plain"), call("wrong")), "done")
+    seen = worker.run(calls(call("rich"), call("wrong")), "done")
     assert (value(seen, 0).kind, value(seen, 0).data, value(seen, 0).summary) == ("weather.now", {"c": 21}, "Warm")
     assert value(seen, 0).text() == 'thinking\nWarm\n{"c": 21}'
-    assert [value(seen, index).kind for index in (1, 2)] == ["executable.run"] * 2
+    assert value(seen, 1).kind == "executable.run"
+
+
+@pytest.mark.parametrize(
+    ("said", "result"),
+    [
+        ('{"kind": "text", "content": "hi"}', Text("hi")),
+        ('first\n{"kind": "text", "content": "hi"}\n', Text("first\nhi")),
+        (
+            '{"kind": "text", "content": "# hi", "display": {"preferredView": "markdown"}}',
+            Text("# hi", DisplayHints("markdown")),
+        ),
+        ('noise\n{"kind": "json", "data": {"n": [1, null]}}', Json({"n": [1, None]})),
+        ('{"kind": "diff", "path": "/a", "original": "x", "modified": "y"}', Diff.of("/a", "x", "y")),
+        ('{"kind": "diff", "path": "/a", "original": null, "modified": "y"}', Diff.of("/a", None, "y")),
+        ('{"kind": "file_content", "path": "/a", "content": "é", "size": 99}', FileContent("/a", "é", 2)),
+        ('{"kind": "file_list", "path": "/a", "files": ["b", "c/"]}', FileList.of("/a", ("b", "c/"))),
+        ('{"kind": "weather.now", "data": "\\ud800"}', Custom("weather.now", "\\ud800")),
+    ],
+)
+def test_kinds_that_a_program_may_use(said: str, result: ResultValue) -> None:
+    assert own_result(said) == result
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "hi",
+        "{",
+        "[1]",
+        '{"data": 1}',
+        '{"kind": 1, "data": 1}',
+        '{"kind": "Bad Kind", "data": 1}',
+        '{"kind": "weather.now"}',
+        '{"kind": "text", "data": 1}',
+        '{"kind": "text", "content": 1}',
+        '{"kind": "diff", "path": "/a"}',
+        '{"kind": "file_list", "path": "/a", "files": [1]}',
+        '{"kind": "executable.run", "data": {"exitCode": 0}}',
+        '{"kind": "weather.now", "data": 1}\nmore',
+        '{"a":' * 5000,
+    ],
+)
+def test_what_describes_no_result_is_just_text(said: str) -> None:
+    assert own_result(said) is None
 
 
 def test_a_path_is_virtual_and_handed_over_real(worker: Project, write_tool: WriteTool, tmp_path: Path) -> None:
@@ -194,3 +270,25 @@ def test_what_changes_in_a_turn_is_not_called_before_the_next(worker: Project, w
     assert "changed since this turn began" in (seen.outcomes[0].error or "")
     assert "has no tool.yaml" in (seen.outcomes[1].error or "")
     assert value(seen, 4).data["stdout"] == "new\n"
+
+
+def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(worker: Project, write_tool: WriteTool) -> None:
+    folder = write_tool("slow", "echo > begun; cat go; echo ended")
+    for name in ("begun", "go"):
+        os.mkfifo(worker.folder / name)
+
+    def delete() -> None:
+        (worker.folder / "begun").read_text()
+        shutil.rmtree(folder)
+        (worker.folder / "go").write_text("went on\n")
+
+    thread = threading.Thread(target=delete, daemon=True)
+    thread.start()
+    again = [call("slow"), call("run_custom_tool", tool_name="slow")]
+    seen = worker.run(calls(call("slow"), call("slow")), calls(*again), "done")
+    thread.join(timeout=10)
+    assert seen.statuses == ["success", "error", "not_found", "error"]
+    assert value(seen, 0).data["stdout"] == "went on\nended\n"
+    assert "is gone" in (seen.outcomes[1].error or "")
+    assert "there is no tool 'slow'" in (seen.outcomes[2].error or "")
+    assert "there is no tool 'slow'" in (seen.outcomes[3].error or "")

@@ -1,0 +1,150 @@
+"""Tools in ``~/.forge/tools``: looking for changes before a turn, and a call through forge against a bare process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import anyio
+from process import EXTRA, FACTOR, Row, bare, milliseconds, show
+
+from forge_cli.cli.common import opened
+from forge_cli.core.tool import ToolCall
+from forge_cli.engine.judge import Caller
+from forge_cli.files.worker import load_worker
+from forge_cli.sandbox.children import wrapper_for
+from forge_cli.sandbox.isolation import mechanism
+from forge_cli.toolsets.executables.languages import shell
+from forge_cli.toolsets.executables.registry import SETTLED, Registry
+from forge_cli.toolsets.executables.run import PYTHON
+
+FEW, MANY = 50, 1000
+SCAN, TURN, LINEAR = 5.0, 1.0, 3.0
+WORKER = """name: bench
+sandbox: {{isolation: {isolation}}}
+toolsets:
+  executables: {{approval: {{default: preApproved}}}}
+"""
+MANIFEST = """name: {name}
+description: Does nothing
+entrypoint: {name}.sh
+parameters:
+  - {{name: text, default: x, description: What it is given}}
+"""
+
+
+def write_tools(root: Path, count: int) -> Path:
+    """As many tools as that, which nobody has touched for a while."""
+    for index in range(count):
+        folder = root / f"tool{index:04}"
+        folder.mkdir(parents=True)
+        (folder / f"{folder.name}.sh").write_text("exit 0\n")
+        (folder / "tool.yaml").write_text(MANIFEST.format(name=folder.name))
+    time.sleep(SETTLED / 1e9)
+    return root
+
+
+def warm_scans(roots: list[Path], rounds: int) -> list[float]:
+    """Milliseconds of CPU to find out that nothing has changed: the least of rounds in which the folders take turns."""
+    registries = [Registry(root) for root in roots]
+    for registry in registries:
+        registry.scan()
+    taken = [[timed(registry.scan) for registry in registries] for _ in range(rounds)]
+    return [min(column) for column in zip(*taken, strict=True)]
+
+
+def timed(action: Callable[[], object]) -> float:
+    begin = time.process_time()
+    action()
+    return (time.process_time() - begin) * 1000
+
+
+def scans(folder: Path, rounds: int) -> list[Row]:
+    roots = [write_tools(folder / str(count), count) for count in (FEW, MANY // 2, MANY)]
+    few, half, many = warm_scans(roots, rounds)
+    cold, ratio = timed(Registry(roots[0]).scan), many / half
+    figures = f"{many:.1f} / {half:.1f} ms"
+    return [
+        Row(f"scan of {FEW} tools", "ms", few, SCAN, f"cold {cold:.1f} ms", few <= SCAN),
+        Row(f"scan of {MANY} tools", f"x {MANY // 2} tools", ratio, LINEAR, figures, ratio <= LINEAR),
+    ]
+
+
+async def turn(folder: Path, rounds: int) -> Row:
+    """What the tools cost a turn in which none of them has changed, besides what a turn without any costs."""
+    costs = []
+    for count in (0, FEW):
+        os.environ["FORGE_HOME"] = str(folder / f"home{count}")
+        write_tools(Path(os.environ["FORGE_HOME"]) / "tools", count)
+        worker = folder / "worker.yaml"
+        worker.write_text(WORKER.format(isolation="off"))
+        async with opened(load_worker(worker), workspace=folder) as assembly:
+            costs.append(min([await milliseconds(assembly.toolbox.refresh) for _ in range(rounds)]))
+    without, with_them = costs
+    took = with_them - without
+    figures = f"{with_them:.2f} ms, without any tool {without:.2f}"
+    return Row(f"a turn with {FEW} tools", "ms more than without", took, TURN, figures, took <= TURN)
+
+
+async def call(what: str, isolation: str, folder: Path, rounds: int) -> Row:
+    """A call through the gate against the same words by bare asyncio, confined alike, in the same rounds."""
+    home, work = folder / f"home-{isolation}", folder / f"work-{isolation}"
+    os.environ["FORGE_HOME"] = str(home)
+    work.mkdir()
+    tool = write_tools(home / "tools", 1) / "tool0000"
+    worker = work / "worker.yaml"
+    worker.write_text(WORKER.format(isolation=isolation))
+    words = [shell(), str(tool / "tool0000.sh"), "--text=x"]
+    floors, mine = [], []
+    async with opened(load_worker(worker), workspace=work) as assembly:
+        wrap = wrapper_for(assembly.toolbox.toolsets[0].toolset.env)
+        wrapped = partial(wrap, visible=[tool, *PYTHON]) if isolation != "off" else wrap
+        through: Callable[[], Awaitable[object]] = partial(
+            assembly.guard.call, ToolCall("call", "tool0000", {}), Caller.MODEL
+        )
+        for _ in range(rounds):
+            with wrapped(words, work) as command:
+                floors.append(await milliseconds(partial(bare, command, work)))
+            mine.append(await milliseconds(through))
+        outcome = await assembly.guard.call(ToolCall("call", "tool0000", {}), Caller.MODEL)
+    if not outcome.ok:
+        raise SystemExit(f"{what}: {outcome.error}")
+    least, floor = min(mine), min(floors)
+    value = max(least - EXTRA, 0) / floor
+    figures = f"{least:.2f} / {floor:.2f} ms, median {statistics.median(mine):.2f} / {statistics.median(floors):.2f}"
+    return Row(what, f"x bare asyncio, after {EXTRA:.0f} ms", value, FACTOR, figures, value <= FACTOR)
+
+
+async def measure(folder: Path, rounds: int) -> list[Row]:
+    rows = [*scans(folder / "scans", rounds), await turn(folder, rounds)]
+    rows.append(await call("a call", "off", folder, rounds))
+    if mechanism():
+        rows.append(await call("a call, confined", "required", folder, rounds))
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = anyio.run(measure, Path(folder).resolve(), options.rounds)
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        show(rows)
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""``forge tools new``: a tool of one's own that already works, to be filled with what it is for."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from forge_cli.cli.common import new_app
+from forge_cli.cli.tools.programs import tools_root
+from forge_cli.core.errors import ToolError, UsageError
+from forge_cli.core.text import visible
+from forge_cli.toolsets.executables.languages import default_language
+from forge_cli.toolsets.executables.manifest import FILE
+from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
+from forge_cli.toolsets.executables.stats import Stats
+
+app = new_app()
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called: a-z, 0-9, '_' and '-'.")],
+    lang: Annotated[
+        Literal["go", "sh", "py"] | None,
+        typer.Option("--lang", help="Its language; Go where that is installed, else Python."),
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option("-d", metavar="TEXT", help="What it is for, in one sentence.")
+    ] = None,
+) -> None:
+    """Make a new tool in ~/.forge/tools.
+
+    A tool.yaml and a source that builds and works at once. What is there is never changed.
+    """
+    root = tools_root()
+    try:
+        planned = scaffold(name, description or f"Says ok, until {name} is written", lang or default_language(), ())
+        check_free(root, planned.name)
+    except ToolError as error:
+        raise UsageError(str(error)) from None
+    planned.write(root)
+    Stats(root).created(planned.name)
+    sys.stdout.write(visible(_next_steps(planned), keep="\n") + "\n")
+
+
+def _next_steps(made: Scaffold) -> str:
+    folder, name = tools_root() / made.name, made.name
+    width = max(map(len, made.files))
+    return f"""Made {folder}, which works already:
+  {made.source:<{width}}  what it does: arguments come as --name=value, the result goes to stdout
+  {FILE:<{width}}  what the model reads of it: description, usage, parameters, examples
+Next:
+  forge tools call {name} -y   call it
+  forge tools build {name}     look for errors, after a change
+  forge tools test {name}      run its examples, and check what every tool has to keep to
+Workers that name 'executables' under toolsets have it from now on; each call asks first."""

@@ -1,0 +1,195 @@
+"""What ``forge tools test TARGET`` looks at: programs, a toolset, a tools.py, or a tool's folder somewhere else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from forge_cli.cli.common import bare_worker, opened
+from forge_cli.cli.tools.examples import LOADS, check_program
+from forge_cli.cli.tools.programs import folder_names, tools_root
+from forge_cli.cli.tools.rows import needs_settings
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.config import nearest
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.tool import digest_of
+from forge_cli.engine.assemble import Assembly
+from forge_cli.engine.conformance import Check, examine, trial
+from forge_cli.engine.host import PluginError, PluginHost
+from forge_cli.files.home import user_home
+from forge_cli.sandbox.names import shown
+from forge_cli.toolsets.custom import CustomToolset, load_module, offers_of
+from forge_cli.toolsets.executables.languages import MADE
+from forge_cli.toolsets.executables.manifest import FILE
+from forge_cli.toolsets.executables.registry import Registry
+from forge_cli.toolsets.executables.toolset import CREATE, RUN, ExecutablesToolset
+
+HOOK = "forge_impl"
+"""What pluggy leaves on a function that answers a hook, and that is no tool."""
+
+
+class Subject(Protocol):
+    """Tools that are looked at together."""
+
+    async def checks(self) -> list[Check]: ...
+
+
+def subject_of(target: str | None) -> Subject:
+    """What a target means, the names of tools first; one that means nothing is a UsageError."""
+    names, toolsets = folder_names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
+    if target is None or target in names:
+        return Programs(names if target is None else [target])
+    if target in toolsets:
+        return InstalledToolset(target)
+    path = Path(target).resolve()
+    if path.name == FILE:
+        path = path.parent
+    if path.is_file():
+        return ToolsFile(path)
+    if not path.is_dir():
+        raise _unknown(target, [*names, *toolsets])
+    if path.parent == tools_root().resolve():
+        return Programs([path.name])
+    if not (path / FILE).is_file():
+        raise UsageError(f"{path} has no {FILE}", hint="give the folder of a tool, or the path of a tools.py")
+    return Folder(path)
+
+
+def _unknown(target: str, known: Sequence[str]) -> UsageError:
+    path = Path(target)
+    beside = [str(path.parent / name) for name in sorted(os.listdir(path.parent))] if path.parent.is_dir() else []
+    near = nearest(target, known) or nearest(str(path), beside)
+    listed = f"there are: {', '.join(known)}; or give the path of a tools.py or of a tool's folder"
+    return UsageError(
+        f"there is no tool, toolset or file {shown(target)}", hint=f"did you mean '{near}'?" if near else listed
+    )
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Tools in ``~/.forge/tools``, the broken ones too."""
+
+    names: Sequence[str]
+
+    async def checks(self) -> list[Check]:
+        registry = Registry(tools_root())
+        found = {name: registry.look(name) for name in self.names}
+        sound = [name for name, program in found.items() if program]
+        checks: list[Check] = []
+        async with _open(ExecutablesToolset.name, {"tools": sound}) as assembly:
+            for name, program in found.items():
+                if program is None:
+                    checks.append(Check.of(name, FILE, registry.problems[name]))
+                else:
+                    checks += await check_program(program, assembly)
+        return checks
+
+
+@dataclass(frozen=True)
+class InstalledToolset:
+    """A toolset by itself; the one of the programs has tools of its own as well."""
+
+    name: str
+
+    async def checks(self) -> list[Check]:
+        host = PluginHost()
+        try:
+            _, plugin = host.toolset(self.name)
+            if needs_settings(host, plugin):
+                raise self._needs_settings()
+            if self.name == ExecutablesToolset.name:
+                own = await _offered(self.name, {"tools": [CREATE, RUN]})
+                return [*own, *await Programs(folder_names()).checks()]
+            return await _offered(self.name, {})
+        except PluginError as error:
+            return [Check.of(self.name, LOADS, str(error))]
+
+    def _needs_settings(self) -> UsageError:
+        own = self.name == CustomToolset.name
+        hint = "give the path of its tools.py" if own else "call its tools by forge tools call NAME --worker WORKER"
+        return UsageError(f"the toolset '{self.name}' has no tools without settings, which a worker gives", hint=hint)
+
+
+@dataclass(frozen=True)
+class ToolsFile:
+    """Every name in a tools.py that a worker could list under ``tools:``."""
+
+    path: Path
+
+    async def checks(self) -> list[Check]:
+        try:
+            names = self._names()
+        except ForgeError as error:
+            return [Check.of(self.path.name, LOADS, str(error))]
+        if not names:
+            return [Check.of(self.path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset")]
+        checks = await self._offered(names)
+        if all(check.check != LOADS for check in checks):
+            return checks
+        return [check for name in names for check in await self._offered([name], name)]
+
+    def _names(self) -> list[str]:
+        content = self.path.read_bytes()
+        module = load_module(self.path, content, digest_of(content))
+        return [name for name in offers_of(module) if not hasattr(getattr(module, name), HOOK)]
+
+    async def _offered(self, names: list[str], called: str | None = None) -> list[Check]:
+        return await _offered(CustomToolset.name, {"module": str(self.path), "tools": names}, called)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A tool that lies somewhere else: looked at as it would be in ``~/.forge/tools``."""
+
+    path: Path
+
+    async def checks(self) -> list[Check]:
+        with _home_with(self.path) as copy:
+            checks = await Programs([self.path.name]).checks()
+        return [replace(check, detail=check.detail.replace(str(copy), str(self.path))) for check in checks]
+
+
+@contextmanager
+def _home_with(folder: Path) -> Iterator[Path]:
+    """For a while, a home in which there is nothing but a copy of this tool."""
+    before = os.environ.get("FORGE_HOME")
+    with tempfile.TemporaryDirectory(prefix="forge-test-") as home:
+        copy = Path(os.path.realpath(home), "tools", folder.name)
+        try:
+            shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(*MADE))
+        except (OSError, shutil.Error) as error:
+            raise ForgeError(f"{folder} cannot be read: {error}") from None
+        os.environ["FORGE_HOME"] = os.path.realpath(home)
+        try:
+            yield copy
+        finally:
+            if before is None:
+                del os.environ["FORGE_HOME"]
+            else:
+                os.environ["FORGE_HOME"] = before
+
+
+async def _offered(toolset: str, section: Mapping[str, object], called: str | None = None) -> list[Check]:
+    """What is offered with these settings, each tool looked at, and tried where that does no harm."""
+    try:
+        async with _open(toolset, section) as assembly:
+            tools = [offer.tool for offer in assembly.toolbox.offers.values()]
+            return [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
+    except ForgeError as error:
+        return [Check.of(called or toolset, LOADS, str(error))]
+
+
+@asynccontextmanager
+async def _open(toolset: str, section: Mapping[str, object]) -> AsyncIterator[Assembly]:
+    """A worker with one toolset; whoever typed the command approves what it asks for, and what is blocked stays so."""
+    here = Path.cwd()
+    unfit = any(here == place.resolve() for place in (Path("/"), user_home()))
+    worker = bare_worker({toolset: section}, {"zones": []} if unfit else None)
+    async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL) as assembly:
+        yield assembly

@@ -1,0 +1,106 @@
+"""What came of a program: how it ended and what it said, or the result that it describes itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.results import (
+    MODEL_LIMIT,
+    VALUE_LIMIT,
+    Custom,
+    Diff,
+    FileContent,
+    FileList,
+    ResultValue,
+    Text,
+    as_result,
+    cut,
+    from_wire,
+)
+from forge_cli.core.wire import jsonable
+from forge_cli.sandbox.process import Finished
+
+KIND = "executable.run"
+
+
+def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
+    """The result of a program that has ended; one that failed is an error with the same result in it."""
+    state = f"stopped after {seconds:g} seconds" if done.timed_out else _ended(done)
+    data = {
+        "exitCode": done.exit_code,
+        "signal": done.signal,
+        "stdout": _fitting(done.stdout),
+        "stderr": _fitting(done.stderr),
+        "durationMs": done.duration_ms,
+        "timedOut": done.timed_out,
+        "truncated": done.truncated,
+    }
+    errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
+    value = Custom(KIND, data, summary=state, model_text=cut(f"{state}\n{done.stdout}{errors}", MODEL_LIMIT - 200))
+    if failed(done):
+        raise ToolError(f"{name}: {state}", value=value)
+    return own_result(done.stdout) or value
+
+
+def failed(done: Finished) -> bool:
+    return done.timed_out or done.exit_code != 0
+
+
+def own_result(stdout: str) -> ResultValue | None:
+    """The result that a program describes in its last line; what it said before is read with a text or a custom one."""
+    before, _, last = stdout.rstrip("\n").rpartition("\n")
+    if not last.startswith("{"):
+        return None
+    try:
+        value = _described(jsonable(json.loads(last)))
+    except (ValueError, RecursionError):
+        return None
+    match value:
+        case Custom() if before.strip():
+            return replace(value, model_text=f"{before}\n{value.text()}")
+        case Text(content=content) if before.strip():
+            return replace(value, content=f"{before}\n{content}")
+        case _:
+            return value
+
+
+def _described(said: Any) -> ResultValue | None:
+    """A well-known kind with all it needs, or one of the program's own with ``data``."""
+    match said:
+        case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
+            return from_wire(said)
+        case {"kind": "diff", "path": str() as path, "original": str() | None as original, "modified": str() as new}:
+            return from_wire({**said, **Diff.of(path, original, new).wire()})
+        case {"kind": "file_content", "path": str() as path, "content": str() as content}:
+            return from_wire({**said, **FileContent(path, content, len(content.encode())).wire()})
+        case {"kind": "file_list", "path": str() as path, "files": [*files]} if all(
+            isinstance(name, str) for name in files
+        ):
+            return from_wire({**said, **FileList.of(path, tuple(files)).wire()})
+        case _:
+            value = as_result(said)
+            return value if isinstance(value, Custom) and value.kind != KIND else None
+
+
+def _ended(done: Finished) -> str:
+    if done.exit_code is not None:
+        return f"exit code: {done.exit_code}"
+    return f"ended by signal {done.signal}" if done.signal is not None else "it could not be stopped"
+
+
+def _fitting(text: str) -> str:
+    """The text, cut further where its JSON is much longer than the text itself."""
+    while len(json.dumps(text, ensure_ascii=False)) > VALUE_LIMIT // 4 + VALUE_LIMIT // 16:
+        text = cut(text, len(text) * 3 // 4)
+    return text
+
+
+def shown(value: Custom) -> ResultValue:
+    """What a program said, and how it ended where that matters."""
+    data = value.data
+    said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr")).removesuffix("\n")
+    state = [] if data.get("exitCode") == 0 else [str(value.summary)]
+    return Text("\n".join(filter(None, [said, *state])) or "(no output)")

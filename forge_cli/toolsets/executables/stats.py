@@ -1,0 +1,167 @@
+"""What became of each tool: a line for every creation and every call, kept beside the tools for whoever owns them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.schema import JsonObject
+from forge_cli.files.kept import write_whole
+
+FILE = ".stats.jsonl"
+LIMIT = 1024 * 1024
+"""Bytes from which on the lines of a tool become one."""
+
+_TRIES = 10
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How often a tool was called since it was made, and how that went."""
+
+    created: str | None = None
+    calls: int = 0
+    failures: int = 0
+    sessions: int = 0
+    last_use: str | None = None
+    duration_ms: int = 0
+    timed: int = 0
+    """How many of the calls got so far that they took time."""
+
+    @property
+    def success(self) -> float | None:
+        return (self.calls - self.failures) / self.calls if self.calls else None
+
+    @property
+    def mean_ms(self) -> int | None:
+        return round(self.duration_ms / self.timed) if self.timed else None
+
+    def wire(self) -> JsonObject:
+        return {
+            "created": self.created,
+            "calls": self.calls,
+            "sessions": self.sessions,
+            "failures": self.failures,
+            "success": None if self.success is None else round(self.success, 3),
+            "lastUse": self.last_use,
+            "meanMs": self.mean_ms,
+        }
+
+
+class Stats:
+    """The file of one home, which any number of processes write to; one that cannot be used is no failure."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._file = root / FILE
+        self._session = secrets.token_hex(4)
+
+    def created(self, tool: str) -> None:
+        """A tool was made; what was known of another one by its name is over."""
+        self._add(tool, {"event": "created"})
+
+    def called(self, tool: str, *, ok: bool, duration_ms: int | None = None) -> None:
+        """A call has ended; one that did not even start took no time."""
+        self._add(tool, {"event": "called", "ok": ok, "durationMs": duration_ms, "session": self._session})
+
+    def read(self) -> dict[str, Usage]:
+        """Every tool that anything is known of."""
+        with suppress(OSError), _held(self._file, fcntl.LOCK_SH) as descriptor:
+            return _usages(_lines(descriptor))
+        return {}
+
+    def _add(self, tool: str, said: JsonObject) -> None:
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), "tool": tool, **said}) + "\n"
+        with suppress(OSError):
+            with _held(self._file, fcntl.LOCK_SH, create=True) as descriptor:
+                os.write(descriptor, line.encode())
+                size = os.fstat(descriptor).st_size
+            if size > LIMIT:
+                self._compact()
+
+    def _compact(self) -> None:
+        """Put the sum of its lines in their place, for every tool that is still there; who comes second has no work."""
+        with _held(self._file, fcntl.LOCK_EX) as descriptor:
+            if os.fstat(descriptor).st_size <= LIMIT:
+                return
+            found = _usages(_lines(descriptor))
+            kept = {tool: usage for tool, usage in found.items() if (self._root / tool).is_dir()}
+            totals = ({"tool": tool, "event": "total", **vars(usage)} for tool, usage in kept.items())
+            write_whole(self._file, "".join(f"{json.dumps(total)}\n" for total in totals))
+            self._file.chmod(0o600)
+
+
+@contextmanager
+def _held(file: Path, how: int, *, create: bool = False) -> Iterator[int]:
+    """The file itself, for as long as nobody puts another one in its place."""
+    for _ in range(_TRIES):
+        descriptor = os.open(file, _FLAGS | (os.O_CREAT if create else 0), 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "no regular file")
+            fcntl.flock(descriptor, how)
+            if os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False)):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+    raise OSError(errno.EBUSY, "it is replaced again and again")
+
+
+def _lines(descriptor: int) -> Iterator[Any]:
+    """What the lines say; one that nobody can read is left out."""
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        for line in file.read(16 * LIMIT).splitlines():
+            with suppress(ValueError, RecursionError):
+                yield json.loads(line)
+
+
+def _usages(lines: Iterable[Any]) -> dict[str, Usage]:
+    found: dict[str, Usage] = {}
+    seen: set[tuple[str, str]] = set()
+    for line in lines:
+        match line:
+            case {"tool": str() as tool, "time": str() as time, "event": "created"}:
+                found[tool] = Usage(created=time)
+                seen = {each for each in seen if each[0] != tool}
+            case {"tool": str() as tool, "time": str() as time, "event": "called", "session": str() as session}:
+                new = (tool, session) not in seen
+                seen.add((tool, session))
+                found[tool] = _with_call(found.get(tool, Usage()), line, time, new_session=new)
+            case {"tool": str() as tool, "event": "total"}:
+                found[tool] = _total(line)
+    return found
+
+
+def _with_call(usage: Usage, line: Mapping[str, Any], time: str, *, new_session: bool) -> Usage:
+    took = line.get("durationMs")
+    took = took if isinstance(took, int) else None
+    return replace(
+        usage,
+        calls=usage.calls + 1,
+        failures=usage.failures + (line.get("ok") is not True),
+        sessions=usage.sessions + new_session,
+        last_use=time,
+        duration_ms=usage.duration_ms + (took or 0),
+        timed=usage.timed + (took is not None),
+    )
+
+
+def _total(line: Mapping[str, Any]) -> Usage:
+    """The sum of earlier lines; what is not of its type counts as nothing."""
+    times: dict[str, Any] = {name: line[name] for name in ("created", "last_use") if isinstance(line.get(name), str)}
+    names = ("calls", "failures", "sessions", "duration_ms", "timed")
+    counts: dict[str, Any] = {name: line[name] for name in names if isinstance(line.get(name), int)}
+    return Usage(**times, **counts)

@@ -1,0 +1,321 @@
+"""``forge tools test``: every failure is named, and nothing is called that could do harm."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge_cli.testing import Project
+
+MODULE = '''
+from pathlib import Path
+
+from forge_cli import Approval, Tool, Toolset, tool
+
+
+@tool(read_only=True)
+def fine() -> str:
+    """Say that all is well."""
+    Path("fine").write_text("called")
+    return "all is well"
+
+
+@tool(read_only=True)
+def fails(depth: int = 1) -> str:
+    """Fail.
+
+    Args:
+        depth: How deep.
+    """
+    raise ValueError("it broke \\x1b[2J")
+
+
+@tool(read_only=True)
+def needs(text: str) -> str:
+    """Need something."""
+    Path("needs").write_text("called")
+    return text
+
+
+def writes() -> str:
+    """Not known to be read-only, so it is not called."""
+    Path("writes").write_text("called")
+    return ""
+
+
+@tool(read_only=True, needs_approval=Approval.BLOCKED)
+def shut() -> str:
+    """Blocked for everybody."""
+    Path("shut").write_text("called")
+    return ""
+
+
+@tool(timeout=-1)
+def silent(text: str) -> str:
+    return text
+
+
+class More(Toolset):
+    name = "more"
+
+    @tool
+    def extra(self) -> str:
+        """One more."""
+        return ""
+
+
+def _helper(x):
+    return x
+'''
+
+
+@pytest.fixture
+def write(project: Project) -> Callable[..., Path]:
+    """A tool in sh, with the lines of its tool.yaml after the first ones."""
+
+    def tool(name: str, source: str, *lines: str, root: Path | None = None) -> Path:
+        folder = (root or project.home / "tools") / name
+        folder.mkdir(parents=True)
+        (folder / f"{name}.sh").write_text(source)
+        head = [f"name: {name}", f"description: Does {name}", f"entrypoint: {name}.sh"]
+        (folder / "tool.yaml").write_text("\n".join([*head, *lines]) + "\n")
+        return folder
+
+    return tool
+
+
+def rows(out: str) -> dict[tuple[str, str], tuple[bool, str]]:
+    found = json.loads(out)
+    assert all(list(row) == ["tool", "check", "ok", "detail"] for row in found)
+    return {(row["tool"], row["check"]): (row["ok"], row["detail"]) for row in found}
+
+
+def test_examples_that_come_out_as_they_say(cli, write) -> None:
+    write(
+        "greet",
+        'case "$*" in *--who=Ada*) echo "Hello, Ada"; echo more ;; *) echo nobody >&2; exit 3 ;; esac\n',
+        "parameters: [{name: who, description: Whom to greet}]",
+        "examples:",
+        "  - {arguments: {who: Ada}, expect: {stdout_contains: Hello}}",
+        "  - {expect: {exit: 3}}",
+        "  - {arguments: {who: 7}, expect: {exit: 3}}",
+    )
+    done = cli("tools", "test", "greet")
+    names = "schema, description, parameters, timeout, input, build, example 1, example 2, example 3"
+    assert (done.code, done.out, done.err) == (0, f"ok      greet: {names}\n", "")
+
+
+def test_examples_that_do_not(cli, write) -> None:
+    write(
+        "greet",
+        'echo "some words"; echo "a problem" >&2; case "$*" in *slow*) sleep 60 ;; esac; exit 3\n',
+        "parameters: [{name: who, description: Whom to greet}]",
+        "timeout: 0.5",
+        "examples:",
+        "  - {arguments: {who: Ada}, expect: {stdout_contains: Hello}}",
+        "  - {arguments: {who: slow}}",
+        "  - {expect: {exit: 3, stdout_contains: some words}}",
+    )
+    done = cli("tools", "test", "greet")
+    assert done.code == 1
+    assert done.err == "forge: 2 of 9 checks failed\n"
+    assert (
+        'FAILED  greet: example 1: with {"who": "Ada"}: exit code 3 instead of 0, '
+        "and stdout does not contain 'Hello'\n"
+        "          stdout: some words\n          stderr: a problem\n"
+    ) in done.out
+    assert 'FAILED  greet: example 2: with {"who": "slow"}: it was stopped after 0.' in done.out
+    assert "build, example 3\n" in done.out
+
+
+def test_what_a_program_describes_itself_is_still_its_output(cli, write) -> None:
+    result = '{"summary": "Said hello", "kind": "greeting.said", "data": {"words":2}}'
+    write(
+        "greet",
+        f"echo before; echo '{result}'\n",
+        f"examples: [{{expect: {{stdout_contains: {json.dumps(result)}}}}}]",
+    )
+    assert cli("tools", "test", "greet").code == 0
+
+
+def test_everything_that_can_be_wrong_with_a_program(cli, write) -> None:
+    write("broken", "echo", "timeout: 0")
+    write("mute", "echo", "parameters: [{name: a}, {name: b, description: Known}, {name: c, type: integer}]")
+    write("unsound", "if true")
+    done = cli("tools", "test", "--json")
+    found = rows(done.out)
+    assert done.code == 1
+    assert done.err == "forge: 3 of 13 checks failed\n"
+    assert {name: detail for name, (ok, detail) in found.items() if not ok}.keys() == {
+        ("broken", "tool.yaml"),
+        ("mute", "parameters"),
+        ("unsound", "build"),
+    }
+    assert "broken/tool.yaml:4:10: timeout: " in found["broken", "tool.yaml"][1]
+    assert found["mute", "parameters"] == (False, "a, c: no description; say what it means")
+    assert "unsound.sh:2: syntax error" in found["unsound", "build"][1]
+
+
+def test_nothing_to_test(cli, project: Project) -> None:
+    done = cli("tools", "test")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"there are no tools in {project.home / 'tools'}; forge tools new NAME makes one\n"
+    assert json.loads(cli("tools", "test", "--json").out) == []
+
+
+def test_examples_pass_the_gate(cli, write, project: Project) -> None:
+    """A path that no zone has is refused by the gate, and the program never starts."""
+    write(
+        "reader",
+        'cat "${1#*=}"\n',
+        "parameters: [{name: file, type: path, required: true, description: What to read}]",
+        "examples:",
+        "  - {arguments: {file: words.txt}, expect: {stdout_contains: in the workspace}}",
+        "  - {arguments: {file: /etc/passwd}}",
+    )
+    project.write("words.txt", "words in the workspace\n")
+    done = cli("tools", "test", "reader")
+    assert done.code == 1
+    assert "build, example 1\n" in done.out
+    assert 'FAILED  reader: example 2: with {"file": "/etc/passwd"}: ' in done.out
+    assert "is in no zone" in done.out
+
+
+def test_a_folder_somewhere_else(cli, write, project: Project) -> None:
+    folder = write(
+        "greet", 'cat "$FORGE_TOOL_DIR/words"\n', "examples: [{expect: {stdout_contains: hello}}]", root=project.folder
+    )
+    (folder / "words").write_text("hello\n")
+    for target in ("greet", "./greet", "greet/tool.yaml", str(folder)):
+        assert cli("tools", "test", target).code == 0, target
+    assert sorted(path.name for path in folder.iterdir()) == ["greet.sh", "tool.yaml", "words"]
+    assert not (project.home / "tools").exists()
+    (folder / "tool.yaml").write_text("name: greet\n")
+    done = cli("tools", "test", "./greet")
+    assert done.code == 1
+    assert f"FAILED  greet: tool.yaml: {folder}/tool.yaml:1:1: " in done.out
+
+
+def test_a_tool_wins_over_a_folder_of_the_same_name(cli, write, project: Project) -> None:
+    write("greet", "echo home\n", "examples: [{expect: {stdout_contains: home}}]")
+    write("greet", "echo here\n", "examples: [{expect: {stdout_contains: nothing}}]", root=project.folder)
+    assert cli("tools", "test", "greet").code == 0
+    assert cli("tools", "test", "./greet").code == 1
+
+
+def test_a_module(cli, project: Project) -> None:
+    project.write("tools.py", MODULE)
+    done = cli("tools", "test", "tools.py", "--json")
+    found = rows(done.out)
+    assert done.code == 1
+    assert {name for name, _ in found} == {"fine", "fails", "needs", "writes", "shut", "silent", "extra"}
+    assert {name for name, (ok, _) in found.items() if not ok} == {
+        ("fails", "result"),
+        ("needs", "parameters"),
+        ("silent", "description"),
+        ("silent", "parameters"),
+        ("silent", "timeout"),
+    }
+    assert found["fails", "result"][1].startswith("a call without input failed: ValueError: it broke")
+    assert found["shut", "result"][1].startswith("not called: shut is blocked")
+    assert {name for name, check in found if check == "result"} == {"fine", "fails", "shut"}
+    called = {path.name for path in project.folder.iterdir()}
+    assert {"fine", "needs", "writes", "shut"} & called == {"fine"}
+    assert "\x1b" not in cli("tools", "test", "tools.py").out
+
+
+def test_one_function_that_can_be_no_tool_does_not_hide_the_others(cli, project: Project) -> None:
+    project.write(
+        "tools.py",
+        "def bad(x):\n    '''No hints.'''\n\n\ndef good() -> str:\n    '''Good.'''\n    return ''\n\n\n"
+        "def hook() -> list:\n    '''A hook.'''\n    return []\n\n\nhook.forge_impl = {}\n",
+    )
+    found = rows(cli("tools", "test", "./tools.py", "--json").out)
+    assert {name for name, _ in found} == {"bad", "good"}
+    assert [(name, check) for (name, check), (ok, _) in found.items() if not ok] == [("bad", "loads")]
+    assert "'bad' cannot be a tool: " in found["bad", "loads"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import nothing_like_it\n", "tools.py:1:1: cannot be imported: ModuleNotFoundError"),
+        ("def f(:\n", "tools.py:1:7: cannot be imported: SyntaxError"),
+        ("x = 1\n", "it offers no tools"),
+    ],
+)
+def test_a_module_that_does_not_load(cli, project: Project, text: str, said: str) -> None:
+    project.write("tools.py", text)
+    done = cli("tools", "test", "tools.py")
+    assert done.code == 1
+    assert done.out.startswith("FAILED  tools.py: loads: ")
+    assert said in done.out
+
+
+@pytest.mark.parametrize("name", ["filesystem", "shell", "plan", "memory", "executables"])
+def test_what_comes_with_forge_keeps_to_it(cli, name: str) -> None:
+    done = cli("tools", "test", name)
+    assert (done.code, done.err) == (0, ""), done.out
+
+
+def test_a_plugin_and_a_broken_one(project: Project, install) -> None:
+    good = (
+        "from forge_cli import Toolset, hookimpl, tool\n\n\nclass Weather(Toolset):\n    name = 'weather'\n\n"
+        "    @tool\n    def forecast(self, place: str) -> str:\n        '''Say how it will be.'''\n"
+        "        return place\n\n\n@hookimpl\ndef forge_toolsets():\n    return [Weather]\n"
+    )
+    site = install("forge-tools-weather", "weather_tools", good, "weather = weather_tools")
+    install("forge-tools-broken", "broken_tools", "raise RuntimeError('no library')", "broken = broken_tools")
+    env = {"PYTHONPATH": str(site)}
+    done = project.forge("tools", "test", "weather", env=env)
+    assert done.returncode == 1
+    assert "FAILED  forecast: parameters: place: no description" in done.stdout
+    done = project.forge("tools", "test", "broken", env=env)
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "FAILED  broken: loads: the plugin 'broken' of forge-tools-broken 1.2 cannot be loaded"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("filesytem", "did you mean 'filesystem'?"),
+        ("great", "did you mean 'greet'?"),
+        ("./tool.py", "did you mean 'tools.py'?"),
+        ("nothing/like/it", "there are: greet, "),
+    ],
+)
+def test_a_target_that_is_not_there(cli, project: Project, write, target: str, hint: str) -> None:
+    write("greet", "echo\n")
+    project.write("tools.py", "")
+    done = cli("tools", "test", target)
+    assert (done.code, done.out) == (2, "")
+    first, second = done.err.splitlines()
+    assert first == f"forge: there is no tool, toolset or file '{target}'"
+    assert second.startswith(f"  {hint}")
+
+
+def test_targets_that_cannot_be_tested(cli, project: Project) -> None:
+    done = cli("tools", "test", "custom")
+    assert (done.code, done.out) == (2, "")
+    assert "'custom' has no tools without settings" in done.err
+    assert "give the path of its tools.py" in done.err
+    done = cli("tools", "test", ".")
+    assert (done.code, done.err.splitlines()[0]) == (2, f"forge: {project.folder} has no tool.yaml")
+
+
+def test_it_works_where_no_default_zone_can_be(cli, project: Project, write, monkeypatch) -> None:
+    write("greet", "echo hello\n", "examples: [{expect: {stdout_contains: hello}}]")
+    monkeypatch.setenv("HOME", str(project.folder))
+    assert cli("tools", "test", "greet").code == 0
+
+
+def test_what_a_tool_prints_is_no_part_of_the_answer(project: Project) -> None:
+    text = "from forge_cli import tool\n\nprint('imported')\n\n\n@tool(read_only=True)\ndef say() -> str:\n"
+    project.write("tools.py", f"{text}    '''Say it.'''\n    print('called')\n    return ''\n")
+    done = project.forge("tools", "test", "tools.py", "--json")
+    assert done.returncode == 0
+    assert len(json.loads(done.stdout)) == 6
+    assert set(done.stderr.split()) == {"imported", "called"}

@@ -1,0 +1,157 @@
+"""The file in which the life of tools is kept: shared, bounded, and never in the way."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.testing import Project, call, calls
+from forge_cli.toolsets.executables import stats
+from forge_cli.toolsets.executables.registry import Registry
+from forge_cli.toolsets.executables.stats import FILE, Stats, Usage
+
+BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
+
+
+def lines(root: Path) -> list[dict]:
+    return [json.loads(line) for line in (root / FILE).read_text().splitlines()]
+
+
+def test_one_line_for_every_creation_and_call(tmp_path: Path) -> None:
+    kept = Stats(tmp_path)
+    kept.created("a")
+    kept.called("a", ok=True, duration_ms=10)
+    kept.called("a", ok=False, duration_ms=30)
+    kept.called("a", ok=False)
+    assert [(line["tool"], line["event"]) for line in lines(tmp_path)] == [("a", "created")] + [("a", "called")] * 3
+    usage = kept.read()["a"]
+    assert (usage.calls, usage.failures, usage.sessions, usage.mean_ms) == (3, 2, 1, 20)
+    assert usage.created is not None
+    assert usage.last_use is not None
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+
+
+def test_a_tool_that_is_made_again_begins_again(tmp_path: Path) -> None:
+    kept = Stats(tmp_path)
+    kept.called("a", ok=False)
+    kept.created("a")
+    assert kept.read()["a"].calls == 0
+    kept.called("a", ok=True)
+    assert (kept.read()["a"].calls, kept.read()["a"].sessions) == (1, 1)
+
+
+def test_a_large_file_becomes_a_small_one_that_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "LIMIT", 2000)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    for _ in range(5):
+        kept = Stats(tmp_path)
+        for index in range(10):
+            kept.called("a", ok=index != 0, duration_ms=10)
+            kept.called("b", ok=True, duration_ms=20)
+            kept.called("removed", ok=True)
+    found = Stats(tmp_path).read()
+    assert (tmp_path / FILE).stat().st_size < 2200
+    assert (found["a"].calls, found["a"].failures, found["a"].mean_ms) == (50, 5, 10)
+    assert (found["b"].calls, found["b"].failures, found["b"].mean_ms) == (50, 0, 20)
+    assert found.get("removed", Usage()).calls < 50
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [FILE]
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from forge_cli.toolsets.executables import stats
+stats.LIMIT = 3000
+kept = stats.Stats(Path(sys.argv[1]))
+for _ in range(200):
+    kept.called("a", ok=True, duration_ms=1)
+"""
+
+
+def test_processes_share_it_and_lose_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    started = [subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path)]) for _ in range(3)]
+    assert [process.wait(timeout=60) for process in started] == [0, 0, 0]
+    assert Stats(tmp_path).read()["a"].calls == 600
+    assert (tmp_path / FILE).stat().st_size < 4000
+
+
+@pytest.mark.parametrize("place", ["missing", "a folder", "a fifo", "a link"])
+def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) -> None:
+    root, outside = tmp_path / "tools", tmp_path / "outside"
+    outside.write_text("mine")
+    if place != "missing":
+        root.mkdir()
+    match place:
+        case "a folder":
+            (root / FILE).mkdir()
+        case "a fifo":
+            os.mkfifo(root / FILE)
+        case "a link":
+            (root / FILE).symlink_to(outside)
+    kept = Stats(root)
+    kept.created("a")
+    kept.called("a", ok=True)
+    assert kept.read() == {}
+    assert outside.read_text() == "mine"
+
+
+@given(
+    st.lists(st.binary(max_size=40) | st.sampled_from([b'{"tool": "a"}', b"[1]", b'{"event": "called"}']), max_size=5)
+)
+def test_lines_that_nobody_can_read_are_left_out(tmp_path_factory: pytest.TempPathFactory, junk: list[bytes]) -> None:
+    root = tmp_path_factory.mktemp("tools")
+    wrong = {"tool": "a", "event": "total", "calls": "many", "created": 7, "timed": 2}
+    (root / FILE).write_bytes(b"\n".join([*junk, json.dumps(wrong).encode(), b'{"tool": "a", "eve', b""]))
+    kept = Stats(root)
+    kept.called("a", ok=True)
+    assert kept.read()["a"].calls == 1
+
+
+def test_a_home_that_cannot_be_written_is_no_failure(worker: Project, write_tool, monkeypatch) -> None:
+    write_tool("say", "echo hi")
+    (worker.home / "tools" / FILE).mkdir()
+    assert worker.run(calls(call("say")), "done").statuses == ["success"]
+
+
+def test_a_failure_to_compile_is_one_and_a_refusal_is_none(worker: Project, write_tool, monkeypatch) -> None:
+    write_tool("broken", "package main\n\nfunc main() { undefined() }\n", suffix=".go")
+    write_tool("show", "echo 1", "parameters: [{name: file, type: path}]")
+    seen = worker.run(calls(call("broken"), call("show", file="/etc/passwd"), call("show", nonsense=1)), "done")
+    assert seen.statuses == ["error", "error", "invalid"]
+    found = Stats(worker.home / "tools").read()
+    assert {name: (usage.calls, usage.failures, usage.mean_ms) for name, usage in found.items()} == {
+        "broken": (1, 1, None)
+    }
+
+
+def test_it_is_no_tool_and_the_file_tools_ask_before_they_touch_it(project: Project, write_tool) -> None:
+    project.write("worker.yaml", BOTH)
+    write_tool("say", "echo hi")
+    project.run(calls(call("say")), "done")
+    root = project.home / "tools"
+    before = (root / FILE).read_text()
+    forged = call("write_file", path=f"/tools/{FILE}", content='{"tool": "say"}')
+    gone = call("delete_file", path=f"/tools/{FILE}")
+    seen = project.run(calls(forged, gone), "done", answers=[False, False])
+    assert seen.statuses == ["denied", "denied"]
+    assert (root / FILE).read_text() == before
+    registry = Registry(root)
+    assert [program.name for program in registry.scan()] == ["say"]
+    assert registry.problems == {}
+
+
+def test_a_program_cannot_reach_it(worker: Project, write_tool) -> None:
+    write_tool("forge", 'echo forged >> "$FORGE_TOOL_DIR/../.stats.jsonl"; exit 0')
+    seen = worker.run(calls(call("forge")), "done")
+    warned = [line for line in seen.lines if line.get("level") == "warning"]
+    if not warned:
+        assert "forged" not in (worker.home / "tools" / FILE).read_text()
