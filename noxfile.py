@@ -10,7 +10,8 @@ nox.options.sessions = ["tests", "lint", "types", "build"]
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PLUGINS = [str(path.parent) for path in sorted(Path("plugins").glob("*/pyproject.toml"))]
 PLUGIN_TESTS = [str(path) for path in sorted(Path("plugins").glob("*/tests"))]
-BENCHMARKS = [f"benchmarks/{name}.py" for name in ("startup", "first_request", "loop", "search", "shell", "process")]
+MEASURED = ("startup", "first_request", "loop", "search", "shell", "process", "parallel", "executables", "sessions")
+BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 
 

@@ -105,13 +105,13 @@ async def bare(url: str, turns: int) -> None:
 async def forge(url: str, turns: int) -> None:
     """A worker at work, with a record that goes nowhere and somebody who listens."""
     from forge_cli.engine.runtime import WorkerRuntime
-    from forge_cli.files.worker import load_worker
+    from forge_cli.files.worker import Limits, load_worker
 
     os.environ["ANTHROPIC_BASE_URL"] = url
     runtime = WorkerRuntime(
         worker=load_worker("worker.yaml"),
         model=f"anthropic:{MODEL}",
-        max_turns=turns,
+        limits=Limits(max_turns=turns),
         sinks=(lambda line: None,),
         on_event=lambda event: None,
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from forge_cli.core.fields import derive_fields as derive_fields
     from forge_cli.core.hookspecs import hookimpl as hookimpl
     from forge_cli.core.interrupt import InterruptSignal as InterruptSignal
+    from forge_cli.core.messages import Attachment as Attachment
     from forge_cli.core.messages import CallResult as CallResult
     from forge_cli.core.messages import Message as Message
     from forge_cli.core.messages import ModelEnv as ModelEnv
@@ -60,8 +61,9 @@ if TYPE_CHECKING:
     from forge_cli.core.toolset import ToolsetConfig as ToolsetConfig
     from forge_cli.core.toolset import ToolsetEnv as ToolsetEnv
     from forge_cli.engine.controller import ApprovalController as ApprovalController
-    from forge_cli.engine.runtime import WorkerResult as WorkerResult
+    from forge_cli.engine.result import WorkerResult as WorkerResult
     from forge_cli.engine.runtime import WorkerRuntime as WorkerRuntime
+    from forge_cli.files.worker import Limits as Limits
     from forge_cli.files.worker import Worker as Worker
     from forge_cli.files.worker import load_worker as load_worker
     from forge_cli.ui.prompts import cli_approval_callback as cli_approval_callback
@@ -77,14 +79,16 @@ _ROOMS = {
     "core.fields": "FormField derive_fields",
     "core.hookspecs": "hookimpl",
     "core.interrupt": "InterruptSignal",
-    "core.messages": "CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta TurnEnd Usage",
+    "core.messages": "Attachment CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta TurnEnd"
+    " Usage",
     "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
     "core.tool": "ManualExecution Preview Tool ToolCall ToolContext ToolOutcome is_manual_tool llm_tools manual_tools"
     " tool",
     "core.toolset": "Toolset ToolsetConfig ToolsetEnv",
     "engine.controller": "ApprovalController",
-    "engine.runtime": "WorkerResult WorkerRuntime",
-    "files.worker": "Worker load_worker",
+    "engine.result": "WorkerResult",
+    "engine.runtime": "WorkerRuntime",
+    "files.worker": "Limits Worker load_worker",
     "ui.prompts": "cli_approval_callback",
     "ui.slash": "classify_command is_command parse_command",
     "ui.trace": "trace_formatter",

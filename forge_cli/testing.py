@@ -18,7 +18,8 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.schema import JsonObject
-from forge_cli.engine.runtime import WorkerResult, WorkerRuntime
+from forge_cli.engine.result import WorkerResult
+from forge_cli.engine.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
 from forge_cli.models.script import Script, ScriptedModel
 

@@ -23,14 +23,14 @@ from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.config import Config
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.events import ACTIONS, DISPLAY, Event, Status
+from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, Status
 from forge_cli.core.results import WELL_KNOWN_KINDS, DisplayHints
 from forge_cli.core.tool import Status as CallStatus
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import camel_case
 from forge_cli.engine.host import PluginHost
 from forge_cli.engine.record import Recorder
-from forge_cli.engine.runtime import ResultStatus
+from forge_cli.engine.result import ResultStatus
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
 from forge_cli.models.script import Script
@@ -178,7 +178,8 @@ def the_record() -> Iterator[Needed]:
     recorder = Recorder(session="s", worker="w", depth=0, redactor=Redactor({}))
     recorder.add_sink(lines.append)
     recorder(Status("info", "x"))
-    yield from (Needed(key, "The record") for key in lines[0] if key not in {"level", "message"})
+    recorder(Status("info", "x", origin=Origin("v", 1, "task", ("w", "v"))))
+    yield from (Needed(key, "The record") for key in {**lines[0], **lines[1]} if key not in {"level", "message"})
 
 
 def the_result() -> Iterator[Needed]:
@@ -275,9 +276,9 @@ def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> No
     fenced = "\n".join(found[0] for found in FENCED.finditer(DOCS.sections.get(event.type, "")))
     lines = [json.loads(line) for line in fenced.splitlines() if line.startswith("{")]
     examples = [set(line) for line in lines if line.get("type") == event.type]
-    envelope = {needed.word for needed in the_record()}
+    envelope = {needed.word for needed in the_record()} - {"delegation"}
     carried = envelope - {"seq", "prev", "hash"} if event.transient else envelope
-    most = carried | sample(event).payload().keys()
+    most = carried | {"delegation"} | sample(event).payload().keys()
     least = carried | sample(event, sparse=True).payload().keys()
     assert examples
     assert all(least <= example <= most for example in examples)

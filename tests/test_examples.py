@@ -70,6 +70,14 @@ def test_an_example_is_named_after_its_folder_and_scripted(name: str) -> None:
     assert worker.config.model == "script:script.yaml"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_recorded_sessions_of_an_example_go_as_they_went(name: str, clone: Path) -> None:
+    before = sorted(clone.rglob("*"))
+    done = forge("test", f"examples/{name}", cwd=clone)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert sorted(path for path in clone.rglob("*") if "__pycache__" not in path.parts) == before
+
+
 def test_going_online_would_be_noticed(tmp_path: Path) -> None:
     (tmp_path / "worker.yaml").write_text(
         "name: w\ntoolsets: {custom: {module: tools.py, tools: [look], approval: {default: preApproved}}}\n"

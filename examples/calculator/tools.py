@@ -1,10 +1,13 @@
-"""Tools of the calculator: typed functions, and nothing else."""
+"""Tools of the calculator: typed functions, which only compute."""
 
 from typing import Annotated
 
 from pydantic import Field
 
+from forge_cli import tool
 
+
+@tool(read_only=True)
 def calculate_fibonacci(n: Annotated[int, Field(ge=0, le=1000, description="Position in the sequence")]) -> int:
     """Calculate the nth Fibonacci number."""
     a, b = 0, 1
@@ -13,6 +16,7 @@ def calculate_fibonacci(n: Annotated[int, Field(ge=0, le=1000, description="Posi
     return a
 
 
+@tool(read_only=True)
 def calculate_factorial(n: Annotated[int, Field(ge=0, le=500, description="The number")]) -> int:
     """Calculate the factorial of a number."""
     product = 1

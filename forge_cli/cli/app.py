@@ -50,11 +50,27 @@ def carry_out(args: list[str]) -> int:
     if args[:1] == ["--version"]:
         sys.stdout.write(f"forge {__version__}\n")
         return 0
+    end_on_sigterm()
     # pydantic would read the metadata of everything installed, to look for plugins of its own
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from forge_cli.cli.commands import dispatch
 
     return dispatch(args or ["--help"])
+
+
+def end_on_sigterm() -> None:
+    """Until a command can stop its work in good order, SIGTERM ends it with the exit code that is documented."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)
+
+
+def terminate(number: int, frame: object) -> None:
+    from forge_cli.core.errors import Terminated
+
+    raise Terminated
 
 
 def explain(error: BaseException, *, debug: bool) -> int:
@@ -69,7 +85,7 @@ def explain(error: BaseException, *, debug: bool) -> int:
     if isinstance(cause, SystemExit) and isinstance(cause.code, int | None):
         return cause.code or 0
     if isinstance(cause, KeyboardInterrupt):
-        return 130
+        return 130 if type(cause) is KeyboardInterrupt else 143
     if isinstance(cause, BrokenPipeError) and reader_is_gone():
         return 1
     if debug:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, BinaryIO, TextIO
 import anyio
 import typer
 
+from forge_cli.cli.against import judge_again
 from forge_cli.cli.common import (
     DirectoryOption,
     JsonInputOption,
@@ -25,17 +26,18 @@ from forge_cli.cli.common import (
     work_folder,
 )
 from forge_cli.cli.output import data_output
+from forge_cli.cli.verdict import Answer, answer_of, verdict_on
 from forge_cli.core.errors import UsageError
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import ToolCall
-from forge_cli.engine.guard import Caller, Guard, Refusal
+from forge_cli.engine.guard import Guard
+from forge_cli.engine.judge import Caller
 from forge_cli.files.worker import load_worker
 from forge_cli.ui.slash import OptionValue, input_of, parse_arguments
 
 app = new_app()
 
-Answer = dict[str, Any]
 Calls = AsyncIterator[tuple[str, Any, Mapping[str, OptionValue]] | Answer]
 """Tool, input and typed options of each; what is no call at all has its answer already."""
 
@@ -50,12 +52,22 @@ def approve(
         str | None,
         typer.Option("--batch", metavar="FILE|-", help='Judge one {"tool", "input"} a line, from FILE or stdin.'),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="SESSION", help="Judge the calls of a past session once more."),
+    ] = None,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
 ) -> None:
     """Say what the policy would decide, without a model."""
-    if (tool is None) == (batch is None):
-        raise UsageError("name either a TOOL or --batch", hint="forge approve WORKER TOOL KEY=VALUE ...")
+    if sum(given is not None for given in (tool, batch, against)) != 1:
+        hint = "forge approve WORKER TOOL KEY=VALUE ..."
+        raise UsageError("name a TOOL, or --batch, or --against", hint=hint)
+    if against is not None and json_input is not None:
+        raise UsageError("--against brings the input of every call itself")
+    if against is not None:
+        judge_again(load_worker(worker), against, directory, as_json=as_json)
+        return
     if batch is not None and (pairs or json_input is not None):
         raise UsageError("--batch brings the input of every call itself")
     with _opened_batch(batch) as lines, data_output() as out:
@@ -64,9 +76,9 @@ def approve(
 
 
 async def _approve(worker: str, workspace: Path, calls: Calls, out: TextIO, as_json: bool) -> None:
-    async with opened(load_worker(worker), workspace=workspace) as assembly:
+    async with opened(load_worker(worker), workspace=workspace, make_zones=False) as assembly:
         async for call in calls:
-            answer = call if isinstance(call, dict) else await verdict_on(assembly.guard, *call)
+            answer = call if isinstance(call, dict) else await _judged(assembly.guard, *call)
             out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer))
             out.flush()
 
@@ -100,10 +112,12 @@ async def _batch(source: BinaryIO) -> Calls:
             call = json.loads(line)
             tool, given = call["tool"], call.get("input", {})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            yield _answer(None, "refused", f'line {number} is no {{"tool", "input"}} object')
+            yield answer_of(None, "refused", f'line {number} is no {{"tool", "input"}} object')
         else:
             named = isinstance(tool, str)
-            yield (tool, given, {}) if named else _answer(tool, "refused", f"line {number}: the tool must be a string")
+            yield (
+                (tool, given, {}) if named else answer_of(tool, "refused", f"line {number}: the tool must be a string")
+            )
 
 
 async def _lines(descriptor: int) -> AsyncIterator[bytes]:
@@ -122,38 +136,13 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
     yield rest
 
 
-async def verdict_on(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> Answer:
-    """What the gate says of one call; ``refused`` when it could not run at all.
-
-    What people type is read with the tool's schema; JSON is judged as it is, for a model's call would be.
-    """
+async def _judged(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> Answer:
+    """What people type is read with the tool's schema; JSON is judged as it is, for a model's call would be."""
     offer = guard.offers.get(tool)
     options = input_of(typed, offer.tool.schema.json_schema) if offer else {}
     if isinstance(given, dict):
-        call = ToolCall("approve", tool, {**given, **options})
-    else:
-        call = ToolCall("approve", tool, {}, unreadable=json.dumps(given))
-    try:
-        judged = await guard.judge(call, Caller.MODEL)
-    except Refusal as refusal:
-        kind = "blocked" if refusal.status == "blocked" else "refused"
-        return _answer(tool, kind, refusal.sentence, by=refusal.by)
-    verdict = judged.verdict
-    return _answer(
-        tool,
-        verdict.approval.value,
-        verdict.reason,
-        rule=verdict.rule,
-        where=str(verdict.where) if verdict.where else None,
-        by=verdict.by,
-        risk=judged.offer.tool.risk,
-        **({"details": list(verdict.details)} if verdict.details else {}),
-    )
-
-
-def _answer(tool: Any, verdict: str, reason: str, **more: Any) -> Answer:
-    empty = {"rule": None, "where": None, "by": None, "risk": None}
-    return {"tool": tool, "verdict": verdict, "reason": reason, **empty, **more}
+        return await verdict_on(guard, ToolCall("approve", tool, {**given, **options}), Caller.MODEL)
+    return await verdict_on(guard, ToolCall("approve", tool, {}, unreadable=json.dumps(given)), Caller.MODEL)
 
 
 def _sentences(answer: Answer) -> str:

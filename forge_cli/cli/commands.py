@@ -26,16 +26,44 @@ COMMANDS = {
     "tools call": Entry(
         "forge_cli.cli.tools.call", "Call one tool by hand, through the same gate as the model's calls."
     ),
+    "tools new": Entry("forge_cli.cli.tools.new", "Make a new tool in ~/.forge/tools."),
+    "tools build": Entry("forge_cli.cli.tools.build", "Compile a tool, or read its script for errors."),
+    "tools test": Entry("forge_cli.cli.tools.test", "Check tools, and run the examples of a tool.yaml."),
+    "tools diff": Entry("forge_cli.cli.tools.diff", "Show what changed since a tool was last approved."),
+    "tools remove": Entry("forge_cli.cli.tools.remove", "Delete a tool, without asking."),
     "worker check": Entry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
+    "worker show": Entry("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
     "models list": Entry("forge_cli.cli.models.list", "List the providers, what each needs, and whether it is there."),
     "doctor": Entry("forge_cli.cli.doctor", "Check that everything is there that forge needs."),
+    "sessions list": Entry("forge_cli.cli.sessions.list", "List sessions, the one that was worked on last first."),
+    "sessions show": Entry("forge_cli.cli.sessions.show", "Show what was said and done in a session."),
+    "sessions search": Entry(
+        "forge_cli.cli.sessions.search", "Look for TEXT in what was said, in calls and in their results."
+    ),
+    "sessions export": Entry(
+        "forge_cli.cli.sessions.export",
+        "Write a session as Markdown, or as a page that loads nothing and runs nothing.",
+    ),
+    "sessions verify": Entry(
+        "forge_cli.cli.sessions.verify", "Check that no line of a log was changed, dropped or moved."
+    ),
+    "sessions rm": Entry("forge_cli.cli.sessions.rm", "Delete sessions, without asking; one that is in use stays."),
+    "approvals list": Entry(
+        "forge_cli.cli.approvals.list",
+        "List the requests that wait for an answer, in every session that nobody works on.",
+    ),
+    "approvals answer": Entry("forge_cli.cli.approvals.answer", "Answer a request of a parked session."),
+    "replay": Entry("forge_cli.cli.replay", "Do a session again without a model, and say where it differs."),
+    "test": Entry("forge_cli.cli.test", "Replay the recorded tests of workers."),
     "approve": Entry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
 }
 
 GROUPS = {
-    "tools": "List, show and call tools.",
-    "worker": "Check worker files.",
+    "tools": "List, show, call, make and test tools.",
+    "worker": "Check and show worker files.",
     "models": "List the providers of models.",
+    "sessions": "List, show, search, export, verify and delete sessions.",
+    "approvals": "See and answer what parked sessions wait for.",
 }
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,7 +22,7 @@ from typer.core import TyperCommand
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.config import MarkedDict, parse_config
-from forge_cli.core.errors import ExitCode, Mark, UsageError
+from forge_cli.core.errors import ExitCode, Mark, Terminated, UsageError
 from forge_cli.core.events import Status
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
 from forge_cli.core.schema import JsonObject
@@ -72,9 +73,10 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
 
 
 @contextmanager
-def interruptible(interrupt: Callable[[str], object]) -> Iterator[None]:
+def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Ctrl+C and SIGTERM call ``interrupt`` with the reason; a second within a second leaves at once.
 
+    Until it is ``ready`` there is nothing to stop in good order, and the first one leaves.
     Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
     """
     loop, last = asyncio.get_running_loop(), float("-inf")
@@ -85,14 +87,33 @@ def interruptible(interrupt: Callable[[str], object]) -> Iterator[None]:
         terminated = number == signal.SIGTERM
         if last - before < 1:
             os._exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
+        if not ready():
+            raise Terminated if terminated else KeyboardInterrupt
         loop.call_soon_threadsafe(interrupt, TERMINATED if terminated else "interrupted")
 
     handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        with _woken(loop):
+            yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _woken(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let signals wake the loop: one that comes just before it goes to sleep would wait for the next event there."""
+    ours, pythons = socket.socketpair()
+    with ours, pythons:
+        ours.setblocking(False)
+        pythons.setblocking(False)
+        loop.add_reader(ours, ours.recv, 4096)
+        before = signal.set_wakeup_fd(pythons.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(ours)
 
 
 def is_interactive() -> bool:
@@ -138,8 +159,13 @@ async def opened(
     bus: EventBus | None = None,
     mode: ApprovalMode = ApprovalMode.INTERACTIVE,
     interrupt: InterruptSignal | None = None,
+    within: Assembly | None = None,
+    make_zones: bool = True,
 ) -> AsyncIterator[Assembly]:
-    """A worker's tools and its gate, without a model."""
+    """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
+
+    ``within`` is a worker that calls this one.
+    """
     bus = bus or EventBus()
     async with AsyncExitStack() as stack:
         yield await assemble(
@@ -150,6 +176,8 @@ async def opened(
             interrupt=interrupt or InterruptSignal(),
             notify=lambda level, message: bus.emit(Status(level, message)),
             stack=stack,
+            within=within,
+            make_zones=make_zones,
         )
 
 

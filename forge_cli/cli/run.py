@@ -22,6 +22,8 @@ from forge_cli.cli.common import (
     work_folder,
 )
 from forge_cli.cli.output import data_output
+from forge_cli.cli.record import RecordFile, check_target, open_recording
+from forge_cli.cli.session import Choice, open_session
 from forge_cli.cli.stdin import task_from
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -29,11 +31,15 @@ from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.engine.host import PluginHost
-from forge_cli.engine.runtime import WorkerResult, WorkerRuntime
+from forge_cli.engine.output import OutputSchema
+from forge_cli.engine.recorded import Recording
+from forge_cli.engine.repeat import driven_by
+from forge_cli.engine.result import WorkerResult
+from forge_cli.engine.runtime import WorkerRuntime
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
-from forge_cli.files.worker import load_worker
+from forge_cli.files.worker import Limits, load_worker
 from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal import TerminalUI
 
@@ -47,7 +53,10 @@ Exit codes:
   3    the worker or a config file is invalid
   4    an asked, denied or blocked call stopped the work (--on-ask fail)
   5    a limit was hit
+  6    the answer did not fit its schema
   7    the model could not be reached or would not answer
+  9    a replay drifted from its record
+  10   parked, waiting for an approval
   130  interrupted
   143  terminated
 """
@@ -69,6 +78,7 @@ class Trace(StrEnum):
 class Ask(StrEnum):
     deny = "deny"
     fail = "fail"
+    park = "park"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +94,13 @@ class Plan:
     output: Path | None
     trace: TraceLevel
     interactive: bool
-    max_turns: int | None
+    limits: Limits
+    schema: OutputSchema | None
+    session: Choice
     workspace: Path
     attachments: tuple[Attachment, ...]
+    record: Path | None
+    replay: Recording | None
     plugins: bool
 
     def streams_text(self, out: TextIO) -> bool:
@@ -118,13 +132,39 @@ def run(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the final answer to FILE as well.")
     ] = None,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option("--output-schema", metavar="FILE", help="The final answer must be JSON that fits this schema."),
+    ] = None,
+    last: Annotated[
+        bool, typer.Option("-c", "--continue", help="Go on with the worker's last session in this folder.")
+    ] = False,
+    resume: Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Go on with this session.")] = None,
+    fork: Annotated[bool, typer.Option("--fork", help="Leave that session alone and go on with a copy of it.")] = False,
+    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write no session.")] = False,
     trace: Annotated[Trace | None, typer.Option("--trace", help="How much to tell on standard error.")] = None,
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
     ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", metavar="USD", min=0, help="Stop when this much is spent.")
+    ] = None,
+    max_time: Annotated[
+        float | None, typer.Option("--max-time", metavar="SECONDS", min=0, help="Stop after this time.")
+    ] = None,
     attach: Annotated[
         list[Path] | None,
         typer.Option("--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."),
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Write the lines of this session to FILE as well.")
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option("--replay", metavar="FILE", help="Take the turns of the model from a record, without a model."),
     ] = None,
     no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False,
     directory: DirectoryOption = None,
@@ -134,9 +174,14 @@ def run(
         raise UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: that is a folder; name a file in it")
+    session = Choice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
+    if record is not None:
+        check_target(record)
+    recorded = _recorded(replay, model, session, record)
+    first = recorded.parts[0] if recorded else None
     plan = Plan(
         worker=worker,
-        task=task_from(task),
+        task=task_from(task, optional=session.goes_on or recorded is not None) or (first.task.text if first else ""),
         model=model,
         mode=chosen_mode(approval_mode, yes),
         on_ask=OnAsk(on_ask.value),
@@ -144,14 +189,29 @@ def run(
         output=output,
         trace=_trace(trace, print_only),
         interactive=is_interactive() and not print_only,
-        max_turns=max_turns,
+        limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),
+        schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
+        session=session,
         workspace=work_folder(directory),
-        attachments=tuple(read_attachment(file) for file in attach or ()),
+        attachments=tuple(read_attachment(file) for file in attach or ()) or (first.task.attachments if first else ()),
+        record=record,
+        replay=recorded,
         plugins=not no_plugins,
     )
     with data_output() as out:
         code = finish(plan, in_loop(_carry_out, plan, out), out)
     raise typer.Exit(code)
+
+
+def _recorded(name: str | None, model: str | None, session: Choice, record: Path | None) -> Recording | None:
+    if name is None:
+        return None
+    if model is not None or session.goes_on:
+        other = "-m" if model is not None else "-r and -c"
+        raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
+    if record is not None and record.exists() and record.resolve() == Path(name).resolve():
+        raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
+    return open_recording(name)
 
 
 def _trace(flag: Trace | None, print_only: bool) -> TraceLevel:
@@ -162,19 +222,7 @@ def _trace(flag: Trace | None, print_only: bool) -> TraceLevel:
 
 
 async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
-    bus, host = EventBus(), PluginHost(only=None if plan.plugins else ())
-    sinks = (JsonLines(out),) if plan.format is Format.stream_json else ()
-    runtime = WorkerRuntime(
-        worker=load_worker(plan.worker),
-        model=plan.model,
-        approval_mode=plan.mode,
-        bus=bus,
-        workspace=plan.workspace,
-        on_ask=plan.on_ask,
-        max_turns=plan.max_turns,
-        host=host,
-        sinks=sinks,
-    )
+    bus, host, worker = EventBus(), PluginHost(only=None if plan.plugins else ()), load_worker(plan.worker)
     screen = TerminalUI(
         bus,
         trace=plan.trace,
@@ -183,9 +231,27 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
         find=host.renderer,
         out=out,
     )
-    with interruptible(runtime.interrupt):
-        async with screen, runtime:
-            return await runtime.run(plan.task, plan.attachments)
+    with open_session(plan.session, worker, plan.workspace, plan.task) as session:
+        printed = JsonLines(out) if plan.format is Format.stream_json else None
+        kept = RecordFile(plan.record, session.lines) if plan.record else None
+        runtime = WorkerRuntime(
+            worker=worker,
+            model=plan.model,
+            approval_mode=plan.mode,
+            bus=bus,
+            workspace=plan.workspace,
+            on_ask=plan.on_ask,
+            limits=plan.limits,
+            output_schema=plan.schema,
+            host=host,
+            sinks=tuple(sink for sink in (session.log, kept, printed) if sink),
+            session_id=session.id,
+            resumed=session.resumed,
+            replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
+        )
+        with interruptible(runtime.interrupt, lambda: runtime.has_started):
+            async with screen, runtime:
+                return await runtime.run(plan.task, plan.attachments)
 
 
 def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:

@@ -13,8 +13,13 @@ PATIENCE = 3.0
 """Seconds to wait for the first byte of a pipe that may never speak, when a task was given anyway."""
 
 
-def task_from(argument: str | None) -> str:
-    """``-`` is the input itself; a task beside piped input gets the input as a block after it."""
+def task_from(argument: str | None, *, optional: bool = False) -> str:
+    """``-`` is the input itself; a task beside piped input gets the input as a block after it.
+
+    Where the task is ``optional`` nothing but an argument makes one.
+    """
+    if optional and argument is None:
+        return ""
     if argument == "-" or (argument is None and not sys.stdin.isatty()):
         task = _read_all()
     elif argument is None:

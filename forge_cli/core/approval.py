@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
@@ -58,6 +58,7 @@ class OnAsk(Enum):
 
     DENY = "deny"
     FAIL = "fail"
+    PARK = "park"
 
 
 class Effect(Enum):
@@ -110,6 +111,12 @@ class ApprovalRequest:
     where: Mark | None
     preview: ResultValue | None = None
     details: tuple[str, ...] | None = None
+    fingerprint: str | None = field(default=None, compare=False)
+    """The identity of the call, that an answer is bound to."""
+    stamp: str | None = field(default=None, compare=False)
+    """The state of what the preview showed, that an answer is bound to as well."""
+    once: bool | None = None
+    """True when a yes cannot be remembered: the arguments do not tell what the call does."""
 
 
 @dataclass(frozen=True)

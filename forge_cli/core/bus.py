@@ -17,6 +17,7 @@ from forge_cli.core.events import (
     Event,
     InputPrompt,
     MessageEvent,
+    Origin,
     Status,
     ToolStarted,
     UserInput,
@@ -46,6 +47,8 @@ class EventBus:
     """
 
     def __init__(self) -> None:
+        self._root: EventBus = self
+        self._origin: Origin | None = None
         self._subscribers: list[_Subscriber] = []
         self._questions: dict[str, _Question] = {}
         self._waiting: deque[Event] = deque()
@@ -54,26 +57,45 @@ class EventBus:
     @property
     def attended(self) -> bool:
         """Is somebody subscribed who can answer?"""
-        return any(subscriber.answers for subscriber in self._subscribers)
+        return any(subscriber.answers for subscriber in self._root._subscribers)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The workers from the root down to the one that speaks here; empty for the root itself."""
+        return self._origin.path if self._origin else ()
+
+    @property
+    def delegation(self) -> str | None:
+        """The id of the task that the worker was given that speaks here; None for the root."""
+        return self._origin.delegation if self._origin else None
+
+    def child(self, origin: Origin) -> EventBus:
+        """The same bus for a worker further down: whoever listens here hears it too, and answers it."""
+        bus = EventBus()
+        bus._root, bus._origin = self._root, origin
+        return bus
 
     def subscribe(self, handler: Handler, *, answers: bool = False) -> Callable[[], None]:
         """Hear every event from now on; returns the way to stop.
 
         With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``.
         """
-        subscriber = _Subscriber(handler, answers)
-        self._subscribers.append(subscriber)
+        subscriber, root = _Subscriber(handler, answers), self._root
+        root._subscribers.append(subscriber)
 
         def unsubscribe() -> None:
-            if subscriber in self._subscribers:
-                self._subscribers.remove(subscriber)
+            if subscriber in root._subscribers:
+                root._subscribers.remove(subscriber)
             if not self.attended:
-                for question in self._questions.values():
+                for question in root._questions.values():
                     question.answered.set()
 
         return unsubscribe
 
     def emit(self, event: Event) -> None:
+        if self._root is not self:
+            self._root.emit(event if event.origin else replace(event, origin=self._origin))
+            return
         self._waiting.append(event)
         if self._delivering:
             return
@@ -113,14 +135,15 @@ class EventBus:
     async def _question(
         self, request_id: str, event: Event, answer_type: type[ApprovalResponse | UserInput]
     ) -> Event | None:
-        question = self._questions[request_id] = _Question(answer_type)
+        questions = self._root._questions
+        question = questions[request_id] = _Question(answer_type)
         try:
             self.emit(event)
             if self.attended:
                 await question.answered.wait()
             return question.answer
         finally:
-            del self._questions[request_id]
+            del questions[request_id]
 
 
 def new_id(kind: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.wire import snake_case
 
 Loc = tuple[str | int, ...]
 
@@ -39,10 +39,6 @@ class MarkedList(list[Any]):
         super().__init__(items)
         self.mark = mark
         self.items_at = tuple(items_at)
-
-
-def snake_case(key: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

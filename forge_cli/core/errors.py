@@ -16,7 +16,10 @@ class ExitCode(IntEnum):
     INVALID = 3
     DENIED = 4
     LIMIT = 5
+    MISFIT = 6
     PROVIDER = 7
+    DRIFT = 9
+    PARKED = 10
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -66,9 +69,15 @@ class WorkerError(ForgeError):
 
 
 class ModelError(ForgeError):
-    """The model could not be reached or would not answer."""
+    """The model could not be reached or would not answer; ``too_long`` says that it was told more than it can hold."""
 
     exit_code = ExitCode.PROVIDER
+
+    def __init__(
+        self, message: str, *, where: Mark | None = None, hint: str | None = None, too_long: bool = False
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.too_long = too_long
 
 
 class ToolError(Exception):
@@ -93,3 +102,7 @@ class BlockedError(ToolError):
 
 class Stale(ToolError):
     """What was shown at the prompt is no longer what the call would touch: the gate asks again."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM where nothing can be stopped in good order yet; no foreign code takes it for an error of its own."""

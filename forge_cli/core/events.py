@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.errors import Mark
-from forge_cli.core.messages import Usage
+from forge_cli.core.messages import ToolSpec, Usage
 from forge_cli.core.results import ResultValue
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.tool import Status as CallStatus
@@ -18,23 +18,46 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The worker that an event comes from, where it is not the root: its place in the tree of delegation."""
+
+    worker: str
+    depth: int
+    delegation: str
+    """The id of the task that this worker was given."""
+    path: tuple[str, ...]
+    """The names of the workers from the root down to this one."""
+
+
+@dataclass(frozen=True)
 class Event:
     """Something that happened; ``type`` is its name on the wire."""
 
     type: ClassVar[str]
     transient: ClassVar[bool] = False
     """Sent, but never recorded."""
+    origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)
+    """None for the root; on the wire it is part of the envelope, not of the payload."""
 
     def payload(self) -> JsonObject:
-        return wire(self)
+        found = wire(self)
+        found.pop("origin", None)
+        return found
 
 
 @dataclass(frozen=True)
 class SessionStart(Event):
+    """A session begins, or goes on: then ``resumed`` is the number of lines that were there already."""
+
     type: ClassVar[str] = "sessionStart"
     model: str
     workspace: str
     approval_mode: str
+    worker_file: str | None = field(default=None, compare=False)
+    resumed: int | None = None
+    forked_from: str | None = None
+    output_schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    """What the answer has to fit, where the person or the program said so, and not the worker."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +68,15 @@ class TurnStart(Event):
     turn: int
     request_digest: str
     tools: tuple[str, ...]
+    system: str | None = field(default=None, compare=False, repr=False)
+    """The system prompt; absent when it is the same as in the turn before."""
+    specs: tuple[ToolSpec, ...] | None = field(default=None, compare=False, repr=False)
+    """The tools as the model sees them; absent when they are the same as in the turn before."""
 
 
 @dataclass(frozen=True)
 class MessageEvent(Event):
-    """Something was said: ``{role, content}``."""
+    """Something was said: ``{role, content}``, and what goes along with it."""
 
     type: ClassVar[str] = "message"
     message: Mapping[str, Any]
@@ -121,6 +148,38 @@ class ApprovalDecided(Event):
     reason: str
     cached: bool
     request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class WorkerUpdate(Event):
+    """A worker that another one called has started or ended; the envelope says which one, and how deep."""
+
+    type: ClassVar[str] = "workerUpdate"
+    status: Literal[
+        "started", "resumed", "completed", "failed", "limit", "denied", "invalid_output", "interrupted", "parked"
+    ]
+    parent: str
+    """The worker that called it."""
+    tool_call_id: str
+    """The call by which it did."""
+    within: str | None = None
+    """The delegation that the caller itself works on, if it is not the root."""
+    turns: int | None = None
+    usage: Usage | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ContextUsage(Event):
+    """How full the model's window is; with what was taken out of the history to make room, where something was."""
+
+    type: ClassVar[str] = "contextUsage"
+    used: int
+    window: int | None
+    elided: tuple[str, ...] | None = None
+    """The calls whose results the model no longer reads."""
+    summarised: int | None = None
+    """How many messages a summary stands for from now on."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +255,8 @@ DISPLAY = (
     ToolResult,
     ApprovalRequired,
     ApprovalDecided,
+    WorkerUpdate,
+    ContextUsage,
     ManualToolsAvailable,
     InputPrompt,
     TurnEnd,

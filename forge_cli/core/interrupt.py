@@ -51,3 +51,15 @@ class InterruptSignal:
                 yield scope
             finally:
                 del self._wakers[key]
+
+    @contextmanager
+    def child(self) -> Iterator[InterruptSignal]:
+        """A signal for a part of the work: it comes when this one does, and may come alone."""
+        key, inner = object(), InterruptSignal()
+        self._wakers[key] = lambda: inner.interrupt(self._reason or "interrupted")
+        try:
+            if self.interrupted:
+                inner.interrupt(self._reason or "interrupted")
+            yield inner
+        finally:
+            del self._wakers[key]

@@ -53,6 +53,18 @@ class Attachment:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """What stands for the beginning of a conversation, in its parts; the text of its message has all of them."""
+
+    text: str
+    """What the model made of it."""
+    said: tuple[str, ...] = ()
+    """What the user said, word for word."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """By tool: the last call of each one that lasts, word for word."""
+
+
+@dataclass(frozen=True)
 class Message:
     """One entry of the history: what the user said, what the model said and called, or what the calls gave.
 
@@ -65,6 +77,8 @@ class Message:
     results: tuple[CallResult, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     native: Any = field(default=None, compare=False, repr=False)
+    summary: Summary | None = field(default=None, repr=False)
+    """There when this message stands for others that were taken out."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
-from forge_cli.core.wire import clean_text, jsonable, text_of_bytes, wire
+from forge_cli.core.wire import clean_text, jsonable, snake_case, text_of_bytes, wire
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
@@ -169,27 +169,53 @@ def as_result(value: Any) -> ResultValue:
             return Json(jsonable(value))
 
 
-def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
-    display = rest.get("display")
+def from_wire(data: Any) -> ResultValue:
+    """A result as it was recorded; what cannot be read as its kind is JSON."""
+    kinds: dict[str, Any] = {each.kind: each for each in (Text, Diff, FileContent, FileList, Json)}
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind in kinds:
+        known = {field.name for field in fields(kinds[kind])}
+        given = {name: value for key, value in data.items() if (name := snake_case(key)) in known}
+        given["display"] = _display(given.get("display"))
+        try:
+            value: ResultValue = kinds[kind](**given)
+        except TypeError:
+            return Json(data)
+        return replace(value, files=tuple(value.files)) if isinstance(value, FileList) else value
+    result = as_result(data)
+    if isinstance(result, Custom) and isinstance(read := data.get("modelText"), str):
+        return replace(result, model_text=read)
+    return result
+
+
+def _display(given: Any) -> DisplayHints | None:
+    if not isinstance(given, Mapping):
+        return given if isinstance(given, DisplayHints) else None
     names = {field.name for field in fields(DisplayHints)}
-    if isinstance(display, Mapping):
-        hints = {re.sub(r"([A-Z])", r"_\1", str(key)).lower(): value for key, value in display.items()}
-        display = DisplayHints(**{name: value for name, value in hints.items() if name in names})
+    hints = {snake_case(str(key)): value for key, value in given.items()}
+    return DisplayHints(**{name: value for name, value in hints.items() if name in names})
+
+
+def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
     summary, mime = rest.get("summary"), rest.get("mime_type", rest.get("mimeType"))
     return Custom(
         kind,
         jsonable(data),
         summary=str(summary) if summary is not None else None,
         mime_type=str(mime) if mime is not None else None,
-        display=display if isinstance(display, DisplayHints) else None,
+        display=_display(rest.get("display")),
     )
 
 
 def cut(text: str, limit: int) -> str:
-    """Head and tail of a text that is too long, with the cut named between them."""
+    """Head and tail of a text that is too long, with the cut named between them; between lines, where there are any."""
     if len(text) <= limit:
         return text
-    head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
+    head, tail, near = text[: limit * 2 // 3], text[-(limit // 3) :], limit // 10
+    if (end := head.rfind("\n", max(0, len(head) - near))) >= 0:
+        head = head[:end]
+    if (start := tail.find("\n", 0, near)) >= 0:
+        tail = tail[start + 1 :]
     return f"{head}\n[... {len(text) - len(head) - len(tail)} characters cut ...]\n{tail}"
 
 

@@ -16,11 +16,13 @@ from anyio import to_thread
 from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
+from forge_cli.core.errors import ToolError
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, cut, for_model
 from forge_cli.core.schema import InputSchema, JsonObject, SchemaError, describe, signature_model, typed_arguments
 
 if TYPE_CHECKING:
     from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.messages import Attachment
     from forge_cli.core.toolset import SandboxView
 
 Args = dict[str, Any]
@@ -101,6 +103,16 @@ class Preview:
     once: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Delegation:
+    """A task for another worker: its file, what it is to do, and what goes along."""
+
+    worker: Path
+    input: str
+    instructions: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
 def _no_progress(message: str, fraction: float | None) -> None:
     """Progress that nobody follows."""
 
@@ -119,6 +131,24 @@ class ToolContext:
     """Where the path arguments really led when the call was judged."""
     stamp: str | None = None
     report: Callable[[str, float | None], None] = field(default=_no_progress, repr=False)
+    delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
+
+    async def delegate(
+        self,
+        worker: str | Path,
+        input: str,
+        *,
+        instructions: str | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> str:
+        """Give a task to another worker and wait for its answer; one that fails is a ToolError.
+
+        The worker sees nothing but this, and can do nothing that this one could not.
+        """
+        if self.delegation is None:
+            raise ToolError(f"{self.tool} is not called by a worker at work, so it cannot call another one")
+        task = Delegation(worker=Path(worker), input=input, instructions=instructions, attachments=tuple(attachments))
+        return await self.delegation(task)
 
     def progress(self, message: str, fraction: float | None = None) -> None:
         """Tell whoever watches how far the work is; may be called from a thread."""
@@ -127,6 +157,7 @@ class ToolContext:
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
 MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
+StandsFor = Callable[[Args], tuple[str, JsonObject]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +176,17 @@ class Tool:
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
     """What it does to the world; None is unknown, and unknown is high risk."""
+    lasting: bool = False
+    """Its last call holds until the next one, as a plan does: it stays word for word when the history is summarised."""
     timeout: float | None = None
     digest: str | None = None
     """Content that a remembered grant is bound to, such as the hash of the source."""
     source: Source | None = None
+    stands_for: StandsFor | None = None
+    """For a door to other tools of its toolset: the name (before ``prefix:``) and the input of the call that is meant.
+
+    The gate judges that call too, the stricter verdict counts, and what is remembered is remembered of that call.
+    """
 
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
@@ -240,6 +278,7 @@ class ToolOptions:
     needs_approval: NeedsApproval | str = None
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
+    lasting: bool | None = None
     timeout: float | None = None
     preview: MakePreview | str | None = None
 
@@ -260,6 +299,7 @@ def tool(
     category: str | None = None,
     read_only: bool | None = None,
     effects: Sequence[Effect | str] | None = None,
+    lasting: bool | None = None,
     timeout: float | None = None,
     preview: MakePreview | str | None = None,
 ) -> Callable[[Function], Function]: ...

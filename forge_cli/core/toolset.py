@@ -56,6 +56,8 @@ class ToolsetEnv:
     home: Path
     sandbox: Any
     notify: Callable[[Level, str], None]
+    above: Any = None
+    """The same toolset of the nearest worker that called this one, directly or not; what it blocks stays blocked."""
 
 
 class Toolset:

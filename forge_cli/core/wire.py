@@ -22,6 +22,10 @@ def camel_case(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+
+
 def clean_text(text: str) -> str:
     """Text that UTF-8 can carry: lone surrogates become visible escapes."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,39 +15,74 @@ from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Level, Toolset, ToolsetEnv
 from forge_cli.core.wire import error_text
 from forge_cli.engine.controller import ApprovalController
-from forge_cli.engine.guard import Guard, Offer
+from forge_cli.engine.guard import Guard
 from forge_cli.engine.host import PluginHost
+from forge_cli.engine.judge import Offer
 from forge_cli.engine.policy import Policy
 from forge_cli.engine.scan import Plugin
+from forge_cli.files.allowed import files_of
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.worker import Worker
+from forge_cli.sandbox.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.paths import Sandbox
 from forge_cli.sandbox.zones import SandboxConfig, Zone, distinct, open_zone, open_zones
 
 Notify = Callable[[Level, str], None]
 
 
-def open_sandbox(worker: Worker, workspace: Path, brought: Sequence[Zone] = ()) -> Sandbox:
+def open_sandbox(
+    worker: Worker,
+    workspace: Path,
+    brought: Sequence[Zone] = (),
+    within: Sandbox | None = None,
+    *,
+    make_zones: bool = True,
+    spare: Path | None = None,
+) -> Sandbox:
     """The zones that the worker declares, or the default one, and those that its toolsets bring.
 
-    The worker's own files are protected in it.
+    The worker's own files are protected in it. ``within`` is the sandbox of a worker that called this one: without
+    zones of its own it has those of the caller, and its own are no wider. Without ``make_zones`` no folder is made;
+    empty ones in ``spare`` stand for those that are missing.
     """
     section = worker.section("sandbox")
     config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
-    zones = open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path))
+    if within is not None and config.zones is None:
+        zones = tuple(zone for zone in within.zones if zone.name not in {each.name for each in brought})
+    else:
+        at_once, file = make_zones and within is None, str(worker.path)
+        zones = open_zones(config, workspace=workspace, user_home=user_home(), file=file, make=at_once)
+        if within is not None:
+            zones = tuple(_open_within(zone, within, make_zones) for zone in zones)
+    if within is not None:
+        brought = [zone for zone in brought if lies_within(zone.root, within.zones)]
     for zone in brought:
         if other := next((other for other in zones if other.name == zone.name), None):
             problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
             raise WorkerError(other.where, problem, hint="give yours another name")
-    zones = distinct((*zones, *(open_zone(zone, user_home=user_home()) for zone in brought)))
-    return Sandbox(zones, protected=_own_files(worker), isolation=config.wanted())
+    zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make_zones) for zone in brought)))
+    if spare is not None:
+        zones = tuple(_stood_in(zone, spare) for zone in zones)
+    protected = [*files_of(worker), *(within.protected if within else ())]
+    isolation = capped_isolation(config.wanted(), within.isolation) if within else config.wanted()
+    sandbox = Sandbox(zones, protected=protected, isolation=isolation)
+    if within is not None:
+        sandbox.told = within.told
+    return sandbox
 
 
-def _own_files(worker: Worker) -> Iterator[Path]:
-    yield worker.path
-    module = worker.section("toolsets", "custom", "module")
-    if isinstance(module, str):
-        yield worker.folder / module
+def _stood_in(zone: Zone, spare: Path) -> Zone:
+    if zone.made:
+        return zone
+    folder = spare / zone.name
+    folder.mkdir(exist_ok=True)
+    return replace(zone, root=folder, made=True)
+
+
+def _open_within(zone: Zone, within: Sandbox, make: bool) -> Zone:
+    """Open a zone of a called worker; capped before its folder is made, and where that really came to lie."""
+    made = open_zone(capped(zone, within.zones), user_home=user_home(), make=make)
+    return capped(made, within.zones)
 
 
 @dataclass
@@ -125,7 +160,7 @@ class OpenToolset:
             _ = offered.schema
         except SchemaError as error:
             raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
-        return Offer(offered, self.name, policy)
+        return Offer(offered, self.name, policy, tool.name)
 
     def _no_effect(self, where: Mark | None, problem: str, notify: Notify) -> None:
         if not self.toolset.dynamic:
@@ -153,6 +188,8 @@ class Toolbox:
     toolsets: list[OpenToolset]
     notify: Notify
     offers: dict[str, Offer] = field(default_factory=dict)
+    above: Toolbox | None = None
+    """That of the worker that called this one."""
 
     async def refresh(self) -> dict[str, Offer]:
         found: dict[str, Offer] = {}
@@ -164,6 +201,16 @@ class Toolbox:
         self.offers.clear()
         self.offers.update(found)
         return self.offers
+
+    def toolset_above(self, name: str) -> Toolset | None:
+        """The toolset of that name of the nearest worker above that has it."""
+        box = self.above
+        while box:
+            for opened in box.toolsets:
+                if opened.name == name:
+                    return opened.toolset
+            box = box.above
+        return None
 
     def _winner(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
         """Two tools of one name are an error, unless one of them is of a kind that may replace others."""
@@ -203,11 +250,19 @@ async def assemble(
     interrupt: InterruptSignal,
     notify: Notify,
     stack: AsyncExitStack,
+    within: Assembly | None = None,
+    make_zones: bool = True,
+    spare: Path | None = None,
 ) -> Assembly:
-    """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them."""
+    """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
+
+    ``within`` is the worker that called this one: it caps the zones, and what it blocks is blocked. Without
+    ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
+    """
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
     brought = [zone for cls, _ in named.values() for zone in cls.zones(forge_home())]
-    sandbox = open_sandbox(worker, workspace, brought)
+    around = within.guard.sandbox if within else None
+    sandbox = open_sandbox(worker, workspace, brought, around, make_zones=make_zones, spare=spare)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
@@ -216,9 +271,10 @@ async def assemble(
         sandbox=sandbox,
         notify=notify,
     )
-    toolbox = Toolbox([], notify)
+    toolbox = Toolbox([], notify, above=within.toolbox if within else None)
     for name, (cls, plugin) in named.items():
-        toolbox.toolsets += await _open(worker, name, cls, plugin, env, stack)
+        own = replace(env, above=toolbox.toolset_above(name))
+        toolbox.toolsets += await _open(worker, name, cls, plugin, own, stack)
     await toolbox.refresh()
     guard = Guard(
         offers=toolbox.offers,
@@ -228,6 +284,7 @@ async def assemble(
         sandbox=sandbox,
         workspace=workspace,
         worker=worker.name,
+        ceiling=within.guard if within else None,
     )
     return Assembly(toolbox, guard)
 

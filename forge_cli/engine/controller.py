@@ -17,6 +17,10 @@ ApprovalCallback = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 HEADLESS = "nobody could be asked (not interactive)"
 
 
+class Parked(Exception):
+    """A request waits on disk for somebody to decide it; the work ends here until then."""
+
+
 class ApprovalController:
     """Settles requests under one approval mode; a yes "for the session" covers identical calls only."""
 
@@ -26,12 +30,16 @@ class ApprovalController:
         approval_callback: ApprovalCallback | None = None,
         *,
         bus: EventBus | None = None,
+        parks: bool = False,
+        above: ApprovalController | None = None,
     ) -> None:
+        """With ``parks`` a request that reaches nobody waits on disk; ``above`` is that of the worker that called."""
         self.mode = ApprovalMode(mode)
         self.callback = approval_callback
         self.bus = bus or EventBus()
+        self.parks = parks
         self._granted: set[str] = set()
-        self._one_prompt = anyio.Lock()
+        self._one_prompt: anyio.Lock = above._one_prompt if above else anyio.Lock()
 
     @property
     def attended(self) -> bool:
@@ -69,6 +77,8 @@ class ApprovalController:
         if self.bus.attended:
             return await self.bus.ask(request)
         self.bus.emit(ApprovalRequired(request))
+        if self.parks:
+            raise Parked(f"{request.tool_name} waits for an answer: {request.reason}")
         return ApprovalDecision(False, note=HEADLESS, by="headless")
 
 

@@ -5,112 +5,105 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from anyio import from_thread
 
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Verdict, fingerprint
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Verdict
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import BlockedError, Stale, ToolError
 from forge_cli.core.events import ApprovalDecided, Status, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import ResultValue, Text, as_result, bounded
-from forge_cli.core.schema import InvalidInput
-from forge_cli.core.text import visible
-from forge_cli.core.tool import Args, Preview, Tool, ToolCall, ToolContext, ToolOutcome
-from forge_cli.core.tool import Status as CallStatus
+from forge_cli.core.tool import Delegation, Preview, ToolCall, ToolContext, ToolOutcome
 from forge_cli.core.wire import error_text
-from forge_cli.engine.controller import ApprovalController
-from forge_cli.engine.policy import Policy, word_of
-from forge_cli.sandbox.paths import Access, Sandbox
+from forge_cli.engine.controller import ApprovalController, Parked
+from forge_cli.engine.judge import Caller, Judge, Judged, Refusal
+from forge_cli.engine.past import Pending
 
 ASK_AGAIN = 3
 INTERRUPTED = '{"type": "interrupted"}'
-PATH_FORMATS = {"path": Access.INFO, "entry": Access.DELETE}
-"""Formats of path arguments: the file that a path leads to, or the last name itself, even if it is a link."""
+Delegate = Callable[[ToolCall, Delegation], Awaitable[str]]
 
 
-class Caller(Enum):
-    """Who wants a call: the model, the person in a conversation, or the operator at the command line."""
+class Repeated(Protocol):
+    """A session that is repeated from its record, where its calls pass the gate once more."""
 
-    MODEL = "model"
-    PERSON = "person"
-    OPERATOR = "operator"
+    def instead(self, judged: Judged) -> ToolOutcome | None:
+        """The recorded outcome, to be given instead of asking and executing; None lets the call go on."""
+        ...
 
-    def may_call(self, tool: Tool) -> bool:
-        match self:
-            case Caller.MODEL:
-                return tool.mode in ("llm", "both")
-            case Caller.PERSON:
-                return tool.mode in ("manual", "both")
-            case Caller.OPERATOR:
-                return True
-
-
-@dataclass(frozen=True)
-class Offer:
-    """A tool as one worker offers it: under its name here, with the worker's policy for it."""
-
-    tool: Tool
-    toolset: str
-    policy: Policy
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A call that could go on, with valid arguments and the verdict on it."""
-
-    call: ToolCall
-    offer: Offer
-    args: Args
-    paths: Mapping[str, str]
-    verdict: Verdict
-
-
-class Refusal(Exception):
-    """The call ends here: nobody is asked, or somebody said no."""
-
-    def __init__(self, status: CallStatus, sentence: str, by: str | None = None) -> None:
-        super().__init__(sentence)
-        self.status: CallStatus = status
-        self.sentence = sentence
-        self.by = by
+    def compared(self, outcome: ToolOutcome) -> ToolOutcome:
+        """The outcome that counts, once the call has come to one."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
-    """One gate a session. ``offers`` is what exists right now, by name."""
+class Guard(Judge):
+    """One gate a worker: it judges a call, gets consent for it, and executes it."""
 
-    offers: Mapping[str, Offer]
     controller: ApprovalController
     bus: EventBus
     interrupt: InterruptSignal
-    sandbox: Sandbox
     workspace: Path
-    worker: str
+    delegate: Delegate | None = None
+    repeated: Repeated | None = None
 
-    async def call(self, call: ToolCall, caller: Caller) -> ToolOutcome:
-        """Take a call from its start to its one outcome, whatever happens on the way."""
-        self.bus.emit(ToolStarted(call.id, call.name, call.input))
+    async def call(self, call: ToolCall, caller: Caller, judged: Judged | None = None) -> ToolOutcome:
+        """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
+        if not self.reopened.knows(call):
+            self.bus.emit(ToolStarted(call.id, call.name, call.input))
         started = time.monotonic()
         outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED)
         with self.interrupt.scope():
             try:
-                outcome = await self._pass(call, caller)
+                outcome = await self._pass(judged or await self.judge(call, caller))
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
+        if self.repeated:
+            outcome = self.repeated.compared(outcome)
         return self._ended(replace(outcome, duration_ms=round((time.monotonic() - started) * 1000)))
+
+    async def runs_beside(self, call: ToolCall) -> Judged | None:
+        """The verdict on a call of the model that only reads and needs nobody's word; None for any other."""
+        offer = self.offers.get(call.name)
+        if offer is None or not offer.tool.read_only or self.reopened.knows(call) or self.repeated:
+            return None
+        with self.interrupt.scope(), suppress(Refusal):
+            judged = await self.judge(call, Caller.MODEL)
+            return judged if judged.verdict.approval is Approval.PRE_APPROVED else None
+        return None
+
+    async def park(self, call: ToolCall) -> None:
+        """Put the request of a call on record, if it has one to make, while an earlier call waits."""
+        with self.interrupt.scope(), suppress(Refusal, Parked):
+            judged = await self.judge(call, Caller.MODEL)
+            if judged.verdict.approval is Approval.ASK and not self.reopened.knows(call):
+                key = self.fingerprint_of(judged)
+                if self.controller.settled(key) is None:
+                    self.bus.emit(ToolStarted(call.id, call.name, call.input))
+                    await self.controller.request_approval(self._request(judged, await self._preview(judged), key))
 
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
         """A call that will not be taken up any more still gets its result."""
         self.bus.emit(ToolStarted(call.id, call.name, call.input))
+        return self.cut_off(call, sentence)
+
+    def refuse_redacted(self, call: ToolCall) -> ToolOutcome:
+        """A call from the log that held a secret cannot be made any more: what it held is not kept."""
+        sentence = f"{call.name} was not called; denied: its input held a secret, which the session does not keep"
+        self.reopened.pending.pop(call.id, None)
+        return self._ended(ToolOutcome.failed(call, "denied", sentence, by="rule"))
+
+    def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED) -> ToolOutcome:
+        """A call that was taken up and never ended gets its result."""
         return self._ended(ToolOutcome.failed(call, "interrupted", sentence))
 
     def _ended(self, outcome: ToolOutcome) -> ToolOutcome:
@@ -118,31 +111,11 @@ class Guard:
         self.bus.emit(ToolResult(call.id, call.name, outcome.status, outcome.value, outcome.duration_ms, outcome.error))
         return outcome
 
-    async def judge(self, call: ToolCall, caller: Caller) -> Judged:
-        """Does it exist, may this caller call it, is the input valid, and what does the policy say?"""
-        offer = self.offers.get(call.name)
-        if offer is None:
-            known = ", ".join(sorted(self.offers)) or "none"
-            raise Refusal("not_found", f"there is no tool '{visible(call.name)}'; the tools are: {known}")
-        if not caller.may_call(offer.tool):
-            who = "a person" if caller is Caller.MODEL else "the model"
-            raise Refusal("blocked", f"{call.name} can only be called by {who}", by="tool")
-        if call.unreadable is not None:
-            raise Refusal("invalid", f"the input of {call.name} is no JSON object: {call.unreadable}")
-        try:
-            args = offer.tool.schema.validate(call.input)
-            paths = self._paths(offer.tool, args)
-            word = await word_of(offer.tool, deepcopy(args))
-        except InvalidInput as error:
-            raise Refusal("invalid", f"invalid input for {call.name}: {error}") from None
-        except BlockedError as error:
-            word = Verdict(Approval.BLOCKED, error.reason)
-        except ToolError as error:
-            raise Refusal("error", str(error)) from None
-        return Judged(call, offer, args, paths, offer.policy.combine(word))
-
-    async def _pass(self, call: ToolCall, caller: Caller) -> ToolOutcome:
-        judged = await self.judge(call, caller)
+    async def _pass(self, judged: Judged) -> ToolOutcome:
+        if self.repeated and (known := self.repeated.instead(judged)):
+            approved = known.status not in ("denied", "blocked")
+            self._decided(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
+            return known
         for _ in range(ASK_AGAIN):
             self._go_on()
             stamp = await self._settle(judged)
@@ -152,7 +125,7 @@ class Guard:
             except Stale as stale:
                 again = f"{stale}; what was approved no longer holds, so it asks again"
                 judged = replace(judged, verdict=Verdict(Approval.ASK, again, by="tool"))
-        raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")
+        raise Refusal("error", f"{judged.call.name}: what it touches keeps changing; try again later")
 
     def _go_on(self) -> None:
         """Code that never waits would not notice the end of the scope around it."""
@@ -163,29 +136,54 @@ class Guard:
         """Get consent or refuse; returns the stamp of what was shown, where something was."""
         verdict = judged.verdict
         match verdict.approval:
-            case Approval.PRE_APPROVED:
-                self._decided(judged, ApprovalDecision(True, by=verdict.by))
+            case Approval.PRE_APPROVED if not self.reopened.refused(judged.call):
+                if not self._was_approved(judged.call):
+                    self._decided(judged, ApprovalDecision(True, by=verdict.by))
                 return None
             case Approval.BLOCKED:
                 self._decided(judged, ApprovalDecision(False, by=verdict.by))
                 raise Refusal("blocked", f"{judged.call.name} is blocked: {verdict.reason}", by=verdict.by)
-            case Approval.ASK:
+            case Approval.PRE_APPROVED | Approval.ASK:
                 return await self._consent(judged)
 
     async def _consent(self, judged: Judged) -> str | None:
-        call, key = judged.call, self._fingerprint(judged)
-        decision, stamp, request_id = self.controller.settled(key), None, None
+        call, key = judged.call, self.fingerprint_of(judged)
+        if self._was_approved(call):
+            return None
+        pending = self.reopened.pending.pop(call.id, None)
+        answered = pending is not None and pending.answer is not None
+        decision = None if answered else self.controller.settled(key)
+        stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
             preview = await self._preview(judged)
-            request = self._request(judged, preview)
-            decision = await self.controller.request_approval(request, None if preview and preview.once else key)
-            request_id, stamp = request.request_id, preview.stamp if preview else None
+            request = self._request(judged, preview, key, request_id)
+            request_id, stamp = request.request_id, request.stamp
+            decision = self._answered(request, pending)
+            if decision is None:
+                grant = None if request.once or self.may_have_run(judged) else key
+                decision = await self.controller.request_approval(request, grant)
         self._decided(judged, decision, request_id)
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
             whom = {"user": "the user said no", "headless": "denied", "mode": "denied"}[decision.by]
             raise Refusal("denied", f"{call.name} was not called; {whom}{note}", by=decision.by)
         return stamp
+
+    def _was_approved(self, call: ToolCall) -> bool:
+        """Whether the call goes on where it was left, which needs no decision a second time."""
+        known = call.id in self.reopened.approved
+        self.reopened.approved.discard(call.id)
+        return known
+
+    def _answered(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
+        """The answer that came while nobody worked; a yes counts only if the call is still what was shown."""
+        if pending is None or pending.answer is None:
+            return None
+        if pending.answer.approved and (pending.fingerprint, pending.stamp) != (request.fingerprint, request.stamp):
+            sentence = f"{request.tool_name} is no longer what was approved, so it asks again"
+            self.bus.emit(Status("warning", sentence, tool_call_id=request.tool_call_id))
+            return None
+        return pending.answer
 
     def _decided(self, judged: Judged, decision: ApprovalDecision, request_id: str | None = None) -> None:
         verdict = judged.verdict
@@ -204,20 +202,25 @@ class Guard:
             )
         )
 
-    def _request(self, judged: Judged, preview: Preview | None) -> ApprovalRequest:
+    def _request(
+        self, judged: Judged, preview: Preview | None, key: str, request_id: str | None = None
+    ) -> ApprovalRequest:
         tool, verdict = judged.offer.tool, judged.verdict
         return ApprovalRequest(
-            request_id=new_id("approval"),
+            request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
             tool_name=tool.name,
             args=deepcopy(judged.args),
-            description=f"{self.worker} wants to call {tool.name}",
+            description=f"{' > '.join(self.bus.path or (self.worker,))} wants to call {tool.name}",
             reason=verdict.reason,
             risk=tool.risk,
             rule=verdict.rule,
             where=verdict.where,
             preview=preview.value if preview else None,
             details=verdict.details or None,
+            fingerprint=key,
+            stamp=preview.stamp if preview else None,
+            once=(preview is not None and preview.once) or None,
         )
 
     async def _preview(self, judged: Judged) -> Preview | None:
@@ -235,11 +238,12 @@ class Guard:
 
     async def _execute(self, judged: Judged, stamp: str | None) -> ToolOutcome:
         tool, call = judged.offer.tool, judged.call
+        self.reopened.may_have_run.discard(self.identity(call))
         with anyio.move_on_after(tool.timeout):
             try:
                 value = await tool.execute(deepcopy(judged.args), self._context(judged, stamp))
                 return ToolOutcome(call, "success", _kept(value))
-            except Stale:
+            except (Stale, Parked, Refusal):
                 raise
             except BlockedError as error:
                 return ToolOutcome.failed(call, "blocked", str(error), by="tool")
@@ -264,6 +268,7 @@ class Guard:
             paths=judged.paths,
             stamp=stamp,
             report=partial(self._progress, judged.call.id, threading.get_ident()),
+            delegation=partial(self.delegate, judged.call) if self.delegate else None,
         )
 
     def _progress(self, call_id: str, home: int, message: str, fraction: float | None) -> None:
@@ -272,27 +277,6 @@ class Guard:
             self.bus.emit(event)
         else:
             from_thread.run_sync(self.bus.emit, event)
-
-    def _fingerprint(self, judged: Judged) -> str:
-        tool, args = judged.offer.tool, {**judged.args, **judged.paths}
-        source = str(tool.source) if tool.source else judged.offer.toolset
-        return fingerprint(worker=self.worker, source=source, digest=tool.digest, tool=tool.name, args=args)
-
-    def _paths(self, tool: Tool, args: Args) -> dict[str, str]:
-        """The arguments whose schema has the format of a path, as the files that they really mean."""
-        properties = tool.schema.json_schema["properties"]
-        formats = {name: schema.get("format") for name, schema in properties.items() if isinstance(schema, dict)}
-        return {
-            name: self._canonical(args[name], PATH_FORMATS[kind])
-            for name, kind in formats.items()
-            if kind in PATH_FORMATS and isinstance(args.get(name), str)
-        }
-
-    def _canonical(self, path: str, access: Access) -> str:
-        try:
-            return self.sandbox.resolve(path, access)
-        except ToolError:
-            return path
 
 
 def _cancelling() -> bool:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import overload
+from typing import Any, overload
 
-from forge_cli.core.messages import Message, ToolSpec
+from forge_cli.core.messages import Attachment, Message, ToolSpec
 from forge_cli.core.tool import digest_of
 
 
 class History(Sequence[Message]):
-    """Messages in order; they are only ever added."""
+    """Messages in order; the digest sees them as the record does, without secrets."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Iterable[Message] = (), redact: Callable[[Any], Any] = lambda value: value) -> None:
+        self._redact = redact
+        self._start(messages)
+
+    def _start(self, messages: Iterable[Message]) -> None:
         self._messages: list[Message] = []
         self._hash = hashlib.sha256()
+        for message in messages:
+            self.append(message)
 
     def append(self, message: Message) -> None:
         self._messages.append(message)
@@ -26,9 +32,17 @@ class History(Sequence[Message]):
             "text": message.text,
             "calls": [asdict(call) for call in message.calls],
             "results": [asdict(result) for result in message.results],
-            "attachments": [[file.name, file.media_type, digest_of(file.data)] for file in message.attachments],
+            "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
         }
-        self._hash.update(json.dumps(plain, sort_keys=True).encode())
+        self._hash.update(json.dumps(self._redact(plain), sort_keys=True).encode())
+
+    def rewrite(self, messages: Iterable[Message]) -> None:
+        """Start over with these messages, to make room."""
+        self._start(tuple(messages))
+
+    def apart(self, messages: Iterable[Message]) -> History:
+        """A history of its own for these messages, as discreet as this one."""
+        return History(messages, self._redact)
 
     def digest(self, system: str, tools: Sequence[ToolSpec]) -> str:
         """The hash of a whole request: history, system prompt and tools."""
@@ -49,3 +63,8 @@ class History(Sequence[Message]):
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)
+
+
+def _content(file: Attachment) -> str:
+    """Text as text, in which secrets are seen, as in the record."""
+    return file.data.decode("utf-8", "replace") if file.media_type.startswith("text/") else digest_of(file.data)

@@ -41,6 +41,13 @@ class Policy:
             return self.named
         return word
 
+    def fixed(self, tool: Tool) -> Verdict | None:
+        """The verdict on every call of a tool, whatever its arguments; None where they decide."""
+        word = tool.needs_approval
+        if callable(word) or tool.stands_for:
+            return self.named if self.named and self.named.approval is Approval.BLOCKED else None
+        return self.combine(None if word is None else as_verdict(word))
+
     def loosens(self, word: Any) -> bool:
         """Does the worker name a tool more loosely than the tool's own fixed word, which has no effect?"""
         if self.named is None or word is None or callable(word):

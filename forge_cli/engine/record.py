@@ -18,12 +18,15 @@ Sink = Callable[[JsonObject], None]
 class Recorder:
     """Turns the events of one session into lines and hands them to its sinks, in order."""
 
-    def __init__(self, *, session: str, worker: str, depth: int, redactor: Redactor) -> None:
-        self._envelope = {"session": session, "worker": worker, "depth": depth}
+    def __init__(
+        self, *, session: str, worker: str, depth: int, redactor: Redactor, after: JsonObject | None = None
+    ) -> None:
+        """``after`` is the last line of a session that goes on."""
+        self._session, self._worker, self._depth = session, worker, depth
         self._redactor = redactor
         self._sinks: list[Sink] = []
-        self._seq = 0
-        self._prev: str | None = None
+        self._seq: int = after["seq"] if after else 0
+        self._prev: str | None = after["hash"] if after else None
 
     def add_sink(self, sink: Sink) -> None:
         self._sinks.append(sink)
@@ -33,12 +36,19 @@ class Recorder:
         for sink in self._sinks:
             sink(line)
 
+    def _envelope(self, event: Event) -> JsonObject:
+        found: JsonObject = {"time": _now(), "session": self._session}
+        if event.origin is None:
+            return {**found, "worker": self._worker, "depth": self._depth}
+        origin = event.origin
+        return {**found, "worker": origin.worker, "depth": origin.depth, "delegation": origin.delegation}
+
     def _transient(self, event: Event) -> JsonObject:
-        return {"v": VERSION, "time": _now(), **self._envelope, "type": event.type, **self._payload(event)}
+        return {"v": VERSION, **self._envelope(event), "type": event.type, **self._payload(event)}
 
     def _recorded(self, event: Event) -> JsonObject:
         self._seq += 1
-        line: JsonObject = {"v": VERSION, "seq": self._seq, "time": _now(), **self._envelope, "type": event.type}
+        line: JsonObject = {"v": VERSION, "seq": self._seq, **self._envelope(event), "type": event.type}
         line.update(self._payload(event))
         line["prev"] = self._prev
         self._prev = line["hash"] = line_hash(line)

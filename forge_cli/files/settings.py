@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,12 +12,24 @@ from forge_cli.files.document import read_document
 from forge_cli.files.worker import ApprovalSection, Limits
 
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+
+
+class PriceSection(Config):
+    """What a million tokens cost; those of the cache cost as much as other input where nothing else is said."""
+
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
 
 
 class ModelOptions(Config):
-    """What forge cannot know of one model: whether it calls tools natively, or has to be forced into a schema."""
+    """What forge cannot know of one model: how it calls tools, what it costs, and how much it can be told."""
 
     tools: Literal["native", "schema"] | None = None
+    price: PriceSection | None = None
+    context: Annotated[int, Field(ge=1)] | None = None
 
 
 class Policies(Config):
@@ -35,6 +47,10 @@ class Settings(Config):
     trace: TraceLevel | None = None
     policy: Policies = Field(default_factory=Policies)
     models: dict[str, ModelOptions] = Field(default_factory=dict)
+
+    def options(self, model: str) -> ModelOptions:
+        """What is said of one model."""
+        return self.models.get(model, ModelOptions())
 
 
 def load_settings(home: Path) -> Settings:

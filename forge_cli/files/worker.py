@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, SkipValidation, field_validator
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import Config, parse_config
@@ -21,6 +21,9 @@ class Limits(Config):
     """Where the work ends even if the model would go on."""
 
     max_turns: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
+    max_time: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
 
 
 class ApprovalSection(Config):
@@ -39,6 +42,7 @@ class WorkerConfig(Config):
     limits: Limits = Field(default_factory=Limits)
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     agents_md: bool = False
+    output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None
     sandbox: dict[str, Any] | None = None
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
 
@@ -48,6 +52,14 @@ class WorkerConfig(Config):
         if section.mode is ApprovalMode.APPROVE_ALL:
             raise ValueError("a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml")
         return section
+
+    @field_validator("output_schema", mode="before")
+    @classmethod
+    def _path_or_schema(cls, given: Any) -> Any:
+        """What is written inline stays as it is, with its marks."""
+        if given is not None and not isinstance(given, str | dict):
+            raise ValueError("must be the path of a JSON Schema, or the schema itself")
+        return given
 
 
 @dataclass(frozen=True)

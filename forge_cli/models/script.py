@@ -45,17 +45,18 @@ class ScriptError(ForgeError):
 
 
 class ScriptedModel:
-    """Speaks its turns in order, whatever it is told; starts at the top with every session."""
+    """Speaks its turns in order, whatever it is told; a session that goes on finds it where it left off."""
 
     context_window: int | None = None
 
     def __init__(self, file: str, script: Script) -> None:
         self.name = f"script:{file}"
         self._script = script
-        self._spoken = 0
+        self._spoken: int | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        index, self._spoken = self._spoken, self._spoken + 1
+        index = self._place(request.messages) if self._spoken is None else self._spoken
+        self._spoken = index + 1
         if index >= len(self._script.turns):
             raise ScriptError(
                 f"{self.name} has {len(self._script.turns)} turns, and turn {index + 1} was asked for",
@@ -68,7 +69,14 @@ class ScriptedModel:
             yield TextDelta(piece)
         for number, call in enumerate(turn.calls):
             yield ToolCall(f"call_{index + 1}_{number + 1}", known.fill(call.tool), known.fill(call.input))
-        yield TurnEnd("tool_use" if turn.calls else "end")
+        yield TurnEnd("tool_use" if turn.calls else "end", native={"script": self.name, "turn": index + 1})
+
+    def _place(self, messages: Iterable[Message]) -> int:
+        """The turn to begin with: after the last one in the history; a script that is over starts again."""
+        said = [message.native for message in messages if message.role == "assistant" and message.native]
+        last = said[-1] if said else None
+        spoken = last["turn"] if isinstance(last, dict) and last.get("script") == self.name else 0
+        return spoken if spoken < len(self._script.turns) else 0
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -27,7 +27,7 @@ class Step(BaseModel):
 class PlanToolset(Toolset):
     name = "plan"
 
-    @tool(needs_approval=False, read_only=True)
+    @tool(needs_approval=False, read_only=True, lasting=True)
     async def update_plan(
         self,
         plan: Annotated[list[Step], Field(description="All steps, in order; one at most is in progress")],

@@ -19,6 +19,7 @@ from forge_cli.core.wire import jsonable
 from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
 
 CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
+CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
 
 _NO = re.compile(r"no?\b[\s,.:;-]*(.*)", re.IGNORECASE | re.DOTALL)
 _RISKS = {
@@ -45,7 +46,7 @@ async def ask_on_terminal(request: ApprovalRequest, console: Console, find: Find
     show_request(request, console, find)
     while True:
         _forget_typed()
-        console.print(plain(CHOICES), end="")
+        console.print(plain(CHOICES_ONCE if request.once else CHOICES), end="")
         console.file.flush()
         line = await read_line()
         if line is None or not line.endswith("\n"):
@@ -93,7 +94,10 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     for detail in request.details or ():
         _line(console, f"  {detail}")
     _line(console, "  y       yes, this once")
-    _line(console, "  s       yes, and for identical calls in this session")
+    if request.once:
+        _line(console, "  (what it does is not in its arguments, so a yes cannot be remembered)")
+    else:
+        _line(console, "  s       yes, and for identical calls in this session")
     _line(console, "  n       no; words after it are told to the model, as in: n use another name")
 
 

@@ -27,6 +27,8 @@ from forge_cli.core.wire import error_text, jsonable
 
 FindRenderer = Callable[[str], Renderer | None]
 LINES = 20
+WIDE = 120
+"""Columns of what is no terminal."""
 COMPARED = 20_000
 """Lines that differ; beyond these the comparison itself could take minutes."""
 
@@ -51,6 +53,14 @@ def render(value: ResultValue, find: FindRenderer = no_renderers, *, lines: int 
             return view.show(jsonable(data))
         case Custom():
             return _custom(value, find, view)
+
+
+def written(value: ResultValue, find: FindRenderer = no_renderers) -> str:
+    """A result as plain text, whole, for what is no terminal."""
+    console = Console(file=StringIO(), width=WIDE, highlight=False, soft_wrap=True, no_color=True, force_terminal=False)
+    with console.capture() as shown:
+        console.print(render(value, find, lines=None))
+    return shown.get().rstrip()
 
 
 def plain(text: str, lines: int | None = None, style: str = "") -> Styled:

@@ -22,6 +22,13 @@ from forge_cli.ui.prompts import ask_on_terminal, read_line
 from forge_cli.ui.render import FindRenderer, no_renderers, plain
 from forge_cli.ui.trace import trace_formatter
 
+Call = tuple[str | None, str]
+
+
+def _call(event: Event, call: str) -> Call:
+    """What tells a call from those of other workers, whose models may give the same ids."""
+    return event.origin.delegation if event.origin else None, call
+
 
 class TerminalUI:
     """Subscribes to a bus for as long as it is entered; it only knows events."""
@@ -43,8 +50,8 @@ class TerminalUI:
         self._stream_text = stream_text
         self._interactive = interactive
         self._find = find
-        self._prompts: dict[str, anyio.CancelScope] = {}
-        self._seen_diffs: set[str] = set()
+        self._prompts: dict[Call, anyio.CancelScope] = {}
+        self._seen_diffs: set[Call] = set()
         self._tasks: TaskGroup = anyio.create_task_group()
         self._unsubscribe: Callable[[], None] | None = None
         self._open_line = False
@@ -67,17 +74,18 @@ class TerminalUI:
             self._console.print()
         match event:
             case Streaming() if self._stream_text:
-                self._stream(event)
+                if event.origin is None:
+                    self._stream(event)
             case ApprovalRequired() if self._interactive:
-                self._tasks.start_soon(self._ask, event.request)
+                self._tasks.start_soon(self._ask, event.request, _call(event, event.request.tool_call_id))
             case InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
-            case ToolResult(value=Diff() as diff) if event.tool_call_id in self._seen_diffs:
+            case ToolResult(value=Diff() as diff) if _call(event, event.tool_call_id) in self._seen_diffs:
                 self._trace(replace(event, value=Text(diff.text())))
             case _:
                 self._trace(event)
-        if isinstance(event, ToolResult) and event.tool_call_id in self._prompts:
-            self._prompts[event.tool_call_id].cancel()
+        if isinstance(event, ToolResult) and (call := _call(event, event.tool_call_id)) in self._prompts:
+            self._prompts[call].cancel()
 
     def _leaves_a_line_open(self, event: Event) -> bool:
         """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
@@ -85,7 +93,7 @@ class TerminalUI:
             case Interrupt():
                 return True
             case ToolResult(status=status, tool_call_id=call) if status != "interrupted":
-                return call in self._prompts
+                return _call(event, call) in self._prompts
             case _:
                 return False
 
@@ -98,16 +106,16 @@ class TerminalUI:
             self._out.write(text)
             self._out.flush()
 
-    async def _ask(self, request: ApprovalRequest) -> None:
+    async def _ask(self, request: ApprovalRequest, call: Call) -> None:
         """Prompt until there is an answer, or until the call has ended without one."""
         with anyio.CancelScope() as scope:
-            self._prompts[request.tool_call_id] = scope
+            self._prompts[call] = scope
             if isinstance(request.preview, Diff):
-                self._seen_diffs.add(request.tool_call_id)
+                self._seen_diffs.add(call)
             try:
                 decision = await ask_on_terminal(request, self._console, self._find)
             finally:
-                del self._prompts[request.tool_call_id]
+                del self._prompts[call]
             self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:

@@ -10,8 +10,10 @@ from rich.console import Console
 
 from forge_cli.core.events import (
     ApprovalDecided,
+    ContextUsage,
     Event,
     ManualToolsAvailable,
+    Origin,
     SessionEnd,
     SessionStart,
     Status,
@@ -19,7 +21,9 @@ from forge_cli.core.events import (
     ToolStarted,
     TurnEnd,
     TurnStart,
+    WorkerUpdate,
 )
+from forge_cli.core.messages import Usage
 from forge_cli.core.results import cut
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
@@ -46,8 +50,10 @@ class _Trace:
         self._level = level
         self._console = console
         self._find = find
+        self._from: Origin | None = None
 
     def __call__(self, event: Event) -> None:
+        self._from = event.origin
         match event:
             case Status(level="error"):
                 self._line(0, f"error: {event.message}", "red")
@@ -58,7 +64,7 @@ class _Trace:
             case Status():
                 self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
             case ToolStarted():
-                self._line(2, " ".join([">", event.tool_name, *_arguments(event.args)]), "cyan")
+                self._line(2, " ".join([">", event.tool_name, *arguments(event.args)]), "cyan")
             case ToolResult():
                 self._result(event)
             case ManualToolsAvailable():
@@ -72,10 +78,19 @@ class _Trace:
                 self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools: {tools}", "dim")
             case TurnEnd():
                 self._line(3, f"turn {event.turn} ended ({event.stop}): {_tokens(vars(event.usage))}", "dim")
+            case ContextUsage():
+                share = f" of {event.window} ({event.used / event.window:.0%})" if event.window else ""
+                self._line(3, f"the history holds {event.used} tokens{share}", "dim")
             case ApprovalDecided():
                 place = f" ({event.where})" if event.where else ""
                 answer = "yes" if event.approved else "no"
                 self._line(3, f"  {event.verdict} -> {answer} by {event.by}: {event.reason}{place}", "dim")
+            case WorkerUpdate(status="started" | "resumed"):
+                self._line(2, f"{event.status} by {event.parent}", "cyan")
+            case WorkerUpdate():
+                used = f": {_count(event.turns or 0, 'turn')}, {_tokens(vars(event.usage or Usage()))}"
+                why = f": {event.error}" if event.error else used
+                self._line(2, f"{event.status}{why}", "green" if event.status == "completed" else "red")
             case SessionEnd():
                 self._line(1, _summary(event.result), "dim")
             case _:
@@ -83,7 +98,13 @@ class _Trace:
 
     def _line(self, level: int, text: str, style: str) -> None:
         if self._level >= level:
-            self._console.print(plain(visible(text), style=style))
+            who = f"{self._indent}{self._from.worker}: " if self._from else ""
+            self._console.print(plain(visible(who + text), style=style))
+
+    @property
+    def _indent(self) -> str:
+        """What a called worker does stands further in than what its caller does."""
+        return "  " * self._from.depth if self._from else ""
 
     def _result(self, event: ToolResult) -> None:
         if self._level < 2:
@@ -92,14 +113,14 @@ class _Trace:
         why = "" if event.error in (None, '{"type": "interrupted"}') else f": {cut(event.error, 2000)}"
         self._line(2, f"  {event.status}{took}{why}", "green" if event.status == "success" else "red")
         if event.value.text() != event.error:
-            self._console.print(Indented(render(event.value, self._find), 4), end="")
+            self._console.print(Indented(render(event.value, self._find), 4 + len(self._indent)), end="")
 
 
 def _percent(progress: float | None) -> str:
     return "" if progress is None else f"{progress:.0%} "
 
 
-def _arguments(args: Mapping[str, Any]) -> list[str]:
+def arguments(args: Mapping[str, Any]) -> list[str]:
     return [f"{name}={_short(json.dumps(jsonable(value), ensure_ascii=False))}" for name, value in args.items()]
 
 
@@ -117,7 +138,10 @@ def _summary(result: Mapping[str, Any]) -> str:
 
 
 def _tokens(usage: Mapping[str, int]) -> str:
-    return f"{usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out"
+    """What was sent and received; what the cache of the provider knew or now keeps counts beside it."""
+    read, written = usage.get("cache_read_tokens", 0), usage.get("cache_write_tokens", 0)
+    cached = f" (and {read} from its cache, {written} into it)" if read or written else ""
+    return f"{usage.get('input_tokens', 0)} tokens in{cached}, {usage.get('output_tokens', 0)} out"
 
 
 def _count(number: int, word: str) -> str:

@@ -61,8 +61,8 @@ def test_nothing_is_executed(cli, tester) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["worker.yaml"], 2, "name either a TOOL or --batch\n  forge approve WORKER TOOL KEY=VALUE"),
-        (["worker.yaml", "echo", "--batch", "-"], 2, "name either a TOOL or --batch"),
+        (["worker.yaml"], 2, "name a TOOL, or --batch, or --against\n  forge approve WORKER TOOL KEY=VALUE"),
+        (["worker.yaml", "echo", "--batch", "-"], 2, "name a TOOL, or --batch, or --against"),
         (["worker.yaml", "echo", "word"], 2, "'word' is no KEY=VALUE"),
         (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is no JSON"),
         (["worker.yaml", "echo", "--json-input", "[]"], 2, "--json-input must be a JSON object"),

@@ -115,3 +115,28 @@ def test_while_waiting_for_a_batch(tester, start) -> None:
     forge.signal(signal.SIGINT)
     done = forge.end()
     assert (done.code, done.out, done.err) == (130, "", "")
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals, code: int) -> None:
+    tools = tester.read("tools.py")
+    tester.write("tools.py", f"import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n{tools}")
+    forge = start("run", "worker.yaml", "go", "--json")
+    forge.wait_for("loading")
+    forge.signal(number)
+    done = forge.end()
+    assert (done.code, done.out) == (code, "")
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_before_any_command_has_begun(tester, start, install, number: signal.Signals, code: int) -> None:
+    """Anything that is imported on the way to a command may take its time."""
+    slow = "import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n"
+    site = install("forge-slow", "typer", slow, "unused = typer")
+    forge = start("run", "worker.yaml", "go", PYTHONPATH=str(site))
+    forge.wait_for("loading")
+    forge.signal(number)
+    done = forge.end()
+    assert (done.code, done.out) == (code, "")
+    assert "Traceback" not in done.err

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, field_validator
 
-from forge_cli.core.config import Config, dotted, nearest, parse_config, snake_case, where_in
+from forge_cli.core.config import Config, dotted, nearest, parse_config, where_in
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.wire import snake_case
 from forge_cli.files.document import parse_document
 
 

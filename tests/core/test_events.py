@@ -100,6 +100,8 @@ def test_the_names_on_the_wire() -> None:
         "toolResult",
         "approvalRequired",
         "approvalDecided",
+        "workerUpdate",
+        "contextUsage",
         "manualToolsAvailable",
         "inputPrompt",
         "turnEnd",

@@ -19,10 +19,14 @@ from forge_cli import (
     ToolOutcome,
 )
 from forge_cli.core.events import Event, ToolResult
-from forge_cli.engine.guard import Caller, Guard, Offer
+from forge_cli.engine.guard import Guard
+from forge_cli.engine.judge import Caller, Offer
 from forge_cli.engine.policy import Policy
 from forge_cli.sandbox.paths import Sandbox
 from forge_cli.sandbox.zones import open_zones
+from forge_cli.testing import Project
+
+from .tree import Tree
 
 NO_INPUT = {"type": "object", "properties": {}}
 ANY_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -95,6 +99,13 @@ def gate(tmp_path: Path) -> OpenGate:
         return Gate(tmp_path, *tools, **options)
 
     return opened
+
+
+@pytest.fixture
+def tree(project: Project, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """Workers that call each other, in the current directory."""
+    monkeypatch.chdir(project.folder)
+    return Tree(project)
 
 
 class Recorded:

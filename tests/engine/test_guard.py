@@ -18,7 +18,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.results import Json, Text
 from forge_cli.core.tool import Mode
-from forge_cli.engine.guard import Caller
+from forge_cli.engine.judge import Caller
 from forge_cli.testing import Project, call, calls
 
 from .conftest import OpenGate, Recorded

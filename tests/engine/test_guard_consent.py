@@ -10,7 +10,7 @@ from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolCon
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
 from forge_cli.core.results import VALUE_LIMIT, Diff, Text, cut
 from forge_cli.core.tool import Source
-from forge_cli.engine.guard import Offer
+from forge_cli.engine.judge import Offer
 from forge_cli.engine.policy import Policy
 from forge_cli.testing import Project, call, calls
 

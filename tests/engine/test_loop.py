@@ -24,6 +24,7 @@ from forge_cli import (
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, Interrupt, MessageEvent, Status, Streaming, ToolStarted
 from forge_cli.core.messages import Delta, Restart
+from forge_cli.files.worker import Limits
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """
@@ -98,11 +99,12 @@ def test_the_events_of_a_task(worker: Project) -> None:
         "turnEnd",
         "sessionEnd",
     ]
-    assert [dict(event.message) for event in seen.of(MessageEvent)] == [
-        {"role": "user", "content": "Look!"},
-        {"role": "assistant", "content": "Let me see."},
-        {"role": "assistant", "content": "It is 3."},
-    ]
+    asked, called, answered = [dict(event.message) for event in seen.of(MessageEvent)]
+    assert asked == {"role": "user", "content": "Look!"}
+    assert (called["role"], called["content"]) == ("assistant", "Let me see.")
+    assert called["calls"] == [{"toolCallId": "call_1_1", "toolName": "look", "args": {"n": 3}}]
+    assert (answered["role"], answered["content"]) == ("assistant", "It is 3.")
+    assert "calls" not in answered
     assert "".join(event.delta for event in seen.of(Streaming)) == "Let me see.It is 3."
     assert [event.done for event in seen.of(Streaming)].count(True) == 2
     assert ended(seen) == ("completed", 0, "It is 3.", None)
@@ -200,14 +202,14 @@ def test_fail_under_approve_all_stops_only_at_what_is_blocked(
 
 def test_the_work_ends_at_the_limit_of_turns_and_everything_done_is_kept(worker: Project) -> None:
     turns = [calls(call("look", n=n), text=f"turn {n}") for n in range(1, 4)]
-    seen = worker.run(*turns, max_turns=2)
+    seen = worker.run(*turns, limits=Limits(max_turns=2))
     assert ended(seen) == ("limit", ExitCode.LIMIT, "turn 2", "the limit of 2 turns was reached")
     assert seen.statuses == ["success", "success"]
     assert (seen.result.turns, seen.result.tool_calls) == (2, 2)
 
 
 def test_an_answer_in_the_last_turn_is_no_limit(worker: Project) -> None:
-    assert ended(worker.run(calls(call("look")), "done", max_turns=2)) == ("completed", 0, "done", None)
+    assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_turns=2))) == ("completed", 0, "done", None)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_the_smallest_limit_counts(
     if of_the_user:
         worker.home.mkdir()
         (worker.home / "config.yaml").write_text(f"limits: {{maxTurns: {of_the_user}}}\n")
-    seen = worker.run(*[calls(call("look"))] * (limit + 1), max_turns=given)
+    seen = worker.run(*[calls(call("look"))] * (limit + 1), limits=Limits(max_turns=given))
     assert ended(seen) == ("limit", ExitCode.LIMIT, "", f"the limit of {limit} turns was reached")
 
 
@@ -279,7 +281,7 @@ def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> Non
     assert seen.of(ToolStarted) == []
     assert [event.done for event in seen.of(Streaming)] == [False, True]
     assert [dict(event.message) for event in seen.of(MessageEvent)][1:] == [
-        {"role": "assistant", "content": "Once upon"}
+        {"role": "assistant", "content": "Once upon", "cutOff": True}
     ]
 
 

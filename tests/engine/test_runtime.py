@@ -32,7 +32,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Delta
 from forge_cli.core.results import Json
-from forge_cli.engine.guard import Caller
+from forge_cli.engine.judge import Caller
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 pytestmark = pytest.mark.anyio

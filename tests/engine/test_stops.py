@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from forge_cli import Message, ModelRequest, TextDelta, ToolCall, TurnEnd
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta, Restart
+from forge_cli.files.worker import Limits
 from forge_cli.testing import Project
 
 WORKER = """
@@ -51,7 +52,7 @@ def test_an_answer_that_is_always_cut_ends_at_the_limit_of_turns(project: Projec
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
     model = Speaker(*[[TextDelta("and "), TurnEnd("max_tokens")] for _ in range(3)])
-    seen = project.run(model=model, max_turns=3)
+    seen = project.run(model=model, limits=Limits(max_turns=3))
     assert (seen.result.status, seen.result.exit_code) == ("limit", ExitCode.LIMIT)
 
 

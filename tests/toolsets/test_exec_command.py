@@ -14,7 +14,7 @@ from forge_cli import ApprovalDecision, ApprovalRequest, WorkerRuntime, load_wor
 from forge_cli.core.events import ApprovalDecided, Event
 from forge_cli.core.results import Custom
 from forge_cli.core.tool import ToolOutcome
-from forge_cli.engine.guard import Caller
+from forge_cli.engine.judge import Caller
 from forge_cli.sandbox.isolation import mechanism
 from forge_cli.testing import Project, call, calls, scripted_model
 from forge_cli.toolsets.shell.sessions import is_bare_shell

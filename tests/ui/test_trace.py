@@ -9,6 +9,7 @@ from forge_cli import Custom, Diff, DisplayHints, Text, Usage, trace_formatter
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
+    ContextUsage,
     Event,
     ManualToolsAvailable,
     SessionEnd,
@@ -49,6 +50,13 @@ EVENTS: list[tuple[Event, int, str]] = [
     (TurnStart(1, "0123456789abcdef", ("a", "b")), 3, "turn 1: request 0123456789ab, tools: a, b\n"),
     (TurnStart(1, "0123456789abcdef", ()), 3, "turn 1: request 0123456789ab, tools: none\n"),
     (TurnEnd(1, "end", Usage(3, 4)), 3, "turn 1 ended (end): 3 tokens in, 4 out\n"),
+    (
+        TurnEnd(1, "end", Usage(3, 4, 50, 6)),
+        3,
+        "turn 1 ended (end): 3 tokens in (and 50 from its cache, 6 into it), 4 out\n",
+    ),
+    (ContextUsage(1500, 6000), 3, "the history holds 1500 tokens of 6000 (25%)\n"),
+    (ContextUsage(1500, None), 3, "the history holds 1500 tokens\n"),
     (DECIDED, 3, "  ask -> no by user: because (w.yaml:3:5)\n"),
     (Streaming("s", "text", done=False), 9, ""),
 ]

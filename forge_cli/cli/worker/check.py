@@ -37,7 +37,7 @@ async def _check(worker: Worker, workspace: Path) -> tuple[int, int]:
     """Open everything that the worker names, once; returns how many toolsets and tools that are."""
     bus = EventBus()
     bus.subscribe(_warn)
-    async with opened(worker, workspace=workspace, bus=bus) as assembly:
+    async with opened(worker, workspace=workspace, bus=bus, make_zones=False) as assembly:
         return len(assembly.toolbox.toolsets), len(assembly.toolbox.offers)
 
 

@@ -36,6 +36,8 @@ _SENTENCES = {
     504: ("the answer took too long", "try again later"),
     529: ("it is overloaded", "try again later, or take another model"),
 }
+_GIVE_LESS = "start a new conversation, or give it less to read"
+_TOO_LONG = ("prompt is too long", "exceed context limit")
 _BROKEN = ("it has trouble of its own", "try again later; https://status.claude.com tells more")
 _REFUSED = ("it did not accept the request", None)
 
@@ -48,10 +50,11 @@ class Failure:
     hint: str | None = None
     passing: bool = False
     after: float | None = None
+    too_long: bool = False
 
     def error(self, model: str, attempts: int) -> ModelError:
         tried = f" (tried {attempts} times)" if attempts > 1 else ""
-        return ModelError(f"{model}: {self.sentence}{tried}", hint=self.hint)
+        return ModelError(f"{model}: {self.sentence}{tried}", hint=self.hint, too_long=self.too_long)
 
 
 CUT = Failure("the connection broke off in the middle of the answer", "try again", passing=True)
@@ -85,13 +88,15 @@ def _status(error: anthropic.APIStatusError, access: Access) -> Failure:
     status = error.status_code if error.status_code >= 400 else _STATUS_OF.get(error.type or "", 400)
     sentence, hint = _sentence(status, access)
     said = error.api_message if isinstance(error.api_message, str) else ""
+    too_long = status == 413 or any(words in said for words in _TOO_LONG)
     request = f" (request {error.request_id})" if error.request_id else ""
     headers = error.response.headers
     return Failure(
         f"{sentence}: {said}{request}" if said else f"{sentence} (status {status}){request}",
-        _too_long(said) or hint,
+        hint or _GIVE_LESS if too_long else hint,
         passing=status in PASSING and headers.get("x-should-retry") != "false",
         after=wait_wanted(headers),
+        too_long=too_long,
     )
 
 
@@ -101,10 +106,6 @@ def _sentence(status: int, access: Access) -> tuple[str, str | None]:
     if status == 403:
         return f"the key in {access.variable} may not do this", "look at what the key and its workspace allow"
     return _SENTENCES.get(status) or (_BROKEN if status >= 500 else _REFUSED)
-
-
-def _too_long(said: str) -> str | None:
-    return "start a new conversation, or give it less to read" if "prompt is too long" in said else None
 
 
 def _look_at_address(access: Access) -> str:

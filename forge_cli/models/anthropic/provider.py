@@ -85,7 +85,8 @@ class AnthropicModel:
                 return [TextDelta(f"\n\n{sentence}" if answer.text else sentence), TurnEnd("refusal", usage)]
             case "model_context_window_exceeded":
                 problem = f"{self.name}: the conversation no longer fits into the model's context window"
-                raise ModelError(problem, hint="start a new conversation, or take a model with a larger window")
+                hint = "start a new conversation, or take a model with a larger window"
+                raise ModelError(problem, hint=hint, too_long=True)
             case "max_tokens":
                 self._notify("warning", f"{self.name}: the answer was cut off at {self._max_tokens} tokens")
                 return [*answer.calls, TurnEnd("max_tokens", usage, native)]

@@ -17,6 +17,7 @@ ATTEMPTS_TO_CONNECT = 3
 LONGEST_WAIT = 60.0
 _SHOWN = 300
 _NO_ROOM = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_TOO_LONG = ("maximum context length", "exceeds the available context size", "context window")
 _NO_MONEY = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _AGAIN = frozenset({408, 409, 425, 429})
 
@@ -25,13 +26,20 @@ class Fault(Exception):
     """One attempt failed; ``attempts`` is how many there may be in all, ``wait`` what the server asks for."""
 
     def __init__(
-        self, problem: str, *, hint: str | None = None, attempts: int = ATTEMPTS, wait: float | None = None
+        self,
+        problem: str,
+        *,
+        hint: str | None = None,
+        attempts: int = ATTEMPTS,
+        wait: float | None = None,
+        too_long: bool = False,
     ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.hint = hint
         self.attempts = attempts
         self.wait = wait
+        self.too_long = too_long
 
 
 def unreachable(url: str, error: BaseException) -> Fault:
@@ -79,9 +87,9 @@ def refused(url: str, status: int, headers: Mapping[str, str], body: str, *, mod
 
 
 def _other(url: str, status: int, headers: Mapping[str, str], said: str, code: str) -> Fault:
-    if code in _NO_ROOM:
+    if _no_room(said, code):
         hint = "the conversation is longer than the model's context window"
-        return Fault(f"{url} refused the request ({said})", hint=hint, attempts=1)
+        return Fault(f"{url} refused the request ({said})", hint=hint, attempts=1, too_long=True)
     if code in _NO_MONEY:
         return Fault(f"{url} has no quota left for this key ({said})", attempts=1)
     wait = retry_after(headers)
@@ -98,8 +106,15 @@ def in_stream(url: str, error: Any) -> Fault:
     """The fault behind an error that comes where the answer should."""
     message, code = read_error(json.dumps({"error": error}))
     status = error.get("code") if isinstance(error, dict) else None
-    final = code in _NO_ROOM | _NO_MONEY or (isinstance(status, int) and 400 <= status < 500 and status not in _AGAIN)
-    return Fault(f"{url} failed: {message}", attempts=1 if final else ATTEMPTS)
+    too_long = _no_room(message, code)
+    refused = isinstance(status, int) and 400 <= status < 500 and status not in _AGAIN
+    final = too_long or refused or code in _NO_MONEY
+    return Fault(f"{url} failed: {message}", attempts=1 if final else ATTEMPTS, too_long=too_long)
+
+
+def _no_room(message: str, code: str) -> bool:
+    """Is the conversation too long? Servers without a code for it say so in one of a few ways."""
+    return code in _NO_ROOM or any(words in message.lower() for words in _TOO_LONG)
 
 
 def read_error(body: str) -> tuple[str, str]:

@@ -106,7 +106,7 @@ class OpenAIModel:
         problem = self._server.clean(fault.problem)
         if attempt >= fault.attempts:
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
-            raise ModelError(f"{self.name}: {problem}{tried}", hint=fault.hint)
+            raise ModelError(f"{self.name}: {problem}{tried}", hint=fault.hint, too_long=fault.too_long)
         delay = self._delays[min(attempt, len(self._delays)) - 1] if fault.wait is None else fault.wait
         again = f"trying again in {delay:g} s" if delay else "trying again"
         self._notify("warning", f"{self.name}: {problem}; {again} ({attempt + 1} of {fault.attempts})")

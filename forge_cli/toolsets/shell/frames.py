@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from forge_cli.toolsets.shell.quoting import BRACE_LIMIT, expand_braces, protect, restore
+from forge_cli.toolsets.shell.quoting import expand_braces, protect, restore
 from forge_cli.toolsets.shell.tables import names
 
 Kind = Literal["commands", "subst", "quotes", "braces", "bracket"]
@@ -27,9 +27,17 @@ class Found(NamedTuple):
 
 
 @dataclass
+class Budget:
+    """How much of a line, with all that is nested in it, is taken apart; the rest is searched as bare text."""
+
+    steps: int = 16_000
+
+
+@dataclass
 class Scanned:
     """What one text holds."""
 
+    budget: Budget
     found: list[Found] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
@@ -38,16 +46,23 @@ class Scanned:
     """Here-documents and here-strings: a script, when a shell reads them."""
     doubt: bool = False
     """Whether the scan may have lost its place, so that the bare text has to be looked at."""
+    unread: int | None = None
+    """From where on the text was not taken apart, because that would take too long."""
     assigns: bool = False
     """Whether a variable gets its value in this text, so that one in place of a program can be anything in it."""
     starts_variable: bool = False
 
+    def give_up(self, at: int) -> None:
+        self.unread = at if self.unread is None else min(at, self.unread)
+
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _OPEN_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[(?![^\[\]]*\])")
-_SETS_VARIABLES = names("for select read mapfile readarray printf set")
+_SETS_VARIABLES = names("for select read mapfile readarray set")
 _STARTS_ITS_WORDS = names("eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh")
 _BETWEEN_COMMANDS = names("if then elif else fi while until do done ! { } esac")
+RESERVED = _BETWEEN_COMMANDS | _SETS_VARIABLES | names("case printf")
+"""Words that mean more than themselves to the scan."""
 
 
 class Frame:
@@ -118,9 +133,11 @@ class Frame:
 
     def _keep(self, text: str, pieces: list[Piece], result: Scanned) -> None:
         assignment = "=" in text and _ASSIGNMENT.match(text) is not None
-        result.assigns = result.assigns or assignment or text in _SETS_VARIABLES
+        stores = text.startswith("-v") and "printf" in self.words
+        result.assigns = result.assigns or assignment or stores or text in _SETS_VARIABLES
         if self.expanded and not assignment:
             result.starts_variable = result.starts_variable or self._starts_words
+            result.doubt = result.doubt or (self._starts_words and "{" in text)
         if self.expanded and None in pieces and self.other is None:
             self.other = list(self.words)
         if self.other is not None:
@@ -132,14 +149,15 @@ class Frame:
 
     def end_command(self, result: Scanned, end: int, *, nested: bool, pattern: bool = False) -> None:
         """Keep the words so far as a command; as a ``pattern`` of ``case`` they are not expanded."""
+        if self.start < 0:
+            self.redirect = ""
+            return
         self.end_word(result)
         if self.words:
             self._found(self.words, result, end, nested=nested, pattern=pattern, literal=True)
         if self.other:
             self._found(self.other, result, end, nested=nested, pattern=pattern, literal=False)
-        if self.start >= 0:
-            self.words, self.other, self.named, self.start = (), None, False, -1
-        self.redirect = ""
+        self.words, self.other, self.named, self.start, self.redirect = (), None, False, -1, ""
 
     def _found(
         self, words: Sequence[str], result: Scanned, end: int, *, nested: bool, pattern: bool, literal: bool
@@ -151,9 +169,16 @@ class Frame:
     def _expand_braces(self, words: Sequence[str], result: Scanned, end: int, nested: bool) -> None:
         if not any("{" in word and ("," in word or ".." in word) for word in words):
             return
-        expanded = [other for word in words for other in (expand_braces(word) if "{" in word else [word])]
-        result.doubt = result.doubt or len(expanded) >= len(words) + BRACE_LIMIT - 1
-        result.found.append(Found(expanded, self.start, end, nested, literal=False))
+        expanded: list[str] = []
+        for word in words:
+            others = expand_braces(word) if result.budget.steps > 0 else None
+            if others is None:
+                result.give_up(self.start)
+                return
+            result.budget.steps -= (len(others) - 1) * len(word) // 32
+            expanded += filter(None, others)
+        if expanded:
+            result.found.append(Found(expanded, self.start, end, nested, literal=False))
 
 
 def _split(pieces: list[Piece]) -> list[str]:

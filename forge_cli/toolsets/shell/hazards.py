@@ -69,6 +69,6 @@ def _shell_hazard(words: list[str], start: int, reach: int) -> str | None:
     pos = start + 1
     while pos < len(words) and _SCRIPT_OPTIONS.fullmatch(words[pos]):
         pos += 1
-    if pos < min(len(words), reach) and not words[pos].startswith(("-", "+")):
+    if pos < min(len(words), reach) and not words[pos].startswith(("-", "+", "/dev/", "/proc/")):
         return None
     return f"{words[start]} is a shell, and no rule names the script that it would read"

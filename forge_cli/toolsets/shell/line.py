@@ -40,8 +40,9 @@ class _Expect(Enum):
 
 _RESERVED = names("if then elif else fi for while until do done case esac select function coproc in [[ ]]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
-_PLAIN_TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+_PLAIN_TARGET = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./-]*")
 COMMANDS_AT_MOST = 5000
+TOKENS_AT_MOST = 16_000
 """More than that nobody writes by hand or reads at a prompt; what is blocked among them is found all the same."""
 _SYNTAX = "bash would not accept this"
 
@@ -59,9 +60,13 @@ class _Parser:
         self._open: list[str] = []
         self._expect = _Expect.COMMAND_OR_END
         self._piped = False
+        self._tokens = 0
 
     def line(self) -> list[Simple]:
         while (token := self._lexer.next()).kind != "end":
+            if self._tokens > TOKENS_AT_MOST:
+                raise Unreadable(f"it has more than {TOKENS_AT_MOST} words", token.at)
+            self._tokens += 1
             self._take(token)
         if self._open or self._expect in (_Expect.COMMAND, _Expect.COMMAND_HERE):
             raise Unreadable(_SYNTAX, token.at)
@@ -127,6 +132,7 @@ class _Parser:
 
     def _redirect(self, token: Token) -> Redirect:
         """To bash ``>&-x`` is a closed descriptor and then a word, and ``>&'$(x)'`` starts x: it expands twice."""
+        self._tokens += 1
         operator, target = token.word.text, self._lexer.target()
         if operator in ("<&", ">&") and target.text != "-" and not _PLAIN_TARGET.fullmatch(target.text):
             raise Unreadable("the target of a copied descriptor is not plain", token.at)

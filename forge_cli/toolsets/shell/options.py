@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from forge_cli.toolsets.shell.tables import names
+
+_CLUSTER_MAX = 8
+"""The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,12 @@ class Options:
             if _is(word, self.runs, self.runs_short):
                 value = word.partition("=")[2]
                 yield from (value, value.partition("=")[2])
-                yield from (word[at + 1 :] for at, letter in enumerate(word) if letter in self.runs_short)
+                yield from islice(_behind_each(word, self.runs_short), _CLUSTER_MAX)
                 yield from words[place + 1 : place + 2]
+
+
+def _behind_each(word: str, letters: str) -> Iterator[str]:
+    return (word[at + 1 :] for at, letter in enumerate(word) if letter in letters)
 
 
 def _is(word: str, names: tuple[str, ...], letters: str) -> bool:

@@ -29,7 +29,7 @@ def result(command: str, done: Finished, seconds: float) -> Custom:
         "durationMs": done.duration_ms,
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    read = cut(f"{state}\n{done.stdout}{errors}", READ_AT_ONCE)
+    read = cut(f"{_hinted(state, done, done.stderr)}\n{done.stdout}{errors}", READ_AT_ONCE)
     value = Custom(RESULT, data, summary=state, model_text=read)
     if done.timed_out or done.exit_code != 0:
         raise ToolError(state, value=value)
@@ -47,10 +47,15 @@ def over(output: str, done: Finished) -> Custom:
     """The last of a session; one that failed is an error that carries its output."""
     state = ended(done)
     data = {"sessionId": None, "output": output, "running": False, "exitCode": done.exit_code, "signal": done.signal}
-    value = Custom(SESSION, data, summary=state, model_text=f"{state}\n{output}")
+    value = Custom(SESSION, data, summary=state, model_text=f"{_hinted(state, done, output)}\n{output}")
     if done.exit_code != 0:
         raise ToolError(state, value=value)
     return value
+
+
+def _hinted(state: str, done: Finished, said: str) -> str:
+    hint = done.hint(said)
+    return f"{state} ({hint})" if hint else state
 
 
 def ended(done: Finished) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from forge_cli.toolsets.shell.line import Redirect
 
@@ -26,8 +27,16 @@ def directory_hazard(words: Sequence[str]) -> str | None:
     return "cd may leave the working directory"
 
 
-def redirect_hazard(redirect: Redirect, writable: Sequence[str], *, moved: bool) -> str | None:
-    """Why a redirection is not harmless; after a ``cd`` (``moved``) no relative name is known to be in ``writable``."""
+@dataclass(frozen=True)
+class Places:
+    """The folders that a line may write to; once it has ``moved`` by ``cd``, no relative name is known to be in one."""
+
+    writable: Sequence[str]
+    moved: bool
+
+
+def redirect_hazard(redirect: Redirect, places: Places) -> str | None:
+    """Why a redirection is not harmless."""
     operator, target = redirect.operator, redirect.target.text
     if operator in _DATA or target == "/dev/null":
         return None
@@ -36,7 +45,7 @@ def redirect_hazard(redirect: Redirect, writable: Sequence[str], *, moved: bool)
     if redirect.target.glob:
         return f"the target of {operator} is a glob"
     if operator in _WRITES:
-        inside = any(_inside(target, folder) for folder in writable) and not (moved and below(target))
+        inside = any(_inside(target, folder) for folder in places.writable) and not (places.moved and below(target))
         return None if inside and not _protected(target) else f"{operator} {target} writes a file"
     if any(name.casefold().startswith(".env") for name in target.split("/")):
         return f"{target} may hold secrets"

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from forge_cli.sandbox.paths import Sandbox
 from forge_cli.sandbox.zones import Access, Mode
 from forge_cli.toolsets.shell.line import read_line
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
-from forge_cli.toolsets.shell.rules import LineVerdict, Part, RuleList, ShellRule, judge_lists
+from forge_cli.toolsets.shell.rules import Judge, LineVerdict, Part, RuleList, ShellRule
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
@@ -67,13 +68,26 @@ class Policy:
                 raise WorkerError(where, f"{name}.rules[{wrong.rule}].{wrong.key}: {wrong.message}")
             yield from (f"{name}: {problem}" for problem in lint_rules(section.rules))
 
+    def stated(self) -> Iterator[Verdict]:
+        """What is said, rule by rule, without a command: the reason of each is its pattern, and why."""
+        for name, section in self._sections():
+            for index, rule in enumerate(section.rules):
+                what = f"{rule.pattern} ({rule.reason})" if rule.reason else rule.pattern
+                yield Verdict(rule.approval, what, f"{name}.rules[{index}]", section.where("rules", index), by="rule")
+        where = self.worker.where("default") if "default" in self.worker.model_fields_set else None
+        yield Verdict(self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule")
+
     def verdict(self, command: str, *, moved: bool = False) -> Verdict:
         """The verdict on a line; ``moved`` when the shell that reads it may have left the working directory."""
-        lists = [RuleList(name, section.rules) for name, section in self._sections()]
-        found = judge_lists(command, lists, self.worker.default, writable=() if moved else self._writable())
+        found = self._judge.judge(command, writable=() if moved else self._writable())
         rule, where = self._rule(found)
         verdict = Verdict(found.approval, found.reason, rule, where, by="rule", details=_details(found))
         return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
+
+    @cached_property
+    def _judge(self) -> Judge:
+        lists = [RuleList(name, section.rules) for name, section in self._sections()]
+        return Judge(lists, self.worker.default)
 
     def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
         yield _WORKER, self.worker

@@ -49,7 +49,8 @@ _SED_COMMAND = re.compile(
     r"|s([/|,#:@!])(?:(?!\1)[^\\\n[]|\\[^\n]|\[(?:(?!\1)[^]\\\n])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
     r")\s*(?:;|\n|\Z)"
 )
-_AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b")
+_AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b|\\\n")
+_NO_FILE = ("/dev/", "/proc/")
 _PRINTF_STORES = re.compile(r"%[^A-Za-z%]*n")
 
 
@@ -84,7 +85,7 @@ def _python(argv: Argv) -> str | None:
         if word in ("-V", "-VV", "--version", "-h", "--help"):
             return None
         if not word.startswith("-"):
-            return None
+            return _STDIN if word.startswith(_NO_FILE) else None
         for place, letter in enumerate(word[1:], 2):
             if letter == "m":
                 module = word[place:] or next(values, "")
@@ -107,7 +108,8 @@ def _interpreter(argv: Argv) -> str | None:
         if word in ("--version", "--help"):
             return None
         if not word.startswith("-"):
-            return _INLINE if word in ("eval", "repl") and name == "deno" else None
+            inline = word in ("eval", "repl") and name == "deno"
+            return _INLINE if inline else _STDIN if word.startswith(_NO_FILE) else None
         if word == "-" or not all(letter in letters for letter in word[1:]):
             return _INLINE
         if word in ("-v", "-V"):

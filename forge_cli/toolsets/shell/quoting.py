@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 BRACE_LIMIT = 64
-_BRACE_LENGTH = 512
+_BRACE_LENGTH = 256
 
 _SPECIAL = "{},.*?[]"
 _OFFSET = 0xE000
@@ -18,6 +18,7 @@ _ANSI = re.compile(
 )
 _ANSI_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _KEEPS_BACKSLASH = re.compile(r"[^\\'\"?]")
+_BRACE_MARK = re.compile(r"[{},]")
 _SEQUENCE = re.compile(r"([A-Za-z]|-?\d{1,6})\.\.([A-Za-z]|-?\d{1,6})(?:\.\.-?\d+)?")
 
 
@@ -33,7 +34,12 @@ def restore(text: str) -> str:
 
 def ansi_c(text: str) -> str:
     """The inside of ``$'...'``, decoded; bash drops what follows a NUL."""
-    return _ANSI.sub(_ansi_character, text).split("\0", 1)[0]
+    return ansi_characters(text).split("\0", 1)[0]
+
+
+def ansi_characters(text: str) -> str:
+    """All of it, also what follows a NUL."""
+    return _ANSI.sub(_ansi_character, text)
 
 
 def _ansi_character(escape: re.Match[str]) -> str:
@@ -43,48 +49,56 @@ def _ansi_character(escape: re.Match[str]) -> str:
     if other is not None:
         keeps = "\\" if _KEEPS_BACKSLASH.match(other) else ""
         return _ANSI_LETTERS.get(other, keeps + other)
-    code = int(octal, 8) & 0xFF if octal else int(braced or short or four or eight, 16)
-    return chr(code & 0xFF if braced else code) if code <= 0x10FFFF else ""
+    if braced or octal:
+        return chr((int(braced, 16) if braced else int(octal, 8)) & 0xFF)
+    code = int(short or four or eight, 16)
+    return chr(code) if code <= 0x10FFFF else ""
 
 
-def expand_braces(word: str) -> list[str]:
-    """What brace expansion makes of a word, cut off after ``BRACE_LIMIT`` words."""
-    if len(word) > _BRACE_LENGTH:
+def expand_braces(word: str) -> list[str] | None:
+    """What brace expansion makes of a word; None when that is more than ``BRACE_LIMIT`` words, or the word is long."""
+    if "{" not in word:
         return [word]
+    if len(word) > _BRACE_LENGTH:
+        return None
     done: list[str] = []
     todo = [("", word)]
-    while todo and len(done) < BRACE_LIMIT:
+    while todo:
         prefix, rest = todo.pop()
         found = _first_braces(rest)
         if found is None:
             done.append(prefix + rest)
-            continue
-        start, end, choices = found
-        todo.extend((prefix + rest[:start], choice + rest[end:]) for choice in reversed(choices))
+        else:
+            start, end, choices = found
+            todo.extend((prefix + rest[:start], choice + rest[end:]) for choice in reversed(choices))
+        if len(done) + len(todo) > BRACE_LIMIT:
+            return None
     return done
 
 
 def _first_braces(text: str) -> tuple[int, int, list[str]] | None:
-    for start, char in enumerate(text):
-        if char == "{" and (found := _choices(text, start)):
-            return found
-    return None
+    """The leftmost braces that expand: where they open, where they end, and what they stand for."""
+    opened: list[list[int]] = []
+    first: tuple[int, int, list[str]] | None = None
+    for mark in _BRACE_MARK.finditer(text):
+        if mark[0] == "{":
+            opened.append([mark.start()])
+        elif not opened:
+            continue
+        elif mark[0] == ",":
+            opened[-1].append(mark.start())
+        else:
+            cuts = opened.pop()
+            if (first is None or cuts[0] < first[0]) and (choices := _choices(text, cuts, mark.start())):
+                first = cuts[0], mark.end(), choices
+            if first and not opened:
+                break
+    return first
 
 
-def _choices(text: str, start: int) -> tuple[int, int, list[str]] | None:
-    """The alternatives of the braces that open at ``start``, and where they close."""
-    depth, cuts = 0, [start]
-    for pos in range(start, len(text)):
-        char = text[pos]
-        depth += (char == "{") - (char == "}")
-        if char == "," and depth == 1:
-            cuts.append(pos)
-        if depth == 0:
-            inside = text[start + 1 : pos]
-            if len(cuts) > 1:
-                ends = [*cuts[1:], pos]
-                return start, pos + 1, [text[cut + 1 : end] for cut, end in zip(cuts, ends, strict=True)]
-            if sequence := _SEQUENCE.fullmatch(inside):
-                return start, pos + 1, [sequence[1], sequence[2]]
-            return None
-    return None
+def _choices(text: str, cuts: list[int], end: int) -> list[str]:
+    """The alternatives of braces, given where they open and their commas are, and where they close."""
+    if len(cuts) > 1:
+        return [text[cut + 1 : after] for cut, after in zip(cuts, [*cuts[1:], end], strict=True)]
+    sequence = _SEQUENCE.fullmatch(text, cuts[0] + 1, end)
+    return [sequence[1], sequence[2]] if sequence else []

@@ -14,10 +14,11 @@ from forge_cli.core.config import Config
 from forge_cli.core.text import visible
 from forge_cli.toolsets.shell.frames import Found
 from forge_cli.toolsets.shell.hazards import command_hazard
-from forge_cli.toolsets.shell.line import Simple, read_line
-from forge_cli.toolsets.shell.places import redirect_hazard
+from forge_cli.toolsets.shell.line import COMMANDS_AT_MOST, Simple, read_line
+from forge_cli.toolsets.shell.patterns import Patterns
+from forge_cli.toolsets.shell.places import Places, redirect_hazard
 from forge_cli.toolsets.shell.quoting import restore
-from forge_cli.toolsets.shell.search import Hit, Patterns, Search
+from forge_cli.toolsets.shell.search import Hit, Search
 from forge_cli.toolsets.shell.suggest import suggestion_for
 from forge_cli.toolsets.shell.words import Unreadable
 
@@ -111,14 +112,15 @@ def judge_lists(
     command: str, lists: Sequence[RuleList], default: Approval, *, writable: Sequence[str] = ()
 ) -> LineVerdict:
     """Judge a line by several lists: blocked in any wins, a list without a match abstains, the strictest counts."""
-    return _Judge(lists, default, writable).judge(command)
+    return Judge(lists, default).judge(command, writable=writable)
 
 
-class _Judge:
-    def __init__(self, lists: Sequence[RuleList], default: Approval, writable: Sequence[str]) -> None:
+class Judge:
+    """Lists of rules, made ready for many lines."""
+
+    def __init__(self, lists: Sequence[RuleList], default: Approval) -> None:
         self._default = default
         self._unsure = Approval.strictest(Approval.ASK, default)
-        self._writable = writable
         self._blocked_rules: list[_Match] = []
         self._by_name: list[dict[str, list[_Match]]] = []
         for origin in lists:
@@ -126,6 +128,7 @@ class _Judge:
             for index, rule in enumerate(origin.rules):
                 if rule.tokens:
                     self._add(_Match(origin.name, index, rule, rule.tokens))
+        self._patterns = _patterns(tuple(match.tokens for match in self._blocked_rules))
 
     def _add(self, match: _Match) -> None:
         """Index a rule by the name of its program; blocked ones come first, they win wherever they stand."""
@@ -136,14 +139,19 @@ class _Judge:
         else:
             matches.append(match)
 
-    def judge(self, command: str) -> LineVerdict:
+    def judge(self, command: str, *, writable: Sequence[str] = ()) -> LineVerdict:
+        """The verdict on one line, whose redirections may write below the folders ``writable`` without asking."""
         if "\0" in command:
             return LineVerdict(Approval.BLOCKED, "a command cannot contain a NUL character")
-        search = Search(command, _patterns(tuple(match.tokens for match in self._blocked_rules)))
-        if self._blocked_rules and (hit := search.hit()):
-            return self._blocked(hit, self._blocked_rules[hit.pattern])
+        search = Search(command, self._patterns)
+        hit = search.hit() if self._blocked_rules else None
+        verdict = self._read(command, search, writable)
+        return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
+
+    def _read(self, command: str, search: Search, writable: Sequence[str]) -> LineVerdict:
+        """What is said of a line in which nothing is blocked, as far as it can be read."""
         try:
-            return self._combine(read_line(command))
+            return self._combine(read_line(command), writable)
         except Unreadable as error:
             return self._unreadable(command, search, error)
         except Exception as error:  # whatever goes wrong in reading a line, somebody is asked about it
@@ -155,14 +163,14 @@ class _Judge:
         firsts = (next((match for match in matches if match.covers(words)), None) for matches in candidates)
         return [match for match in firsts if match]
 
-    def _part(self, command: Simple, moved: bool) -> Part:
+    def _part(self, command: Simple, places: Places) -> Part:
         words = tuple(word.text for word in command.words)
         matches = self._matches(words)
         match, approval = self._strictest(matches)
         why = None
         if matches or approval is Approval.PRE_APPROVED or not words:
             reach = max((len(match.tokens) for match in matches), default=0)
-            why = self._hazard(command, reach, moved)
+            why = self._hazard(command, reach, places)
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
         return Part(_shown(command), words, *_named(match), approval=approval, why=why)
@@ -173,29 +181,29 @@ class _Judge:
         approval = Approval.strictest(*(match.rule.approval for match in matches))
         return next(match for match in matches if match.rule.approval is approval), approval
 
-    def _hazard(self, command: Simple, reach: int, moved: bool) -> str | None:
+    def _hazard(self, command: Simple, reach: int, places: Places) -> str | None:
         """What a pattern of ``reach`` tokens that matches the command does not cover."""
         if not command.words:
             return _NOTHING
-        redirects = (redirect_hazard(redirect, self._writable, moved=moved) for redirect in command.redirects)
+        redirects = (redirect_hazard(redirect, places) for redirect in command.redirects)
         return command_hazard(command.words, reach) or next(filter(None, redirects), None)
 
-    def _combine(self, commands: Sequence[Simple]) -> LineVerdict:
+    def _combine(self, commands: Sequence[Simple], writable: Sequence[str]) -> LineVerdict:
         if not commands:
             return LineVerdict(self._unsure, _NOTHING)
-        moved = any(word.text == "cd" for command in commands for word in command.words)
+        places = Places(writable, any(word.text == "cd" for command in commands for word in command.words))
         known: dict[tuple[object, ...], Part] = {}
         parts = []
         for command in commands:
             key = (*command.words, *command.redirects)
             if key not in known:
-                known[key] = self._part(command, moved)
+                known[key] = self._part(command, places)
             parts.append(known[key])
         approval = Approval.strictest(*(part.approval for part in parts))
         place, part = next((place, part) for place, part in enumerate(parts) if part.approval is approval)
         suggestion = None
         if approval is Approval.ASK and part.rule is None and part.why is None:
-            part = parts[place] = replace(part, why=self._hazard(commands[place], len(part.words), moved))
+            part = parts[place] = replace(part, why=self._hazard(commands[place], len(part.words), places))
             suggestion = None if part.why else suggestion_for(commands[place].words)
         reason = self._reason(part, self._matches(part.words), len(parts))
         return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin)
@@ -210,24 +218,29 @@ class _Judge:
             return f"each of its {parts} commands is pre-approved"
         return _because(part.text, match.rule)
 
-    def _blocked(self, hit: Hit, match: _Match) -> LineVerdict:
+    def _blocked(self, hit: Hit, match: _Match, parts: Sequence[Part]) -> LineVerdict:
+        """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
         text = visible(" ".join(map(_quoted, hit.words)))
-        part = Part(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
-        return LineVerdict(Approval.BLOCKED, _because(text, match.rule), part.rule, (part,), origin=part.origin)
+        found = Part(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
+        shown = [found if part.words == hit.words else part for part in parts]
+        shown += [found] if found not in shown else []
+        return LineVerdict(Approval.BLOCKED, _because(text, match.rule), found.rule, tuple(shown), origin=found.origin)
 
     def _unreadable(self, command: str, search: Search, error: Unreadable) -> LineVerdict:
         """A line that is not plain: its parts are what the generous search makes of it."""
-        culprit = max((found.start for found in search.commands() if found.start <= error.at), default=-1)
-        parts = []
-        for found in search.commands():
-            words = tuple(map(restore, found.words))
-            match, approval = self._strictest(self._matches(words))
-            why = error.why if found.start == culprit else None
-            approval = Approval.strictest(approval, self._unsure) if why else approval
-            text = _found_text(command, found)
-            parts.append(Part(text, words, *_named(match), approval=approval, why=why, nested=found.nested))
+        commands = search.commands()
+        culprit = max((found.start for found in commands if found.start <= error.at), default=-1)
+        shown = [found for place, found in enumerate(commands) if place < COMMANDS_AT_MOST or found.start == culprit]
+        parts = [self._found_part(command, found, error.why if found.start == culprit else None) for found in shown]
         text = next((part.text for part in parts if part.why), _without_padding(command))
         return LineVerdict(self._unsure, f"{_cut(text)}: {error.why}", parts=tuple(parts))
+
+    def _found_part(self, command: str, found: Found, why: str | None) -> Part:
+        words = tuple(map(restore, found.words))
+        match, approval = self._strictest(self._matches(words))
+        approval = Approval.strictest(approval, self._unsure) if why else approval
+        text = _found_text(command, found)
+        return Part(text, words, *_named(match), approval=approval, why=why, nested=found.nested)
 
 
 def _named(match: _Match | None) -> tuple[int | None, str | None]:

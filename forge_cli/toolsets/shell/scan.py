@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 
-from forge_cli.toolsets.shell.frames import Frame, Kind, Scanned
+from forge_cli.toolsets.shell.frames import RESERVED, Budget, Found, Frame, Kind, Scanned
 from forge_cli.toolsets.shell.heredocs import Heredocs
 from forge_cli.toolsets.shell.quoting import ansi_c, protect
 
-_RUN = re.compile(r"[^ \t\n;&|()<>\"'`$\\#]+")
+_COMMAND = re.compile(r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+(?=[;\n|)]|&(?!>)|\Z)")
+_RUN = re.compile(r"([^ \t\n;&|()<>\"'`$\\#]+)([ \t]*)")
+_BLANKS = re.compile(r"[ \t]+")
+_EMPTY = re.compile(r"[ \t\n;|]+")
 _QUOTED_RUN = re.compile(r"[^\"\\$`]+")
 _BRACES_RUN = re.compile(r"[^\"'\\$`}\]<>]+")
 _REDIRECT = re.compile(r"<<<|<<-?|<>|[<>]&(?:[ \t]*-)?|>>|>\||&>>?|[<>]")
@@ -24,18 +27,18 @@ _DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
 _EXTENDED_GLOB = ("?", "*", "+", "@", "!")
 
 
-def scan(text: str, *, body: bool = False) -> Scanned:
+def scan(text: str, budget: Budget, *, body: bool = False) -> Scanned:
     """Look through a script, or through the ``body`` of a here-document that expands."""
-    return _Scanner(text, body).scan()
+    return _Scanner(text, budget, body).scan()
 
 
 class _Scanner:
     """One pass over one text, without recursion and without going back."""
 
-    def __init__(self, text: str, body: bool) -> None:
+    def __init__(self, text: str, budget: Budget, body: bool) -> None:
         self.text = text
         self.pos = 0
-        self.result = Scanned()
+        self.result = Scanned(budget)
         self._frames = [Frame("commands")]
         self._owners = [self._frames[0]]
         self._depth = 0
@@ -46,10 +49,15 @@ class _Scanner:
 
     def scan(self) -> Scanned:
         inside = {"commands": self._in_commands, "subst": self._in_commands, "quotes": self._in_quotes}
-        while self.pos < len(self.text):
+        budget = self.result.budget
+        while self.pos < len(self.text) and budget.steps > 0:
+            budget.steps -= 1
             frame = self._frames[-1]
             inside.get(frame.kind, self._in_braces)(frame)
-        self._doubt_if(len(self._frames) != self._ground or bool(self._heredocs))
+        if self.pos < len(self.text):
+            self.result.give_up(min((frame.start for frame in self._owners if frame.start >= 0), default=self.pos))
+        else:
+            self._doubt_if(len(self._frames) != self._ground or bool(self._heredocs) or self._owners[0].case > 0)
         for frame in self._owners:
             self._end_command(frame)
         self._doubt_if(self.result.assigns and self.result.starts_variable)
@@ -72,9 +80,13 @@ class _Scanner:
         self._depth -= frame.kind != "commands"
 
     def _in_commands(self, frame: Frame) -> None:
+        if frame.start < 0 and not frame.redirect and self._plain_command(frame):
+            return
         if run := _RUN.match(self.text, self.pos):
-            frame.add(run[0], self.pos)
+            frame.add(run[1], self.pos)
             self.pos = run.end()
+            if run[2]:
+                frame.end_word(self.result)
             return
         handle = _AMONG_COMMANDS.get(self.text[self.pos])
         if handle:
@@ -82,18 +94,37 @@ class _Scanner:
         else:
             self._special(quoted=False)
 
+    def _plain_command(self, frame: Frame) -> bool:
+        """Pass over a whole command at once, when nothing in it needs a closer look."""
+        found = _COMMAND.match(self.text, self.pos)
+        if found is None or (frame.case and self.text.startswith(")", found.end())):
+            return False
+        words = found[1].split()
+        if not RESERVED.isdisjoint(words):
+            return False
+        self.result.found.append(Found(words, self.pos, found.end(), self._depth > 0))
+        self.pos = found.end()
+        return True
+
     def _blank(self, frame: Frame) -> None:
         frame.end_word(self.result)
-        self.pos += 1
+        self._pass_over(_BLANKS)
 
     def _newline(self, frame: Frame) -> None:
-        self._separator(frame)
+        self._end_command(frame)
+        self.pos += 1
         if self._heredocs:
             self.pos = self._heredocs.skip(self.pos, self._depth)
+        self._pass_over(_EMPTY)
 
     def _separator(self, frame: Frame) -> None:
         self._end_command(frame)
         self.pos += 1
+        self._pass_over(_BLANKS if self._heredocs else _EMPTY)
+
+    def _pass_over(self, nothing: re.Pattern[str]) -> None:
+        if found := nothing.match(self.text, self.pos):
+            self.pos = found.end()
 
     def _ampersand(self, frame: Frame) -> None:
         if self.text.startswith("&>", self.pos):

@@ -4,72 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 
-from forge_cli.toolsets.shell.frames import Found, Scanned
+from forge_cli.toolsets.shell.bare import bare_words, expanding_words, expands
+from forge_cli.toolsets.shell.frames import Budget, Found, Scanned
 from forge_cli.toolsets.shell.git import GitWords
-from forge_cli.toolsets.shell.quoting import ansi_c, restore
+from forge_cli.toolsets.shell.patterns import Patterns
+from forge_cli.toolsets.shell.quoting import restore
 from forge_cli.toolsets.shell.scan import scan
 from forge_cli.toolsets.shell.unwrap import unwrap
 
 _LEVELS = 8
 """Scripts nested deeper than this are not taken apart: their bare text is searched."""
-_GLOB_LENGTH = 64
-"""A longer glob in place of a program is no command that anybody means."""
-_STARS = re.compile(r"\*+")
+_STEPS_A_SCRIPT = 4
+_GLOBS_AT_MOST = 500
+"""More globs in place of programs are no commands that anybody means."""
 _PRINTS = frozenset({"echo", "printf", "yes", "print"})
 _GLOB = re.compile(r"[*?[]")
-
-_JOINED_LINES = re.compile(r"\\\n")
-_ANSI_QUOTED = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
-_QUOTES = re.compile(r"[\"'\\]")
-_BETWEEN_WORDS = re.compile(r"(?:\$\{\w+:?[-+?]|[\s;&|()<>{}`$=,!*?\[\]])+")
-
-
-class Patterns:
-    """Blocked patterns, found by the name of the program: no path, no case, git's global options passed over."""
-
-    def __init__(self, patterns: Sequence[tuple[str, ...]]) -> None:
-        self._by_name: dict[str, list[tuple[tuple[str, ...], int]]] = {}
-        for index, tokens in enumerate(patterns):
-            if tokens:
-                folded = tuple(token.casefold() for token in tokens)
-                self._by_name.setdefault(_base(folded[0]), []).append((folded[1:], index))
-
-    def match(self, words: Sequence[str], start: int, git: GitWords) -> int | None:
-        """The first pattern that the words from ``start`` on begin with."""
-        name = _base(words[start].casefold())
-        found = self._match(name, words, start + 1)
-        if found is None and name == "git" and "git" in self._by_name:
-            found = self._match("git", words, git.subcommand(start))
-        if found is None and name.startswith("git-") and "git" in self._by_name:
-            found = self._match("git", [name[4:], *words[start + 1 : start + 16]], 0)
-        return found
-
-    def match_glob(self, name: str, words: Sequence[str], start: int) -> int | None:
-        """The same for a name that is a glob: whatever it could stand for."""
-        glob = restore(_STARS.sub("*", _base(name.casefold())))
-        if len(glob) > _GLOB_LENGTH:
-            return next(iter(self._by_name.values()))[0][1]
-        hits = (self._match(known, words, start + 1) for known in self._by_name if fnmatchcase(known, glob))
-        return next((hit for hit in hits if hit is not None), None)
-
-    def _match(self, name: str, words: Sequence[str], after: int) -> int | None:
-        for rest, index in self._by_name.get(name, ()):
-            if all(map(_same, rest, words[after : after + len(rest)])) and after + len(rest) <= len(words):
-                return index
-        return None
-
-
-def _base(word: str) -> str:
-    return word.rsplit("/", 1)[-1]
-
-
-def _same(token: str, word: str) -> bool:
-    return token == word.casefold()
 
 
 @dataclass(frozen=True)
@@ -94,13 +47,21 @@ class Search:
     def __init__(self, line: str, patterns: Patterns) -> None:
         self._line = line
         self._patterns = patterns
+        self._budget = Budget()
         self._jobs = deque([_Job(line, 0)])
         self._queued = {(line, False)}
         self._data: list[str] = []
         self._reads_script = False
+        self._globs = 0
 
     def hit(self) -> Hit | None:
-        """The first blocked command, if there is any."""
+        """The first blocked command, if there is any; whatever goes wrong, the bare text is searched."""
+        try:
+            return self._hit()
+        except Exception:
+            return self._search_text(self._line) or self._search_unread(self._line)
+
+    def _hit(self) -> Hit | None:
         while self._jobs:
             job = self._jobs.popleft()
             found = self._search_text(job.text) if job.level > _LEVELS else self._search(job)
@@ -108,15 +69,20 @@ class Search:
                 return found
             if not self._jobs and self._reads_script:
                 self._queue(self._data, job.level + 1)
+            if self._jobs and self._budget.steps <= 0:
+                return self._search_unread("\n".join(job.text for job in self._jobs))
         return None
 
     @cached_property
     def _scanned(self) -> Scanned:
-        return scan(self._line)
+        return scan(self._line, self._budget)
 
     def commands(self) -> list[Found]:
-        """The commands that stand in the line itself, for people to see."""
-        return [found for found in self._scanned.found if found.literal]
+        """The commands that stand in the line itself, for people to see; none where they cannot be told."""
+        try:
+            return [found for found in self._scanned.found if found.literal]
+        except Exception:
+            return []
 
     def _queue(self, scripts: Sequence[str], level: int, *, body: bool = False) -> None:
         for script in scripts:
@@ -125,7 +91,8 @@ class Search:
                 self._jobs.append(_Job(script, level, body))
 
     def _search(self, job: _Job) -> Hit | None:
-        scanned = scan(job.text, body=job.body) if job.level else self._scanned
+        self._budget.steps -= _STEPS_A_SCRIPT
+        scanned = scan(job.text, self._budget, body=job.body) if job.level else self._scanned
         self._queue(scanned.scripts, job.level + 1)
         self._queue(scanned.bodies, job.level + 1, body=True)
         self._data += scanned.data
@@ -140,6 +107,8 @@ class Search:
             doubt = doubt or unsure
             if hit:
                 return hit
+        if scanned.unread is not None and (hit := self._search_unread(job.text[scanned.unread :])):
+            return hit
         return self._search_text(job.text) if doubt else None
 
     def _search_command(self, found: Found, level: int) -> tuple[Hit | None, bool]:
@@ -149,7 +118,7 @@ class Search:
         for start in inside.starts:
             pattern = self._patterns.match(words, start, git)
             if pattern is None and _GLOB.search(found.words[start]):
-                pattern = self._patterns.match_glob(found.words[start], words, start)
+                pattern = self._match_glob(found.words[start], words, start, git)
             if pattern is not None:
                 return Hit(pattern, tuple(words[start:]), found.nested or level > 0 or start > 0), False
         if words[0] in _PRINTS:
@@ -160,19 +129,23 @@ class Search:
         self._queue(inside.bodies, level + 1, body=True)
         return None, inside.doubt
 
+    def _match_glob(self, glob: str, words: Sequence[str], start: int, git: GitWords) -> int | None:
+        self._globs += 1
+        too_many = self._globs > _GLOBS_AT_MOST
+        return self._patterns.any if too_many else self._patterns.match_glob(glob, words, start, git)
+
     def _search_text(self, text: str) -> Hit | None:
         """Look for the words of a pattern wherever they stand in the bare text."""
-        for words in _bare_words(text):
-            git = GitWords(words)
-            for start in range(len(words)):
-                pattern = self._patterns.match(words, start, git)
-                if pattern is not None:
-                    return Hit(pattern, tuple(words[start : start + 8]), nested=True)
-        return None
+        hits = (_hit_at(words, self._patterns.match_anywhere(words)) for words in bare_words(text))
+        return next(filter(None, hits), None)
+
+    def _search_unread(self, text: str) -> Hit | None:
+        """The same for a text that was not taken apart: what it expands to is not known either."""
+        if hit := self._search_text(text):
+            return hit
+        words = expanding_words(text) if expands(text) else []
+        return _hit_at(words, self._patterns.match_expanding(words))
 
 
-def _bare_words(text: str) -> Iterator[list[str]]:
-    """The text without any structure: once with the quotes taken out, once with a gap where they were."""
-    text = _ANSI_QUOTED.sub(lambda quoted: ansi_c(quoted[1]), _JOINED_LINES.sub("", text))
-    for gap in ("", " "):
-        yield [word for word in _BETWEEN_WORDS.split(_QUOTES.sub(gap, text)) if word]
+def _hit_at(words: Sequence[str], found: tuple[int, int] | None) -> Hit | None:
+    return Hit(found[0], tuple(words[found[1] : found[1] + 8]), nested=True) if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,20 +41,37 @@ class ShellToolset(Toolset):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self._policy = Policy(self.config, user_rules(self.env.home), self.env.sandbox, self.env.workspace)
-        self._wrap, warning = wrapper_for(self.env.sandbox, workspace=self.env.workspace, forge_home=self.env.home)
-        for problem in [*self._policy.check(), *([warning] if warning else [])]:
+        self._wrap = wrapper_for(self.env)
+        for problem in self._policy.check():
             self.env.notify("warning", problem)
         self._sessions = Sessions()
         self._processes = await self.stack.enter_async_context(Processes())
         return self
 
     def _word(self, args: Args) -> Verdict:
-        verdict = self._policy.verdict(args["command"])
+        verdict = self.verdict(args["command"])
         elsewhere = self._folder(args.get("workdir")) != self.env.workspace
         if elsewhere and verdict.approval is Approval.PRE_APPROVED:
             reason = "the rules are for the working directory, and this is another folder"
             return replace(verdict, approval=Approval.ASK, reason=reason, rule=None, where=None)
         return verdict
+
+    def verdict(self, command: str, *, moved: bool = False) -> Verdict:
+        """What the rules say of a line; what is blocked in a worker that called this one is blocked here."""
+        verdict, above = self._policy.verdict(command, moved=moved), self.env.above
+        if isinstance(above, ShellToolset) and verdict.approval is not Approval.BLOCKED:
+            word = above.verdict(command, moved=moved)
+            if word.approval is Approval.BLOCKED:
+                caller = above.env.worker
+                return replace(word, reason=f"the worker '{caller}', which called this one, blocks it: {word.reason}")
+        return verdict
+
+    def rules(self) -> Iterator[Verdict]:
+        """What is said of commands, as it stands, and what workers further up block."""
+        yield from self._policy.stated()
+        if isinstance(self.env.above, ShellToolset):
+            blocked = (rule for rule in self.env.above.rules() if rule.approval is Approval.BLOCKED)
+            yield from (replace(rule, rule=f"{rule.rule} of '{self.env.above.env.worker}'") for rule in blocked)
 
     def _start_word(self, args: Args) -> Verdict:
         self._sessions.room()
@@ -75,7 +93,7 @@ class ShellToolset(Toolset):
         return Verdict(Approval.ASK, reason, by="rule", details=verdict.details if session.shell else ())
 
     def _line_verdict(self, session: Session, chars: str) -> Verdict:
-        return self._policy.verdict(session.judged_text(chars), moved=session.moved)
+        return self.verdict(session.judged_text(chars), moved=session.moved)
 
     @tool(needs_approval="_word", effects=DOES)
     async def shell(
@@ -150,7 +168,7 @@ class ShellToolset(Toolset):
         if workdir is None:
             return self.env.workspace
         folder: Path = self.env.sandbox.real(workdir, Access.LIST)
-        if not folder.is_dir():
+        if not self.env.sandbox.exists(workdir):
             raise ToolError(f"{workdir} does not exist, so nothing can run there")
         return folder
 

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from forge_cli.toolsets.shell.git import GitWords, scripts_in_git
 from forge_cli.toolsets.shell.options import OPTIONS
@@ -15,6 +16,7 @@ from forge_cli.toolsets.shell.wrappers import (
     ASSIGNMENT,
     CONTAINERS,
     FIND_ACTIONS,
+    NAME_A_PLACE,
     RUNNERS,
     SHELLS,
     WRAPPERS,
@@ -31,6 +33,10 @@ _EVALUATE_SUBSCRIPTS = names(
     "printf test [ unset read mapfile readarray declare typeset local export readonly let wait getopts set shift"
 )
 _READS_SCRIPTS = frozenset({"su", "at", "batch", "crontab", "newgrp"})
+_LEAD_ON = frozenset().union(
+    *(SHELLS, WRAPPERS, ANYWHERE, RUNNERS, CONTAINERS, OPTIONS, _EVALUATE_SUBSCRIPTS, _READS_SCRIPTS),
+    names("find gfind git trap alias . source function coproc hash for select [["),
+)
 
 
 @dataclass
@@ -48,7 +54,16 @@ class Unwrapped:
 
 def unwrap(words: Sequence[str], git: GitWords) -> Unwrapped:
     """Follow wrappers, shells, ``find -exec`` and the like through the words of one command."""
-    return _Unwrapper(words, git).all()
+    return _Unwrapper(words, git).all() if _leads_on(words[0]) else _NOTHING_INSIDE
+
+
+_NOTHING_INSIDE = Unwrapped(starts=[0])
+
+
+@lru_cache(maxsize=1024)
+def _leads_on(word: str) -> bool:
+    """Whether a command that starts with this word can hold another one."""
+    return program(word) in _LEAD_ON or word in _RESERVED or ASSIGNMENT.match(word) is not None
 
 
 class _Unwrapper:
@@ -59,7 +74,11 @@ class _Unwrapper:
         self._todo = deque([0])
         self._seen: set[int] = set()
         self._done: set[str] = set()
-        self._plain_from = next((pos + 1 for pos in reversed(range(len(words))) if not _PLAIN.fullmatch(words[pos])), 0)
+
+    @cached_property
+    def _plain_from(self) -> int:
+        """The place from which on all words are plain."""
+        return next((pos + 1 for pos in reversed(range(len(self._words))) if not _PLAIN.fullmatch(self._words[pos])), 0)
 
     def all(self) -> Unwrapped:
         while self._todo:
@@ -84,7 +103,7 @@ class _Unwrapper:
         elif name in ANYWHERE:
             self._once("anywhere", self._anywhere, start)
         elif name in RUNNERS or name in CONTAINERS:
-            self._runner(start, RUNNERS.get(name) or CONTAINERS[name], own=int(name in CONTAINERS))
+            self._runner(start, RUNNERS.get(name) or CONTAINERS[name], own=int(name in NAME_A_PLACE))
         else:
             self._other(start, name)
 
@@ -192,10 +211,10 @@ class _Unwrapper:
             if option[-1] in "oO" or option in ("--rcfile", "--init-file"):
                 values += self._words[pos : pos + 1]
                 pos += 1
-        if script and pos < len(self._words):
-            self._scripts(iter([*values, self._words[pos]]))
-            return
-        self._todo.append(pos)
         operand = "".join(self._words[pos : pos + 1])
-        if stdin or operand in ("", "-", "/dev/stdin", "/dev/fd/0"):
+        if script and operand:
+            self._scripts(iter([*values, operand]))
+        else:
+            self._todo.append(pos)
+        if stdin or operand in ("", "{}") or (not script and operand in ("-", "/dev/stdin", "/dev/fd/0")):
             self._result.reads_script = True

@@ -62,7 +62,8 @@ _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&|;;|;&|&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|[;&|()<>\n]")
 _REDIRECTS = frozenset({"&>>", "&>", "<<<", "<>", "<&", ">>", ">|", ">&", "<", ">"})
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_./:@%+,^=!\]-]|[^\x00-\x7f])+")
-_USUAL_WORD = re.compile(r"[ \t]*([A-Za-z0-9_./:@%+,^=-]+)(?=[ \t\n;&|)]|\Z)")
+_USUAL_WORD = re.compile(r"[ \t]*((?:[A-Za-z0-9_./:@%+,^=-]|[^\x00-\x7f])+)(?=[ \t\n;&|)]|\Z)")
+_EMPTY_LINES = re.compile(r"[ \t\n]*\n")
 _IN_DOUBLE_QUOTES = re.compile(r"[^\"\\$`]+")
 _BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?![<>])")
 _DELIMITER = re.compile(r"(?:'([^'\n]+)'|\"([^\"\\$`\n]+)\"|\\([A-Za-z0-9_]+)|([A-Za-z0-9_]+))(?=[ \t\n;&|()<>]|\Z)")
@@ -77,10 +78,14 @@ _INVISIBLE = re.compile(
 
 def refuse_invisible(text: str) -> None:
     """No character may be there that a prompt would not show, or would obey."""
-    for found in _UNUSUAL.finditer(text):
-        char = found[0]
-        if unicodedata.category(char) in _INVISIBLE_CATEGORIES or _INVISIBLE.match(char):
-            raise Unreadable(f"the character U+{ord(char):04X} cannot be seen", found.start())
+    invisible = [char for char in set(_UNUSUAL.findall(text)) if _is_invisible(char)]
+    if invisible:
+        at = min(map(text.index, invisible))
+        raise Unreadable(f"the character U+{ord(text[at]):04X} cannot be seen", at)
+
+
+def _is_invisible(char: str) -> bool:
+    return unicodedata.category(char) in _INVISIBLE_CATEGORIES or _INVISIBLE.match(char) is not None
 
 
 class Lexer:
@@ -134,6 +139,8 @@ class Lexer:
         match operator:
             case "\n":
                 self._skip_heredocs()
+                if empty := _EMPTY_LINES.match(self.text, self.pos):
+                    self.pos = empty.end()
                 return Token("newline", at, glued)
             case ";;" | ";;&" | ";&":
                 raise Unreadable("control flow is not analysed", at)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from forge_cli.toolsets.shell.tables import names
 
-ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _LOADER = re.compile(r"ld(?:-[\w-]+)?\.so")
 _VERSION = re.compile(r"(?<=[a-z])[-.0-9]+\Z")
 
@@ -67,8 +67,10 @@ class Wrapper:
         own, after_option = self.operands, False
         for pos in range(start + 1, len(words)):
             word = words[pos]
-            if word.startswith("-") and len(word) > 1:
+            if word.startswith("-"):
                 after_option = self._taken(word) != 1 and word != "--" and "=" not in word
+            elif self.assigns and "=" in word:
+                after_option = False
             elif not ASSIGNMENT.match(word):
                 yield pos
                 if program(word) in WRAPPERS or not (own or after_option):
@@ -88,6 +90,7 @@ WRAPPERS: dict[str, Wrapper] = {
     **dict.fromkeys(names("xargs gxargs"), _XARGS),
     **dict.fromkeys(names("busybox toybox builtin nohup gnohup unbuffer chronic fakeroot"), Wrapper()),
     **dict.fromkeys(names("uvx npx bunx pnpx rlwrap torsocks proxychains catchsegv"), Wrapper()),
+    **dict.fromkeys(names("ccache sccache distcc icecc eatmydata annotate-output with-contenv"), Wrapper()),
     **dict.fromkeys(names("nice gnice"), Wrapper("", "n")),
     **dict.fromkeys(names("stdbuf gstdbuf"), Wrapper("", "ioe")),
     "sudo": _SUDO,
@@ -113,22 +116,29 @@ ANYWHERE = names(
     """su runuser sg pkexec chroot proot unshare nsenter setpriv capsh bwrap firejail systemd-run systemd-nspawn strace
     ltrace perf valgrind gdb lldb script entr hyperfine prlimit numactl setarch linux32 linux64 runcon choom cgexec
     xvfb-run dbus-run-session start-stop-daemon run-parts nix-shell watchexec nodemon setuidgid chpst s6-setuidgid gosu
-    su-exec tini dumb-init ld.so tsocks proxychains4"""
+    su-exec tini dumb-init ld.so tsocks proxychains4 faketime arch i386 softlimit envdir envuidgid cpulimit nsjail
+    minijail0 sshpass mosh daemonize dbus-launch lxc-attach machinectl tmux screen sem"""
 )
 """Wrappers whose options are too many to follow: the command inside may start at any word."""
 
 RUNNERS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(names("uv poetry pdm hatch rye mise pipenv conda devbox"), names("run exec")),
+    **dict.fromkeys(names("uv poetry pdm hatch rye mise pipenv conda devbox asdf"), names("run exec x")),
     **dict.fromkeys(names("npm pnpm yarn bun corepack"), names("exec x dlx")),
     **dict.fromkeys(names("bundle direnv rbenv aws-vault chezmoi"), names("exec")),
-    **dict.fromkeys(names("pipx rustup op dotenv doppler"), names("run")),
+    **dict.fromkeys(names("pipx rustup op dotenv doppler foreman honcho"), names("run")),
 }
 """Programs with a subcommand that starts the words after it, on this machine."""
 
 CONTAINERS: dict[str, frozenset[str]] = {
-    name: names("run exec") for name in ("docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "incus")
+    **dict.fromkeys(names("docker podman nerdctl kubectl oc lxc incus runc crun ctr"), names("run exec")),
+    **dict.fromkeys(names("docker-compose podman-compose"), names("run exec")),
+    **dict.fromkeys(names("distrobox toolbox"), names("enter run")),
+    "ip": names("exec"),
 }
 """The same inside a container: blocked there as well, but a rule for it need not reach through."""
+
+NAME_A_PLACE = names("rustup direnv aws-vault") | CONTAINERS.keys()
+"""Those of both that have a word of their own between the subcommand and the command."""
 
 SHELLS = names("bash sh dash zsh ksh mksh ash fish csh tcsh rbash elvish nu pwsh powershell xonsh")
 FIND_ACTIONS = names("-exec -execdir -ok -okdir")

@@ -82,6 +82,23 @@ def test_what_no_second_attempt_would_mend(server, make, told, case) -> None:
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("reply", "too_long"),
+    [
+        (refusal(400, coded("context_length_exceeded")), True),
+        (refusal(400, said("This model's maximum context length is 4096 tokens, however you asked for 5000.")), True),
+        (refusal(400, said("the request exceeds the available context size, try increasing it")), True),
+        (Reply((event({"error": {"message": "full", "type": "exceed_context_size_error", "code": 400}}),)), True),
+        (refusal(400, said("tools is wrong")), False),
+    ],
+)
+def test_a_conversation_that_is_too_long_is_told_apart(server, make, reply, too_long) -> None:
+    server.will(reply)
+    with pytest.raises(ModelError) as caught:
+        turn(make(key=KEY))
+    assert caught.value.too_long is too_long
+
+
 @pytest.mark.parametrize("case", TRANSIENT)
 def test_what_is_tried_five_times(server, make, told, case) -> None:
     reply, sentence = TRANSIENT[case]
@@ -161,11 +178,11 @@ def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
     [
         ("12", 12, 12),
         ("0.5", 0.5, 0.5),
-        (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True), 3000, 3600),
+        (format_datetime(datetime.now(UTC) + timedelta(hours=9), usegmt=True), 8 * 3600, 9 * 3600),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         ("Wed, 21 Oct 2015 07:28:00 -0000", 0, 0),
     ],
-    ids=["whole", "fraction", "in an hour", "long ago", "long ago without a zone"],
+    ids=["whole", "fraction", "in nine hours", "long ago", "long ago without a zone"],
 )
 def test_retry_after(said, low, high) -> None:
     wait = retry_after({"retry-after": said})

@@ -1,6 +1,5 @@
 """Real bash as the oracle: what is pre-approved starts nothing else, and what is not blocked does not start it."""
 
-import itertools
 import json
 import os
 import random
@@ -24,8 +23,8 @@ CASES = [
     for line in (Path(__file__).parents[2] / "cases" / "shell_rules.jsonl").read_text("utf-8").splitlines()
 ]
 
-FEW = 300
-MANY = 20_000
+INPUTS, PARTS = 20_000, 10
+FEW = 1_200
 
 ALLOWED = (
     "git",
@@ -77,8 +76,10 @@ while IFS= builtin read -r -d '' LINE && IFS= builtin read -r -d '' _text; do
     builtin wait ) < /dev/null > /dev/null 2>&1
 done
 """
-HARMLESS = "echo|printf|cd|true|false|:|test|[|pwd"
-ALSO_COMMANDS = f"{HARMLESS}|eval|command|exec|trap|source|.|set|shopt|alias|read|unset|let|declare|export"
+HARMLESS = "echo|printf|cd|true|false|:|test|[|pwd|eval"
+ALSO_COMMANDS = f"{HARMLESS}|command|exec|trap|source|.|set|shopt|alias|read|unset|let|declare|export"
+REAL = ("git", "ls", "cat", "grep", "wc", "head", "timeout")
+LAST = "echo 'this was the last line'"
 
 
 @dataclass(frozen=True)
@@ -101,17 +102,20 @@ def files_in(place: Path) -> set[str]:
     return {os.path.relpath(os.path.join(folder, name), place) for folder, _, names in os.walk(place) for name in names}
 
 
-def start(lines: list[str], place: Path, carried_out: str = HARMLESS) -> list[Started]:
-    """Run lines in one bash, each in a directory and subshell of its own, with no program in reach."""
+def start(
+    lines: list[str], place: Path, carried_out: str = HARMLESS, *, programs: tuple[str, ...] = ("rm", "evil")
+) -> list[Started]:
+    """Run lines in one bash, each in a directory and subshell of its own, with no program in reach but recorders."""
     assert BASH
+    lines = [*lines, LAST]
     for number in range(len(lines)):
         make_place(place / str(number))
     before = files_in(place / "0")
-    record, programs = place / "record", place / "programs"
-    programs.mkdir()
-    for name in ("rm", "evil"):
-        (programs / name).write_text(PROGRAM.replace("BASH", BASH).replace("RECORD", str(record)))
-        (programs / name).chmod(0o755)
+    record, path = place / "record", place / "programs"
+    path.mkdir()
+    for name in programs:
+        (path / name).write_text(PROGRAM.replace("BASH", BASH).replace("RECORD", str(record)))
+        (path / name).chmod(0o755)
     fed = "".join(f"{number}\0{line}\0" for number, line in enumerate(lines))
     script = RECORDER.replace("CARRIED_OUT", carried_out) + LOOP
     # The recorder reads its lines from a file, so that no line can read those after it.
@@ -119,8 +123,8 @@ def start(lines: list[str], place: Path, carried_out: str = HARMLESS) -> list[St
     subprocess.run(
         [BASH, "--noprofile", "--norc", "-c", f"exec < lines\n{script}", "recorder", str(record)],
         cwd=place,
-        env={"PATH": str(programs), "HOME": str(place / "0"), "LC_ALL": "C.UTF-8"},
-        timeout=120,
+        env={"PATH": str(path), "HOME": str(place / "0"), "LC_ALL": "C.UTF-8"},
+        timeout=60,
         capture_output=True,
         check=False,
     )
@@ -130,10 +134,12 @@ def start(lines: list[str], place: Path, carried_out: str = HARMLESS) -> list[St
         "lines",
         "programs",
     }
-    return [
+    done = [
         Started(argvs.get(str(number), []), sorted(files_in(place / str(number)) - before))
         for number in range(len(lines))
     ]
+    assert done.pop() == Started([("echo", "this was the last line")], [])
+    return done
 
 
 def read_record(data: bytes) -> dict[str, list[tuple[str, ...]]]:
@@ -229,7 +235,7 @@ def covered(argv: tuple[str, ...], verdict: LineVerdict) -> bool:
     if not any(rule.tokens == argv[: len(rule.tokens)] for rule in ALLOW_RULES):
         return False
     commands = [part.words for part in verdict.parts]
-    commands += [words[1:] for words in commands if words[0] == "time"]
+    commands += [words[1:] for words in commands if words[0] in ("time", "eval")]
     return any(seen_as(argv, words) for words in commands)
 
 
@@ -247,54 +253,80 @@ def unexpected(line: str, verdict: LineVerdict, started: Started) -> str | None:
     return None
 
 
-def preapproved(seed: int, *, inputs: int) -> list[tuple[str, LineVerdict]]:
-    """Those of ``inputs`` lines that are pre-approved, each once."""
-    drawn = dict.fromkeys(itertools.islice(lines(seed), inputs))
-    judged = ((line, judge_line(line, ALLOW_RULES, Approval.ASK, writable=WRITABLE)) for line in drawn)
+def draw(seed: int, count: int) -> list[str]:
+    """So many different lines, always the same ones for a seed."""
+    drawn: dict[str, None] = {}
+    for line in lines(seed):
+        drawn[line] = None
+        if len(drawn) == count:
+            break
+    return list(drawn)
+
+
+def preapproved(inputs: list[str]) -> list[tuple[str, LineVerdict]]:
+    """The lines that would run without a question."""
+    judged = [(line, judge_line(line, ALLOW_RULES, Approval.ASK, writable=WRITABLE)) for line in inputs]
     return [(line, verdict) for line, verdict in judged if verdict.approval is Approval.PRE_APPROVED]
 
 
-def not_blocked(seed: int, *, inputs: int) -> list[str]:
-    """Those of ``inputs`` lines that hold the blocked name and are not blocked."""
-    drawn = dict.fromkeys(line for line in itertools.islice(lines(seed), inputs) if "rm" in line)
-    return [line for line in drawn if judge_line(line, BLOCK_RULES, Approval.ASK).approval is not Approval.BLOCKED]
+def not_blocked(inputs: list[str]) -> list[str]:
+    """The lines that hold the blocked name and are not blocked."""
+    named = [line for line in inputs if "rm" in line]
+    return [line for line in named if judge_line(line, BLOCK_RULES, Approval.ASK).approval is not Approval.BLOCKED]
 
 
-def surprises(approved: list[tuple[str, LineVerdict]], place: Path) -> list[str]:
-    """What pre-approved lines did beyond their rules."""
+def check_preapproved(seed: int, inputs: int, place: Path) -> None:
+    """Judge so many lines and run those that are pre-approved: nothing is started or written beyond the rules."""
+    drawn = draw(seed, inputs)
+    assert len(set(drawn)) == inputs
+    approved = preapproved(drawn)
     started = start([line for line, _ in approved], place)
-    found = [unexpected(line, verdict, did) for (line, verdict), did in zip(approved, started, strict=True)]
-    return [surprise for surprise in found if surprise]
+    surprises = [unexpected(line, verdict, did) for (line, verdict), did in zip(approved, started, strict=True)]
+    assert [surprise for surprise in surprises if surprise] == []
+    ran = sum(1 for did in started if did.argvs)
+    assert ran > inputs // 20, f"only {ran} of {inputs} lines were pre-approved and started anything"
+    assert ran > 0.9 * len(approved), f"only {ran} of {len(approved)} pre-approved lines started anything"
 
 
-def slips(free: list[str], place: Path) -> list[str]:
-    """The lines that started the blocked program although they were not blocked."""
+def check_not_blocked(seed: int, inputs: int, place: Path) -> None:
+    """Judge so many lines and run those that name the blocked program and pass: it is not started."""
+    free = not_blocked(draw(seed, inputs))
+    assert len(free) > inputs // 40
     started = start(free, place, ALSO_COMMANDS)
-    return [line for line, did in zip(free, started, strict=True) if any(argv[:1] == ("rm",) for argv in did.argvs)]
+    ran = [line for line, did in zip(free, started, strict=True) if any(argv[:1] == ("rm",) for argv in did.argvs)]
+    assert ran == []
 
 
 def test_the_oracle_sees_what_a_line_starts_and_writes(tmp_path: Path) -> None:
     done = start(["git 'a b' | (evil; exec rm x)", "echo hi > o; cd src && : > p", "eval rm"], tmp_path)
     assert sorted(done[0].argvs) == [("evil",), ("exec", "rm", "x"), ("git", "a b")]
     assert done[1] == Started([("echo", "hi"), ("cd", "src"), (":",)], ["o", "src/p"])
-    assert done[2] == Started([("eval", "rm")], [])
+    assert done[2] == Started([("eval", "rm"), ("rm",)], [])
 
 
-def test_what_is_preapproved_starts_and_writes_nothing_else(tmp_path: Path) -> None:
-    approved = preapproved(1, inputs=FEW * 32)[:FEW]
-    assert len(approved) == FEW
-    assert surprises(approved, tmp_path) == []
+def test_a_program_that_is_there_is_started_as_one_that_is_not(tmp_path: Path) -> None:
+    """What functions and the handler for missing programs record is what programs would have recorded themselves."""
+    lines = [line for line, _ in preapproved(draw(1, 600))]
+    (tmp_path / "missing").mkdir()
+    missing = start(lines, tmp_path / "missing")
+    (tmp_path / "real").mkdir()
+    real = start(lines, tmp_path / "real", programs=REAL)
+    assert sum(len(did.argvs) for did in missing) > 50
+    assert [sorted(did.argvs) for did in missing] == [sorted(did.argvs) for did in real]
+    assert [did.files for did in missing] == [did.files for did in real]
+
+
+@pytest.mark.parametrize("seed", range(PARTS))
+def test_what_is_preapproved_starts_and_writes_nothing_else(seed: int, tmp_path: Path) -> None:
+    check_preapproved(seed, INPUTS // PARTS, tmp_path)
 
 
 def test_what_is_not_blocked_does_not_start_it(tmp_path: Path) -> None:
-    free = not_blocked(1, inputs=FEW * 4)
-    assert free
-    assert slips(free, tmp_path) == []
+    check_not_blocked(1, FEW, tmp_path)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 12))
-def test_many_lines_start_nothing_else(seed: int, tmp_path: Path) -> None:
-    approved = preapproved(seed, inputs=MANY // 10)
-    assert surprises(approved, tmp_path / "approved") == []
-    assert slips(not_blocked(seed, inputs=MANY // 10), tmp_path / "free") == []
+@pytest.mark.parametrize("seed", range(100, 100 + PARTS))
+def test_many_more_lines_start_nothing_else(seed: int, tmp_path: Path) -> None:
+    check_preapproved(seed, INPUTS // 2, tmp_path / "approved")
+    check_not_blocked(seed, INPUTS // PARTS, tmp_path / "free")

@@ -1,0 +1,108 @@
+"""The log of a session: what a line costs against a bare write of it, and how long a long session takes to go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from table import Row, main
+
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEnd, TurnStart
+from forge_cli.core.messages import Usage
+from forge_cli.core.results import Text
+from forge_cli.engine.past import read_past
+from forge_cli.engine.record import Recorder
+from forge_cli.engine.sessions import SessionLog, broken_link, read_session
+from forge_cli.sandbox.secrets import Redactor
+
+SHORT, LONG = 1_000, 10_000
+
+
+def events(count: int) -> list[Event]:
+    """Turns of one call each, as a worker makes them."""
+    found: list[Event] = [MessageEvent({"role": "user", "content": "go"})]
+    turn = 0
+    while len(found) < count:
+        turn += 1
+        call, args = f"call_{turn}", {"path": f"/workspace/file_{turn}.txt", "content": "words " * 20}
+        said = {"role": "assistant", "content": f"Turn {turn}."}
+        made = [{"toolCallId": call, "toolName": "write_file", "args": args}]
+        found += [
+            TurnStart(turn, "0" * 64, ("read_file", "write_file")),
+            MessageEvent({**said, "calls": made}),
+            TurnEnd(turn, "tool_use", Usage(1_000, 50)),
+            ToolStarted(call, "write_file", args),
+            decided(call),
+            ToolResult(call, "write_file", "success", Text("Created it. " * 10), 3),
+        ]
+    return found[:count]
+
+
+def decided(call: str) -> ApprovalDecided:
+    yes = ApprovalDecision(True)
+    return ApprovalDecided(call, "ask", yes.approved, yes.by, None, None, "zone 'workspace' asks", cached=False)
+
+
+def fastest(rounds: int, act: Callable[[], object]) -> float:
+    times = []
+    for _ in range(rounds):
+        began = time.process_time()
+        act()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def write(session: str, count: int) -> Path:
+    with SessionLog.create(session) as log:
+        recorder = Recorder(session=session, worker="w", depth=0, redactor=Redactor(os.environ))
+        recorder.add_sink(log)
+        for event in events(count):
+            recorder(event)
+    return log.path
+
+
+def bare_write(folder: Path, lines: list[object]) -> None:
+    """The floor: the same lines, dumped and written one by one."""
+    file = os.open(folder / "floor", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    for line in lines:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    os.close(file)
+
+
+def resume(path: Path) -> None:
+    log = read_session(path)
+    if broken_link(log) is not None:
+        raise SystemExit("the log is broken")
+    read_past(log.lines)
+
+
+def bare_read(path: Path) -> None:
+    """The floor: every line parsed."""
+    for line in path.read_bytes().splitlines():
+        json.loads(line)
+
+
+def measure(rounds: int) -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FORGE_HOME"] = folder
+        names = iter(range(10_000))
+        short, long = write("short", SHORT), write("long", LONG)
+        lines: list[object] = [json.loads(line) for line in short.read_bytes().splitlines()]
+        logged = fastest(rounds, lambda: write(f"w{next(names)}", SHORT)) / SHORT
+        floor = fastest(rounds, lambda: bare_write(Path(folder), lines)) / SHORT
+        resumed = {path: fastest(rounds, lambda path=path: resume(path)) for path in (short, long)}  # type: ignore[misc]
+        read = fastest(rounds, lambda: bare_read(long))
+    return [
+        Row("a line of the log, ms", logged * 1000, 1.0, f"{logged / floor:.1f} x a bare dump and write"),
+        Row("resume of 10,000 events, s", resumed[long], None, f"{resumed[long] / read:.1f} x parsing its lines"),
+        Row("10,000 events / 1,000 events", resumed[long] / resumed[short], 13.0, "10 is linear"),
+    ]
+
+
+if __name__ == "__main__":
+    main(measure, rounds=5)

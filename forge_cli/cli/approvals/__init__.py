@@ -1,0 +1,1 @@
+"""``forge approvals``: what parked sessions wait for, and the answers to it."""

@@ -1,0 +1,96 @@
+"""``forge approvals answer``: yes or no to a request of a parked session, written to its log."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.common import new_app
+from forge_cli.cli.session import check_sound, past_of
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import ApprovalResponse
+from forge_cli.core.text import visible
+from forge_cli.engine.record import Recorder
+from forge_cli.engine.sessions import Log, SessionLog, find_session
+from forge_cli.engine.waiting import Waiting, requests_of
+from forge_cli.sandbox.secrets import Redactor, has_mark
+from forge_cli.ui.transcript.requests import LOST
+
+app = new_app()
+
+
+class Answer(StrEnum):
+    yes = "yes"
+    no = "no"
+
+
+@app.command()
+def answer(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session, by its id or the beginning of it.")],
+    request: Annotated[str, typer.Argument(metavar="REQUEST", help="One of its requests, as the list shows them.")],
+    word: Annotated[Answer, typer.Argument(metavar="yes|no")],
+    feedback: Annotated[
+        str | None, typer.Argument(metavar="FEEDBACK", help="After no: words for the model to read.")
+    ] = None,
+) -> None:
+    """Answer a request of a parked session.
+
+    The answer counts once the session goes on. Until then a later answer replaces an earlier one.
+    """
+    log, read = SessionLog.go_on(find_session(session))
+    with log:
+        check_sound(read)
+        waiting = requests_of(past_of(read), read.lines)
+        chosen = _chosen(read, waiting, request)
+        _record(log, read, ApprovalResponse(chosen.id, ApprovalDecision(word is Answer.yes, note=feedback or None)))
+    left = [each for each in waiting if each.answer is None and each is not chosen]
+    sys.stdout.write(visible(_told(read, chosen, word, left), keep="\n") + "\n")
+
+
+def _chosen(read: Log, waiting: Sequence[Waiting], request: str) -> Waiting:
+    found = [each for each in waiting if request and each.id.startswith((request, f"approval_{request}"))]
+    exact = [each for each in found if each.id == request]
+    match exact or found:
+        case [one]:
+            return one
+        case []:
+            problem = f"the session {read.session} has no pending request '{request}'"
+        case several:
+            problem = f"'{request}' is the beginning of {len(several)} requests"
+    pending = "\n  ".join(f"{each.id}: {each.request['toolName']}" for each in waiting)
+    raise UsageError(problem, hint=pending or "it waits for nothing; forge approvals list shows what waits")
+
+
+def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
+    recorder = Recorder(
+        session=read.lines[-1]["session"],
+        worker=read.lines[0]["worker"],
+        depth=0,
+        redactor=Redactor(os.environ),
+        after=read.lines[-1],
+    )
+    recorder.add_sink(log)
+    recorder(event)
+
+
+def _told(read: Log, chosen: Waiting, word: Answer, left: Sequence[Waiting]) -> str:
+    """What was answered, and what to do next."""
+    said = [f"{word.value} to {chosen.request['toolName']} ({chosen.id})"]
+    if word is Answer.yes and has_mark(chosen.request.get("args")):
+        said.append(f"but {LOST}")
+    for each in left:
+        said.append(f"still waits: {each.id}: {each.request['toolName']}")
+    start = next((line for line in reversed(read.lines) if line["type"] == "sessionStart"), {})
+    worker, place = start.get("workerFile", "WORKER"), start.get("workspace")
+    words = ["forge", "run", worker, "-r", read.session]
+    if place and Path(place) != Path.cwd().resolve():
+        words += ["-C", place]
+    return "\n".join([*said, f"then go on with: {shlex.join(words)}"])

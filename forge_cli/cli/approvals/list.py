@@ -1,0 +1,65 @@
+"""``forge approvals list``: every request that waits for an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.session import check_sound, past_of
+from forge_cli.cli.table import print_json
+from forge_cli.core.errors import ForgeError
+from forge_cli.engine.host import PluginHost
+from forge_cli.engine.overview import overview
+from forge_cli.engine.sessions import read_session, session_files
+from forge_cli.engine.waiting import Waiting, requests_of
+from forge_cli.sandbox.secrets import has_mark
+from forge_cli.ui.transcript.requests import draw_request
+
+app = new_app()
+
+
+@app.command("list")
+def list_approvals(as_json: JsonOption = False) -> None:
+    """List the requests that wait for an answer, in every session that nobody works on."""
+    rows = [row for path in session_files() for row in _rows(path)]
+    if as_json:
+        print_json(rows)
+        return
+    with data_output() as out:
+        console, find = Console(file=out, highlight=False, soft_wrap=True), PluginHost().renderer
+        for row in rows:
+            draw_request(row, console, find)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """The requests of a session; one that cannot be gone on with has none that could be answered."""
+    try:
+        seen = overview(path)
+        if seen.pid or not seen.waits:
+            return []
+        log = read_session(path)
+        check_sound(log)
+        return [request_row(log.session, each) for each in requests_of(past_of(log), log.lines)]
+    except ForgeError:
+        return []
+
+
+def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
+    """One request as ``--json`` prints it."""
+    request, answer = waiting.request, waiting.answer
+    keys = ("args", "reason", "risk", "rule", "where")
+    return {
+        "session": session,
+        "request": waiting.id,
+        "worker": " > ".join(waiting.path),
+        "tool": request["toolName"],
+        **{key: request.get(key) for key in keys},
+        "preview": request.get("preview"),
+        "time": request.get("time"),
+        "held_secret": has_mark(request.get("args")),
+        "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,
+    }

@@ -1,0 +1,124 @@
+"""``forge replay``: a session done again without a model, and the first thing that went another way."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated, TextIO
+
+import typer
+
+from forge_cli.cli.common import (
+    DirectoryOption,
+    JsonOption,
+    Mode,
+    chosen_mode,
+    in_loop,
+    interruptible,
+    is_interactive,
+    new_app,
+)
+from forge_cli.cli.output import data_output
+from forge_cli.cli.record import open_recording, worker_of, workspace_of
+from forge_cli.cli.table import counted
+from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.schema import JsonObject
+from forge_cli.engine.drift import Drift
+from forge_cli.engine.recorded import Recording
+from forge_cli.engine.repeat import Repetition, Stopped
+from forge_cli.engine.replay import Course, Tools
+from forge_cli.ui.terminal import TerminalUI
+
+app = new_app()
+
+
+class Which(StrEnum):
+    """Choices of ``--tools``."""
+
+    live = "live"
+    recorded = "recorded"
+
+
+@app.command()
+def replay(
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION|FILE", help="The id of a session, or the beginning of it; or a record.")
+    ],
+    tools: Annotated[
+        Which | None,
+        typer.Option("--tools", help="Make all calls again, or none; without it, those that only read."),
+    ] = None,
+    worker: Annotated[
+        str | None, typer.Option("--worker", metavar="WORKER", help="Where the worker is now, if it has moved.")
+    ] = None,
+    approval_mode: Annotated[
+        Mode | None, typer.Option("--approval-mode", help="Who answers when a call asks; for --tools live.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("-y", help="The same as --approval-mode approve_all.")] = False,
+    as_json: JsonOption = False,
+    directory: DirectoryOption = None,
+) -> None:
+    """Do a session again without a model, and say where it differs."""
+    mode = chosen_mode(approval_mode, yes)
+    if mode and tools is not Which.live:
+        raise UsageError("without --tools live nothing is asked, so there is nothing to approve")
+    recording = open_recording(session)
+    repetition = Repetition(
+        worker=worker_of(recording, worker),
+        recording=recording,
+        workspace=workspace_of(recording.workspace, directory),
+        tools=Tools(tools.value) if tools else Tools.READ_ONLY,
+        mode=mode,
+    )
+    with data_output() as out:
+        code = _report(recording, in_loop(carry_out, repetition), as_json, out)
+    raise typer.Exit(code)
+
+
+async def carry_out(repetition: Repetition) -> Course | Drift | Stopped:
+    """Repeat a session; who stops it, or where it differs, is an answer too."""
+    interactive = repetition.tools is Tools.LIVE and is_interactive()
+    find = repetition.host.renderer
+    screen = TerminalUI(repetition.bus, trace="quiet", interactive=interactive, find=find, out=sys.stderr)
+    with interruptible(repetition.interrupt.interrupt):
+        async with screen:
+            try:
+                return await repetition.go()
+            except (Drift, Stopped) as end:
+                return end
+
+
+def _report(recording: Recording, end: Course | Drift | Stopped, as_json: bool, out: TextIO) -> ExitCode:
+    match end:
+        case Stopped(exit_code=code):
+            return code
+        case Drift():
+            if as_json:
+                _print({"session": recording.session, "worker": recording.worker, "drift": end.wire()}, out)
+                return ExitCode.DRIFT
+            raise end
+        case Course():
+            if as_json:
+                _print({"session": recording.session, "worker": recording.worker, "drift": None, **counts(end)}, out)
+            else:
+                out.write(f"no drift: {summary(end)}\n")
+            return ExitCode.DONE
+
+
+def counts(course: Course) -> JsonObject:
+    return {"turns": course.turns, "ran": course.ran, "recorded": course.taken, "unsure": course.unsure}
+
+
+def summary(course: Course) -> str:
+    """What was done again, and what could not be compared."""
+    told = f"{counted(course.turns, 'turn')}, {counted(course.ran + course.taken, 'call')}"
+    if course.taken:
+        told += f" ({course.taken} from the record)"
+    if course.unsure:
+        told += f"; {counted(course.unsure, 'result')} not compared, depending on what was not made again"
+    return told
+
+
+def _print(data: JsonObject, out: TextIO) -> None:
+    out.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")

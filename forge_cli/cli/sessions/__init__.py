@@ -1,0 +1,1 @@
+"""``forge sessions``: what was done, read from the logs."""

@@ -1,0 +1,51 @@
+"""``forge sessions export``: a conversation as a document for other people."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.common import new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.sessions.common import IdArgument, read_log
+from forge_cli.core.errors import ForgeError
+from forge_cli.engine.host import PluginHost
+from forge_cli.ui.transcript.entries import read_transcript
+from forge_cli.ui.transcript.markdown import markdown
+from forge_cli.ui.transcript.page import page
+
+app = new_app()
+
+
+class Format(StrEnum):
+    md = "md"
+    html = "html"
+
+
+@app.command()
+def export(
+    session: IdArgument,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="Without it, html for a FILE that ends in .html, else md.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to FILE, not to standard output.")
+    ] = None,
+) -> None:
+    """Write a session as Markdown, or as a page that loads nothing and runs nothing."""
+    told = read_transcript(read_log(session).lines)
+    guessed = Format.html if output and output.suffix.lower() in (".html", ".htm") else Format.md
+    write = page if (format or guessed) is Format.html else markdown
+    with data_output():
+        document = write(told, PluginHost().renderer)
+    if output is None:
+        sys.stdout.write(document)
+        return
+    try:
+        output.write_text(document, encoding="utf-8")
+    except OSError as error:
+        raise ForgeError(f"-o {output}: it cannot be written: {error.strerror}") from None

@@ -1,0 +1,33 @@
+"""``forge sessions rm``: sessions, gone."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.common import new_app
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import visible
+from forge_cli.engine.lock import lock, unlock
+from forge_cli.engine.sessions import find_kept
+
+app = new_app()
+
+
+@app.command()
+def rm(
+    sessions: Annotated[list[str], typer.Argument(metavar="ID...", help="Sessions, by id or the beginning of it.")],
+) -> None:
+    """Delete sessions, without asking; one that is in use stays."""
+    paths = dict.fromkeys(find_kept(session) for session in sessions)
+    for path in paths:
+        held = lock(path)
+        try:
+            path.unlink()
+        except OSError as error:
+            raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
+        finally:
+            unlock(path, held)
+        sys.stdout.write(visible(f"removed {path.stem}") + "\n")

@@ -1,0 +1,60 @@
+"""``forge sessions verify``: whether every line of a log is still the one that was written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.table import print_json
+from forge_cli.core.errors import ExitCode, WorkerError
+from forge_cli.core.text import visible
+from forge_cli.engine.sessions import broken_link, find_session, read_session, session_files
+
+app = new_app()
+
+
+@app.command()
+def verify(
+    session: Annotated[
+        str | None, typer.Argument(metavar="ID", help="A session, by its id or the beginning of it; without it, all.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that no line of a log was changed, dropped or moved.
+
+    The exit code is 1 when one was. What was cut off at the end of a log cannot be known.
+    """
+    rows = [verified(path) for path in ([find_session(session)] if session else session_files())]
+    if as_json:
+        print_json(rows)
+    else:
+        sys.stdout.writelines(visible(_sentence(row)) + "\n" for row in rows)
+    if not all(row["ok"] for row in rows):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def verified(path: Path) -> dict[str, Any]:
+    try:
+        log = read_session(path)
+    except WorkerError as error:
+        place = f"line {error.where.line}: " if error.where else ""
+        return {"session": path.stem, "ok": False, "problem": f"{place}{error.message}"}
+    problem = broken_link(log) if log.lines else "there is no line in it"
+    return {
+        "session": log.session,
+        "ok": problem is None,
+        "problem": problem,
+        "lines": len(log.lines),
+        "unfinished": log.dropped,
+    }
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    if not row["ok"]:
+        return f"{row['session']}: {row['problem']}"
+    half = ", and an unfinished one at the end, which does not count" if row["unfinished"] else ""
+    return f"{row['session']}: ok, {row['lines']} lines{half}"

@@ -1,0 +1,174 @@
+"""``forge test``: the recorded sessions beside workers, each done again as a test that nothing has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from forge_cli.cli.common import JsonOption, in_loop, interruptible, new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.record import open_recording
+from forge_cli.cli.replay import counts, summary
+from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.text import visible
+from forge_cli.engine.drift import Drift
+from forge_cli.engine.host import PluginHost
+from forge_cli.engine.repeat import Repetition, Stopped
+from forge_cli.engine.replay import Course
+from forge_cli.engine.sessions import SUFFIX
+from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+
+FOLDER = "tests"
+SKIPPED = {"node_modules", "__pycache__", "site-packages"}
+
+app = new_app()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one record."""
+
+    file: Path
+    worker: str | None
+    end: Course | ForgeError
+
+    @property
+    def status(self) -> str:
+        match self.end:
+            case Course():
+                return "ok"
+            case Drift():
+                return "drift"
+            case _:
+                return "error"
+
+    def wire(self) -> JsonObject:
+        found: JsonObject = {"file": str(self.file), "worker": self.worker, "status": self.status}
+        match self.end:
+            case Course():
+                return {**found, **counts(self.end)}
+            case Drift():
+                return {**found, "drift": self.end.wire()}
+            case _:
+                return {**found, "error": str(self.end)}
+
+    def line(self) -> str:
+        told = summary(self.end) if isinstance(self.end, Course) else str(self.end)
+        place = "" if told.startswith(str(self.file)) else f"{self.file}: "
+        return f"{self.status:<5} {visible(place + told, keep=chr(10))}\n"
+
+
+@app.command("test")
+def replay_tests(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder to look in, a worker, or a record.")] = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Replay the recorded tests of workers."""
+    records = find_records(path)
+    if not records:
+        hint = f'record one: forge run WORKER "TASK" --record {FOLDER}/NAME{SUFFIX}, with {FOLDER}/ beside the worker'
+        raise UsageError(f"there is no record in a folder {FOLDER}/ beside a worker, in {path} or below", hint=hint)
+    with data_output() as out:
+        outcomes = in_loop(_test_all, records, None if as_json else out)
+        tally = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ok", "drift", "error")}
+        if as_json:
+            data = {**tally, "records": [outcome.wire() for outcome in outcomes]}
+            out.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+        else:
+            out.write(_last_line(tally))
+    raise typer.Exit(ExitCode.DRIFT if tally["drift"] else ExitCode.INVALID if tally["error"] else ExitCode.DONE)
+
+
+def _last_line(tally: dict[str, int]) -> str:
+    told = [f"{tally['ok']} ok"]
+    told += [f"{tally['drift']} drifted"] if tally["drift"] else []
+    told += [f"{tally['error']} could not be replayed"] if tally["error"] else []
+    remedy = "; where a change is meant, record anew with forge run --record" if tally["drift"] else ""
+    return f"{', '.join(told)}{remedy}\n"
+
+
+async def _test_all(records: Sequence[Path], out: TextIO | None) -> list[Outcome]:
+    outcomes, interrupt, host = list[Outcome](), InterruptSignal(), PluginHost()
+    with interruptible(interrupt.interrupt):
+        for record in records:
+            outcome = await _test(record, interrupt, host)
+            outcomes.append(outcome)
+            if out:
+                out.write(outcome.line())
+                out.flush()
+    return outcomes
+
+
+async def _test(record: Path, interrupt: InterruptSignal, host: PluginHost) -> Outcome:
+    name = None
+    try:
+        recording = open_recording(str(record))
+        name = recording.worker
+        worker = worker_beside(record, name)
+        repetition = Repetition(
+            worker=worker, recording=recording, workspace=worker.folder, interrupt=interrupt, host=host
+        )
+        return Outcome(record, name, await repetition.go())
+    except Stopped as stopped:
+        raise typer.Exit(stopped.exit_code) from None
+    except ForgeError as error:
+        return Outcome(record, name, error)
+
+
+def find_records(path: Path) -> list[Path]:
+    """The records in folders ``tests`` beside a worker; of a worker those that name it; or the one that is meant."""
+    if path.is_file() and path.suffix == SUFFIX:
+        return [path]
+    if path.is_dir():
+        folders = [folder for folder in _test_folders(path) if _is_a_home_of_workers(folder.parent)]
+        return [record for folder in folders for record in sorted(folder.glob(f"*{SUFFIX}"))]
+    worker = load_worker(path)
+    records = sorted((path.parent / FOLDER).glob(f"*{SUFFIX}"))
+    return [record for record in records if worker_named_in(record) in (worker.name, None)]
+
+
+def _test_folders(path: Path) -> Iterator[Path]:
+    for place, folders, _ in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
+        if FOLDER in folders:
+            yield Path(place) / FOLDER
+
+
+def _is_a_home_of_workers(folder: Path) -> bool:
+    return (folder / "worker.yaml").exists() or any(True for _ in workers_in(folder))
+
+
+def workers_in(folder: Path) -> Iterator[Worker]:
+    """The files of a folder that are sound workers."""
+    for file in sorted(folder.iterdir()):
+        if file.suffix in SUFFIXES and file.is_file():
+            with suppress(ForgeError):
+                yield load_worker(file)
+
+
+def worker_named_in(record: Path) -> str | None:
+    try:
+        return open_recording(str(record)).worker
+    except ForgeError:
+        return None
+
+
+def worker_beside(record: Path, name: str) -> Worker:
+    """The worker of that name in the folder above the record's: where it was recorded does not matter."""
+    folder = record.absolute().parent.parent
+    found = next((worker for worker in workers_in(folder) if worker.name == name), None)
+    if found is not None:
+        return found
+    if (usual := folder / "worker.yaml").exists() and not any(worker.path == usual for worker in workers_in(folder)):
+        return load_worker(usual)
+    problem = f"there is no worker '{name}' in {folder}, where this record belongs"
+    raise WorkerError(Mark(str(record)), problem, hint=f"keep it in {FOLDER}/ beside its worker, or record it anew")

@@ -1,0 +1,36 @@
+"""What the gate says of one call, as data for people and programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forge_cli.core.tool import ToolCall
+from forge_cli.engine.guard import Guard
+from forge_cli.engine.judge import Caller, Refusal
+
+Answer = dict[str, Any]
+
+
+async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Answer:
+    """The verdict with every reason for it; ``refused`` when the call could not run at all."""
+    try:
+        judged = await guard.judge(call, caller)
+    except Refusal as refusal:
+        kind = "blocked" if refusal.status == "blocked" else "refused"
+        return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
+    verdict = judged.verdict
+    return answer_of(
+        call.name,
+        verdict.approval.value,
+        verdict.reason,
+        rule=verdict.rule,
+        where=str(verdict.where) if verdict.where else None,
+        by=verdict.by,
+        risk=judged.offer.tool.risk,
+        **({"details": list(verdict.details)} if verdict.details else {}),
+    )
+
+
+def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> Answer:
+    empty = {"rule": None, "where": None, "by": None, "risk": None}
+    return {"tool": tool, "verdict": verdict, "reason": reason, **empty, **more}

@@ -1,0 +1,182 @@
+"""What can be told of a worker before it works: its zones, its tools, what is said of each, and whom it may call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from forge_cli.cli.common import opened
+from forge_cli.core.approval import Approval, ApprovalMode, Verdict
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ForgeError
+from forge_cli.engine.assemble import Assembly
+from forge_cli.engine.delegation import MAX_DEPTH
+from forge_cli.engine.guard import Guard
+from forge_cli.engine.host import PluginHost
+from forge_cli.engine.judge import Offer, blocked_above
+from forge_cli.engine.limits import merged
+from forge_cli.files.allowed import allowed_by, find_allowed
+from forge_cli.files.settings import Settings
+from forge_cli.files.worker import Worker
+from forge_cli.sandbox.zones import Zone
+
+CALLS = "workers"
+"""The toolset whose tools are workers."""
+
+Facts = dict[str, Any]
+
+
+@runtime_checkable
+class Ruled(Protocol):
+    """A toolset with rules that can be told without a call."""
+
+    def rules(self) -> Iterable[Verdict]: ...
+
+
+def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> Facts:
+    """Who a worker is and what it has; ``settings`` are the user's, which hold for the one that is started."""
+    config, sandbox = worker.config, assembly.guard.sandbox
+    limits = merged(config.limits, settings.limits) if settings else merged(config.limits)
+    return {
+        "name": worker.name,
+        "file": str(worker.path),
+        "description": config.description,
+        "model": config.model or (settings.model if settings else None),
+        "approval_mode": _mode(worker, settings),
+        "limits": limits.model_dump(exclude_none=True),
+        "zones": [_zone(zone) for zone in sandbox.zones],
+        "isolation": {"level": sandbox.isolation.level.value, "network": sandbox.isolation.network},
+        "toolsets": _toolsets(assembly),
+    }
+
+
+def _mode(worker: Worker, settings: Settings | None) -> str | None:
+    """What is said of the approval mode; a called worker has the stricter of this and its caller's."""
+    own = worker.config.approval.mode
+    said = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE if settings else own
+    return said.value if said else None
+
+
+def _zone(zone: Zone) -> Facts:
+    return {
+        "name": zone.name,
+        "path": str(zone.root),
+        "mode": zone.mode.value,
+        "write": zone.write.value,
+        "delete": zone.delete.value,
+        "where": str(zone.where) if zone.where else None,
+    }
+
+
+def _toolsets(assembly: Assembly) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {opened.name: [] for opened in assembly.toolbox.toolsets}
+    for offer in assembly.toolbox.offers.values():
+        found[offer.toolset].append(offer.tool.name)
+    return found
+
+
+def policy_of(assembly: Assembly) -> Facts:
+    """What is said of every tool, and every rule that decides where the arguments do."""
+    ruled = {opened.name: opened.toolset for opened in assembly.toolbox.toolsets if isinstance(opened.toolset, Ruled)}
+    return {
+        "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
+        "rules": [{"toolset": name, **_wire(rule)} for name, toolset in ruled.items() for rule in toolset.rules()],
+        "zones": [_zone(zone) for zone in assembly.guard.sandbox.zones],
+    }
+
+
+def _said_of(offer: Offer, guard: Guard) -> Facts:
+    verdict = _always(offer, guard)
+    known = {"tool": offer.tool.name, "toolset": offer.toolset, "mode": offer.tool.mode, "risk": offer.tool.risk}
+    if verdict is not None:
+        return {**known, **_wire(verdict)}
+    named = offer.policy.named
+    stricter = named if named and named.approval is Approval.ASK else None
+    reason = "it decides by its arguments" + (", and asks at least" if stricter else "")
+    rule, where = (stricter.rule, stricter.where) if stricter else (None, None)
+    return {**known, "verdict": "depends", "reason": reason, "rule": rule, "where": str(where) if where else None}
+
+
+def _always(offer: Offer, guard: Guard) -> Verdict | None:
+    """The verdict on every call of a tool, with what is blocked in workers further up; None where arguments decide."""
+    verdict, above = offer.policy.fixed(offer.tool), guard.ceiling
+    while above and not (verdict and verdict.approval is Approval.BLOCKED):
+        same = above.same_tool(offer)
+        word = same.policy.fixed(same.tool) if same else None
+        if word and word.approval is Approval.BLOCKED:
+            return blocked_above(above.worker, word)
+        above = above.ceiling
+    return verdict
+
+
+def _wire(verdict: Verdict) -> Facts:
+    where = str(verdict.where) if verdict.where else None
+    return {"verdict": verdict.approval.value, "reason": verdict.reason, "rule": verdict.rule, "where": where}
+
+
+async def tree_of(
+    worker: Worker, assembly: Assembly, *, workspace: Path, host: PluginHost, bus: EventBus, settings: Settings
+) -> Facts:
+    """A worker with all that it may call, each capped by those above it; nothing of it is started."""
+
+    async def below(worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None) -> Facts:
+        policy = policy_of(assembly)
+        called = [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker)]
+        offered = {offer.original: offer for offer in assembly.toolbox.offers.values() if offer.toolset == CALLS}
+        workers = [await visit(each, offered[each.name], assembly, path) for each in called if each.name in offered]
+        tools = {said["tool"]: said["verdict"] for said in policy["tools"]}
+        return {**facts_of(worker, assembly, user), "tools": tools, "rules": policy["rules"], "workers": workers}
+
+    async def visit(called: Worker, offer: Offer, within: Assembly, path: tuple[Path, ...]) -> Facts:
+        file, verdict = called.path.resolve(), _always(offer, within.guard)
+        known = {"name": called.name, "file": str(called.path), "description": called.config.description}
+        if verdict and verdict.approval is Approval.BLOCKED:
+            return {**known, "refused": f"blocked: {verdict.reason}"}
+        if file in path:
+            return {**known, "refused": "it is at work already: a cycle"}
+        if len(path) > MAX_DEPTH:
+            return {**known, "refused": f"it would be {len(path)} workers deep, and {MAX_DEPTH} is the most"}
+        try:
+            async with opened(
+                called, workspace=workspace, host=host, bus=bus, within=within, make_zones=False
+            ) as assembly:
+                return await below(called, assembly, (*path, file), None)
+        except ForgeError as error:
+            return {**known, "refused": str(error)}
+
+    return await below(worker, assembly, (worker.path.resolve(),), settings)
+
+
+def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
+    """The tree as people read it: who, then what it could do, then whom it may call."""
+    about = f": {node['description']}" if node["description"] else ""
+    yield f"{indent}{node['name']}{about}"
+    if "refused" in node:
+        yield from (f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1])
+        return
+    for line in _abilities(node):
+        yield f"{indent}  {line}"
+    for called in node["workers"]:
+        yield from lines_of_tree(called, f"{indent}    ")
+
+
+def _abilities(node: Facts) -> Iterator[str]:
+    yield f"model: {node['model'] or 'that of its caller, or of the command line'}"
+    yield f"limits: {', '.join(f'{name} {value:g}' for name, value in node['limits'].items())}"
+    yield from lines_of_zones(node["zones"])
+    for rule in node["rules"]:
+        place = f" ({rule['where']})" if rule["where"] else ""
+        yield f"{rule['toolset']}: {rule['reason']}: {rule['verdict']}{place}"
+    for approval in ("preApproved", "ask", "depends", "blocked"):
+        names = [tool for tool, verdict in node["tools"].items() if verdict == approval]
+        if names:
+            yield f"{approval}: {', '.join(names)}"
+
+
+def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
+    for zone in zones:
+        says = f"write {zone['write']}, delete {zone['delete']}" if zone["mode"] == "rw" else "read only"
+        yield f"/{zone['name']}: {says} ({zone['path']})"
+    if not zones:
+        yield "no zones: it can use no files"

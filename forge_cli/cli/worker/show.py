@@ -1,0 +1,117 @@
+"""``forge worker show``: what a worker is, what it may do, whom it may call, and what its model is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.common import DirectoryOption, JsonOption, in_loop, new_app, opened, work_folder
+from forge_cli.cli.output import data_output
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.worker.facts import Facts, facts_of, lines_of_tree, lines_of_zones, policy_of, tree_of
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import Event, Status
+from forge_cli.core.text import visible
+from forge_cli.engine.host import PluginHost
+from forge_cli.engine.prompt import system_prompt, wanted_output
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import load_worker
+
+app = new_app()
+
+
+@app.command()
+def show(
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
+    policy: Annotated[bool, typer.Option("--policy", help="What is said of every tool, and every rule.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="The workers that it may call, and what each could do.")] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="The system prompt, as the model gets it.")] = False,
+    as_json: JsonOption = False,
+    directory: DirectoryOption = None,
+) -> None:
+    """Show what a worker is, may do and is told.
+
+    Nothing is started, no model is made, and no folder either.
+    """
+    if policy + tree + prompt > 1:
+        raise UsageError("--policy, --tree and --prompt are three different things; name one")
+    view = "policy" if policy else "tree" if tree else "prompt" if prompt else "facts"
+    with data_output():
+        found = in_loop(_look, worker, work_folder(directory), view)
+    if as_json:
+        print_json(found)
+    else:
+        _PRINTERS[view](found)
+
+
+async def _look(name: str, workspace: Path, view: str) -> Facts:
+    worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home())
+    bus.subscribe(_warn)
+    if os.environ.get("FORGE_MODEL"):
+        settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})
+    async with opened(worker, workspace=workspace, host=host, bus=bus, make_zones=False) as assembly:
+        match view:
+            case "policy":
+                return policy_of(assembly)
+            case "tree":
+                return await tree_of(worker, assembly, workspace=workspace, host=host, bus=bus, settings=settings)
+            case "prompt":
+                return {"prompt": system_prompt(worker, workspace, assembly.toolbox, wanted_output(worker))}
+            case _:
+                return facts_of(worker, assembly, settings)
+
+
+def _warn(event: Event) -> None:
+    if isinstance(event, Status) and event.level != "info":
+        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")
+
+
+def _print_facts(found: Facts) -> None:
+    _line(f"{found['name']} ({found['file']})")
+    if found["description"]:
+        _line(f"  {found['description']}")
+    _line(f"  model:     {found['model'] or 'none is named'}")
+    _line(f"  approval:  {found['approval_mode']}")
+    _line(f"  limits:    {', '.join(f'{name} {value:g}' for name, value in found['limits'].items())}")
+    network = "with the network" if found["isolation"]["network"] else "without the network"
+    _line(f"  isolation: {found['isolation']['level']}, {network}")
+    _line("zones:")
+    for line in lines_of_zones(found["zones"]):
+        _line(f"  {line}")
+    _line("toolsets:")
+    for toolset, tools in found["toolsets"].items():
+        _line(f"  {toolset}: {', '.join(tools)}")
+
+
+def _print_policy(found: Facts) -> None:
+    print_table(["tool", "toolset", "verdict", "where", "reason"], found["tools"])
+    if found["rules"]:
+        sys.stdout.write("\n")
+        print_table(["rule", "verdict", "where", "reason"], found["rules"])
+    if found["zones"]:
+        sys.stdout.write("\n")
+        zones = [{**zone, "zone": f"/{zone['name']}"} for zone in found["zones"]]
+        print_table(["zone", "mode", "write", "delete", "where", "path"], zones)
+
+
+def _print_tree(found: Facts) -> None:
+    for line in lines_of_tree(found):
+        _line(line)
+
+
+def _print_prompt(found: Facts) -> None:
+    text = str(found["prompt"])
+    sys.stdout.write((visible(text, keep="\n\t") if sys.stdout.isatty() else text) + "\n")
+
+
+def _line(text: str) -> None:
+    sys.stdout.write(f"{visible(text)}\n")
+
+
+_PRINTERS = {"facts": _print_facts, "policy": _print_policy, "tree": _print_tree, "prompt": _print_prompt}

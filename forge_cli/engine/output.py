@@ -1,0 +1,237 @@
+"""The schema that a worker's final answer has to fit: read from a file or inline, told to the model, and checked."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from forge_cli.core.config import Loc, where_in
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.fields import alternatives, lookup
+from forge_cli.core.signature import JsonObject, subschemas
+from forge_cli.files.document import parse_document
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+MAX_REPAIRS = 2
+REPAIR = "Your answer does not fit its JSON Schema"
+MAX_BYTES = 256 * 1024
+_DEPTH = 100
+_PROBLEMS = 5
+_FENCED = re.compile(r"```(?:json\b)?(.*)```", re.DOTALL | re.IGNORECASE)
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class Misfit(Exception):
+    """The final answer does not fit; the sentence says where and why, for the model and for people."""
+
+
+class _Unsound(Exception):
+    """What is wrong with a schema, and the place in it."""
+
+    def __init__(self, problem: str, loc: Loc = ()) -> None:
+        super().__init__(problem)
+        self.loc = loc
+
+
+@dataclass(frozen=True, eq=False)
+class OutputSchema:
+    """What the final answer has to be."""
+
+    json_schema: JsonObject
+
+    @classmethod
+    def load(cls, given: str | Mapping[str, Any], *, where: Mark | None, folder: Path) -> OutputSchema:
+        """The schema itself, or the path of its file from ``folder``; ``where`` is the place that says so."""
+        text = _read(folder / given, where) if isinstance(given, str) else None
+        file = str(folder / given) if isinstance(given, str) else ""
+        schema = given if text is None else _parsed(text, file)
+        try:
+            return cls(_sound(schema))
+        except _Unsound as unsound:
+            mark = where_in(schema, unsound.loc) or where if text is None else _mark_in(text, unsound.loc, file)
+            raise WorkerError(mark, f"output schema: {unsound}") from None
+
+    def read(self, answer: str) -> Any:
+        """The value that the answer is, as JSON alone or in one code fence; Misfit when it is none or does not fit."""
+        value = _value(answer)
+        try:
+            errors = list(islice(self._validator.iter_errors(value), _PROBLEMS + 1))
+            problems = [_problem(error) for error in errors]
+        except Exception as error:  # foreign code: a schema can lead a validator in circles
+            raise Misfit(f"the answer cannot be checked ({type(error).__name__})") from error
+        if problems:
+            more = ["and more"] if len(problems) > _PROBLEMS else []
+            raise Misfit("; ".join([*dict.fromkeys(problems[:_PROBLEMS]), *more]))
+        return value
+
+    def instructions(self) -> str:
+        """What the model is told before it starts."""
+        return (
+            "Your final answer must be one JSON value and nothing else: no words before or after it, no code fence. "
+            f"It must fit this JSON Schema:\n\n{json.dumps(self.json_schema, ensure_ascii=False)}"
+        )
+
+    def repair(self, misfit: Misfit) -> str:
+        """What the model is told when its answer does not fit."""
+        return f"{REPAIR}: {misfit}. Answer again with the whole JSON value, corrected, and nothing else."
+
+    @cached_property
+    def _validator(self) -> Validator:
+        import jsonschema
+        import referencing
+
+        kind = jsonschema.validators.validator_for(self.json_schema, default=jsonschema.Draft202012Validator)
+        return kind(self.json_schema, registry=referencing.Registry())
+
+
+def _read(path: Path, where: Mark | None) -> str:
+    try:
+        if not path.is_file():
+            raise ValueError("it is no file" if path.exists() else "there is no such file")
+        with open(path, "rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES // 1024} KiB")
+        return raw.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        why = "it is no UTF-8" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
+        hint = "name a file with a JSON Schema in it, or write the schema inline under 'output_schema'"
+        raise WorkerError(where, f"output schema {path} cannot be read: {why}", hint=hint) from None
+
+
+def _parsed(text: str, file: str) -> Any:
+    try:
+        return _json(text)
+    except json.JSONDecodeError as error:
+        raise WorkerError(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise WorkerError(Mark(file), f"not JSON: {_why(error)}") from None
+
+
+def _mark_in(text: str, loc: Loc, file: str) -> Mark:
+    """Where in a file of JSON that is: YAML's reader knows it, for most of what JSON can say."""
+    try:
+        return where_in(parse_document(text, file), loc) or Mark(file)
+    except WorkerError:
+        return Mark(file)
+
+
+def _sound(given: Any) -> JsonObject:
+    """A plain copy of a schema that can be used offline."""
+    if not isinstance(given, Mapping):
+        raise _Unsound("it must be a JSON object that holds a JSON Schema")
+    try:
+        schema: JsonObject = json.loads(json.dumps(given, allow_nan=False))
+        _check_carried(schema)
+    except (TypeError, ValueError, RecursionError, Misfit) as error:
+        raise _Unsound(f"it is not plain JSON: {_why(error)}") from None
+    _check_metaschema(schema)
+    for problem in _reference_problems(schema):
+        raise _Unsound(problem)
+    return schema
+
+
+def _check_metaschema(schema: JsonObject) -> None:
+    import jsonschema
+
+    try:
+        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        kind.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        problem = f"{error.json_path} is not valid JSON Schema: {_shortened(error.message)}"
+        raise _Unsound(problem, tuple(error.absolute_path)) from None
+    except Exception as error:  # foreign code: a pattern that no regular expression engine takes
+        raise _Unsound(f"it cannot be checked: {_shortened(str(error))}") from None
+
+
+def _reference_problems(schema: JsonObject) -> Iterator[str]:
+    for each in subschemas(schema):
+        for keyword, ref in ((keyword, each[keyword]) for keyword in _REFERENCES if keyword in each):
+            if not str(ref).startswith("#"):
+                yield f"{keyword} {ref!r} is remote and never fetched; copy the definition under $defs"
+            elif keyword == "$ref" and lookup(ref, schema) is None:
+                yield f"$ref {ref!r} points at nothing in this schema"
+            elif keyword == "$ref" and not alternatives(each, schema):
+                yield f"$ref {ref!r} only leads back to itself"
+
+
+def _value(answer: str) -> Any:
+    text = answer.strip()
+    fenced = _FENCED.fullmatch(text)
+    try:
+        value = _json(fenced[1] if fenced else text)
+    except (ValueError, RecursionError) as error:
+        if not text:
+            raise Misfit("the answer is empty, and has to be JSON") from None
+        around = "; leave out the text around the JSON" if not fenced and re.search(r"[{\[]", text) else ""
+        raise Misfit(f"the answer is not JSON: {_why(error)}{around}") from None
+    _check_carried(value)
+    return value
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is no number that JSON can carry")
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case RecursionError():
+            return "it is nested too deeply"
+        case json.JSONDecodeError():
+            return f"{error.msg} at line {error.lineno} column {error.colno}"
+        case _:
+            return _shortened(str(error))
+
+
+def _check_carried(value: Any) -> None:
+    """Refuse what would fail later on: a depth that no reader takes, and text that UTF-8 cannot carry."""
+    layer, depth = [value], 0
+    while layer:
+        if depth > _DEPTH:
+            raise Misfit(f"it is nested deeper than {_DEPTH} levels")
+        try:
+            "".join(text for each in layer for text in _texts(each)).encode()
+        except UnicodeEncodeError:
+            raise Misfit("it holds a lone surrogate, which is no text") from None
+        layer = [item for each in layer for item in _items(each)]
+        depth += 1
+
+
+def _texts(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _problem(error: ValidationError) -> str:
+    """One sentence with its place; where alternatives were given, about the one that came nearest."""
+    from jsonschema.exceptions import best_match
+
+    error = best_match([error]) or error
+    return f"{error.json_path}: {_shortened(error.message)}"
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end: a validator's sentence starts with the value, and ends with what is wrong with it."""
+    return text if len(text) <= 200 else f"{text[:80]} ... {text[-100:]}"

@@ -1,0 +1,134 @@
+"""What a model costs: as the user's config says, else as the table of genai-prices says, else it is unknown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.messages import Usage
+from forge_cli.files.settings import ModelOptions
+from forge_cli.files.worker import Limits
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
+
+MILLION = 1_000_000
+UNLISTED = frozenset({"script"})
+"""Providers that no table of prices will ever know, so that none is loaded for them."""
+
+
+class Price(Protocol):
+    """What the tokens of one model cost."""
+
+    def cost(self, usage: Usage) -> float | None:
+        """The cost of one turn, in dollars; None when nobody knows it."""
+        ...
+
+
+@dataclass(frozen=True)
+class StatedPrice:
+    """Dollars per million tokens, as somebody wrote them down; a cache that is not priced costs what input costs."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+    def cost(self, usage: Usage) -> float:
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        total = (
+            self.input * usage.input_tokens
+            + self.output * usage.output_tokens
+            + read * usage.cache_read_tokens
+            + write * usage.cache_write_tokens
+        )
+        return total / MILLION
+
+
+@dataclass(frozen=True)
+class ListedPrice:
+    """The price in the table that comes with genai-prices; it is never fetched anew.
+
+    Where the provider stands at an ``address`` of the user's, the price is that of whoever answers there.
+    """
+
+    provider: str
+    model: str
+    address: str | None = None
+
+    def cost(self, usage: Usage) -> float:
+        return float(self._calculate(usage).total_price)
+
+    def known(self) -> bool:
+        """Whether the table has the model, and says what its words cost."""
+        try:
+            price = self._calculate(Usage(1, 1)).model_price
+        except (LookupError, ValueError):
+            return False
+        return price.input_mtok is not None and price.output_mtok is not None
+
+    def _calculate(self, usage: Usage) -> PriceCalculation:
+        import genai_prices
+
+        tokens = genai_prices.Usage(
+            input_tokens=usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+        )
+        if self.address:
+            return genai_prices.calc_price(tokens, self.model, provider_api_url=self.address)
+        return genai_prices.calc_price(tokens, self.model, provider_id=self.provider)
+
+
+def price_of(
+    model_name: str, options: ModelOptions, environ: Mapping[str, str] = os.environ
+) -> StatedPrice | ListedPrice | None:
+    """The price of ``PROVIDER:MODEL``, or None where nobody knows it; the table takes a while to load."""
+    if stated := options.price:
+        return StatedPrice(stated.input, stated.output, stated.cache_read, stated.cache_write)
+    provider, _, model = model_name.partition(":")
+    if not model or provider in UNLISTED:
+        return None
+    listed = ListedPrice(provider, model, environ.get(f"{provider.upper()}_BASE_URL", "").strip() or None)
+    return listed if listed.known() else None
+
+
+def require_price(model_name: str, price: Price | None, *limits: Limits) -> None:
+    """Refuse a limit of cost that could not be kept, because nobody knows what the model costs."""
+    capped = [each for each in limits if each.max_cost is not None]
+    if capped and price is None:
+        where = next((mark for each in capped if (mark := each.where("max_cost"))), None)
+        raise WorkerError(
+            where,
+            f"the price of {model_name} is unknown, so max_cost cannot be kept",
+            hint=f'leave max_cost out, or say in config.yaml what a million tokens cost: models: {{"{model_name}": '
+            "{price: {input: 1.0, output: 5.0}}}",
+        )
+
+
+@dataclass(frozen=True)
+class LatePrice:
+    """A price that is looked up when the first answer has come: to load the table takes a while."""
+
+    model_name: str
+    options: ModelOptions
+
+    @cached_property
+    def price(self) -> Price | None:
+        return price_of(self.model_name, self.options)
+
+    def cost(self, usage: Usage) -> float | None:
+        return self.price.cost(usage) if self.price else None
+
+    def require(self, stated: Sequence[Limits], settings: Limits) -> None:
+        """Refuse ``max_cost`` where the price is unknown; what a user limits everywhere means no scripted model."""
+        provider = self.model_name.partition(":")[0]
+        limits = stated if provider in UNLISTED else [*stated, settings]
+        if any(each.max_cost is not None for each in limits):
+            require_price(self.model_name, self.price, *limits)

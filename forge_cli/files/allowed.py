@@ -1,0 +1,79 @@
+"""The workers that a worker may call: from what stands under ``allowed:`` to the files, and all that it can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from forge_cli.core.config import nearest
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.text import visible
+from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+
+FOLDERS = (".", "workers")
+
+
+def places(folder: Path, entry: str) -> list[Path]:
+    """Where a worker is looked for, in this order: a path is itself, a name may be a file or a folder."""
+    if "/" in entry or Path(entry).suffix in SUFFIXES:
+        return [folder / entry]
+    return [folder / beside / f"{entry}{end}" for beside in FOLDERS for end in (".yaml", ".md", "/worker.yaml")]
+
+
+def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
+    """The worker that an entry of ``allowed:`` names; what is wrong with it is said where it stands."""
+    looked = places(folder, entry)
+    found = next((path for path in looked if path.exists()), None)
+    if found is None:
+        near = nearest(entry, _known(folder, looked))
+        tried = ", ".join(str(path.relative_to(folder)) for path in looked if path.is_relative_to(folder))
+        hint = f"did you mean '{near}'?" if near else f"looked for {tried or looked[0]} in {folder}"
+        raise WorkerError(where, f"there is no worker '{visible(entry)}'", hint=hint)
+    try:
+        return load_worker(found)
+    except WorkerError as error:
+        allowed = f"'{visible(entry)}' is allowed in {where}" if where else None
+        raise WorkerError(error.where, error.message, hint=allowed or error.hint) from None
+
+
+def _known(folder: Path, looked: list[Path]) -> list[str]:
+    """What somebody could have meant: files that could be workers, spelled as the entry is."""
+    if len(looked) == 1:
+        parent = looked[0].parent
+        names = [path.name for path in parent.glob("*") if path.suffix in SUFFIXES or path.is_dir()]
+        spelled = str(parent.relative_to(folder)) if parent.is_relative_to(folder) else str(parent)
+        return [*names, *(f"{spelled}/{name}" for name in names), *(f"./{name}" for name in names if spelled == ".")]
+    files = [path for beside in FOLDERS for path in (folder / beside).glob("*") if path.suffix in (".yaml", ".md")]
+    folders = [path.parent for beside in FOLDERS for path in (folder / beside).glob("*/worker.yaml")]
+    return [*(path.stem for path in files), *(path.name for path in folders)]
+
+
+def allowed_by(worker: Worker) -> list[str]:
+    """The entries of a worker's ``allowed:``, as far as they make sense."""
+    given = worker.section("toolsets", "workers", "allowed")
+    return [entry for entry in given if isinstance(entry, str)] if isinstance(given, list) else []
+
+
+def files_of(worker: Worker) -> Iterator[Path]:
+    """The files that say what a worker may do, and those of every worker that it can reach, whether or not they exist.
+
+    Whoever may change one of them may change what is allowed.
+    """
+    seen: set[Path] = set()
+    waiting = [worker]
+    while waiting:
+        each = waiting.pop()
+        if each.path.resolve() in seen:
+            continue
+        seen.add(each.path.resolve())
+        yield each.path
+        module = each.section("toolsets", "custom", "module")
+        if isinstance(module, str):
+            yield each.folder / module
+        for entry in allowed_by(each):
+            looked = places(each.folder, entry)
+            yield from looked
+            try:
+                waiting.append(load_worker(next(path for path in looked if path.exists())))
+            except (ForgeError, StopIteration):
+                continue  # the toolset says what is wrong with it

@@ -1,0 +1,59 @@
+"""A conversation as Markdown: what was said is quoted, what was called stands in fences that it cannot close."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from forge_cli.core.results import Diff
+from forge_cli.core.text import visible
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.render import FindRenderer, no_renderers, written
+from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+
+
+def markdown(told: Transcript, find: FindRenderer = no_renderers) -> str:
+    pieces = [
+        f"# {_plain(told.session)}",
+        f"{_plain(told.worker)} with {_plain(told.model)}, {_plain(told.started)}, in {_plain(told.workspace)}",
+    ]
+    for entry in told.entries:
+        match entry:
+            case Said():
+                pieces += _said(entry)
+            case Called():
+                pieces += _called(entry, find)
+            case Noted():
+                pieces.append(f"*{_plain(entry.text)}*")
+    return "\n\n".join(pieces) + "\n"
+
+
+def _said(entry: Said) -> Iterator[str]:
+    yield f"{'#' * min(entry.depth + 2, 6)} {_plain(entry.who)}"
+    if entry.text.strip():
+        words = visible(entry.text.strip("\n"), keep="\n\t")
+        yield "\n".join(f"> {line}".rstrip() for line in words.split("\n"))
+    yield from (f"with {_plain(name)}" for name in entry.files)
+
+
+def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
+    yield f"**{_plain(entry.tool)}**{f' ({_plain(entry.verdict)})' if entry.verdict else ''}"
+    yield _fenced(json.dumps(jsonable(entry.args), ensure_ascii=False, indent=2), "json")
+    if entry.status:
+        yield f"{_plain(entry.status)}{f': {_plain(entry.error)}' if entry.error else ''}"
+    if entry.shown is not None and (text := written(entry.shown, find)):
+        yield _fenced(text, "diff" if isinstance(entry.shown, Diff) else "text")
+
+
+def _fenced(text: str, language: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{visible(text, keep=chr(10) + chr(9))}\n{fence}"
+
+
+def _plain(text: str) -> str:
+    """One line of words that stay words."""
+    return _SPECIAL.sub(r"\\\1", visible(text))

@@ -1,0 +1,111 @@
+"""A conversation as a page for a browser: one file that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html import escape
+
+from forge_cli.core.results import Diff
+from forge_cli.core.text import visible
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.render import FindRenderer, no_renderers, written
+from forge_cli.ui.transcript.entries import Called, Entry, Noted, Said, Transcript
+
+LONG = 30
+"""Lines of a result; a longer one is folded away."""
+
+STYLE = """
+:root { color-scheme: light dark; --line: #8884; --quiet: #777; --back: #8881; --go: #188038; --stop: #c5221f; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
+header { border-bottom: 1px solid var(--line); margin-bottom: 1.5rem; }
+h1 { font-size: 1.2rem; margin: 0; }
+h2 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
+p { margin: .25rem 0; }
+pre, code { font: 13px/1.45 ui-monospace, monospace; }
+pre { background: var(--back); padding: .6rem .8rem; border-radius: 6px; white-space: pre-wrap; margin: .4rem 0; }
+pre, .words, code { overflow-wrap: anywhere; }
+.words { white-space: pre-wrap; }
+.user .words { background: var(--back); border-radius: 6px; padding: .6rem .8rem; }
+.call { border-left: 3px solid var(--line); padding-left: .8rem; margin: .8rem 0; }
+.quiet { color: var(--quiet); font-size: .85rem; }
+.success, .plus { color: var(--go); }
+.failure, .minus { color: var(--stop); }
+summary { cursor: pointer; color: var(--quiet); font-size: .85rem; }
+"""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def page(told: Transcript, find: FindRenderer = no_renderers) -> str:
+    head = f"<h1>{_line(told.session)}</h1>"
+    about = f"{told.worker} with {told.model}, {told.started}, in {told.workspace}"
+    body = [f'<header>{head}<p class="quiet">{_line(about)}</p></header>']
+    body += [_indented(entry, find) for entry in told.entries]
+    return PAGE.format(title=_line(f"{told.worker}: {told.session}"), style=STYLE, body="\n".join(body))
+
+
+def _indented(entry: Entry, find: FindRenderer) -> str:
+    inside = "".join(_entry(entry, find))
+    return f'<div style="margin-left: {2 * entry.depth}rem">{inside}</div>' if entry.depth else inside
+
+
+def _entry(entry: Entry, find: FindRenderer) -> Iterator[str]:
+    match entry:
+        case Said():
+            yield f'<section class="{"user" if entry.who == "user" else "other"}"><h2>{_line(entry.who)}</h2>'
+            if entry.text.strip():
+                yield f'<div class="words">{_text(entry.text.strip(chr(10)))}</div>'
+            yield from (f'<p class="quiet">with {_line(name)}</p>' for name in entry.files)
+            yield "</section>"
+        case Called():
+            yield '<section class="call">'
+            yield from _called(entry, find)
+            yield "</section>"
+        case Noted():
+            yield f'<p class="quiet">{_line(entry.text)}</p>'
+
+
+def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
+    yield f"<p><code><b>{_line(entry.tool)}</b></code></p>"
+    yield _pre(json.dumps(jsonable(entry.args), ensure_ascii=False, indent=2))
+    if entry.verdict:
+        yield f'<p class="quiet">{_line(entry.verdict)}</p>'
+    if entry.status:
+        look = "success" if entry.status == "success" else "failure"
+        yield f'<p class="{look}">{_line(entry.status)}{f": {_line(entry.error)}" if entry.error else ""}</p>'
+    if entry.shown is not None and (text := written(entry.shown, find)):
+        yield _pre(text, diff=isinstance(entry.shown, Diff))
+
+
+def _pre(text: str, *, diff: bool = False) -> str:
+    lines = text.split("\n")
+    shown = "\n".join(map(_coloured, lines)) if diff else _text(text)
+    block = f"<pre>{shown}</pre>"
+    return block if len(lines) <= LONG else f"<details><summary>{len(lines)} lines</summary>{block}</details>"
+
+
+def _coloured(line: str) -> str:
+    look = {"+": "plus", "-": "minus"}.get(line[:1])
+    return f'<span class="{look}">{_text(line)}</span>' if look else _text(line)
+
+
+def _line(text: str) -> str:
+    return escape(visible(text))
+
+
+def _text(text: str) -> str:
+    return escape(visible(text, keep="\n\t"))

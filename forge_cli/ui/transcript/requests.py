@@ -1,0 +1,37 @@
+"""A request that waits, on a terminal: what would be called, why it asks, and what was answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from forge_cli.core.text import visible
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.transcript.entries import drawable, local_time
+
+LOST = "its input held a secret, which the session does not keep: it will be denied"
+
+
+def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = no_renderers) -> None:
+    """A row of ``forge approvals list``; the preview is cut, everything else is whole."""
+
+    def line(text: str, style: str = "") -> None:
+        console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
+
+    line(f"{row['session']} {row['request']} {local_time(row['time'])}", "bold")
+    line(f"  {row['worker']} wants to call {row['tool']} (risk: {row['risk']})", "yellow")
+    for name, value in row["args"].items():
+        line(f"    {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
+    if row["preview"] is not None:
+        console.print(Indented(render(drawable(row["preview"]), find), 4), end="")
+    place = f" ({row['where']})" if row["where"] else ""
+    line(f"  why: {row['reason']}{place}", "dim")
+    if row["held_secret"]:
+        line(f"  {LOST}", "red")
+    if answer := row["answer"]:
+        note = f": {answer['note']}" if answer["note"] else ""
+        line(f"  answered: {'yes' if answer['approved'] else 'no'}{note}", "green")

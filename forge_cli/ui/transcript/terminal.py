@@ -1,0 +1,67 @@
+"""A conversation on a terminal: who said what, and calls with their verdicts and results, each within bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from forge_cli.core.results import cut
+from forge_cli.core.text import visible
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.trace import arguments
+from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
+
+LINES, LETTERS = 200, 20_000
+"""How much of what somebody said is shown."""
+
+
+def draw(told: Transcript, console: Console, find: FindRenderer = no_renderers) -> None:
+    page = _Page(console, find)
+    page.line(0, f"{told.session}: {told.worker} with {told.model}, {told.started}", "bold")
+    page.line(0, f"in {told.workspace}", "dim")
+    for entry in told.entries:
+        match entry:
+            case Said():
+                page.said(entry)
+            case Called():
+                page.called(entry)
+            case Noted():
+                page.line(entry.depth, f"-- {entry.text}", "dim")
+
+
+class _Page:
+    def __init__(self, console: Console, find: FindRenderer) -> None:
+        self._console = console
+        self._find = find
+
+    def line(self, depth: int, text: str, style: str = "") -> None:
+        """One line, whatever is in it."""
+        self._console.print(Indented(plain(visible(text), style=style), 2 * depth, hang=4), end="")
+
+    def said(self, entry: Said) -> None:
+        self._console.print()
+        self.line(entry.depth, f"{entry.who}:", "bold")
+        if entry.text.strip():
+            words = plain(cut(entry.text.rstrip(), LETTERS), LINES)
+            self._console.print(Indented(words, 2 * entry.depth + 2), end="")
+        for name in entry.files:
+            self.line(entry.depth + 1, f"with {name}", "dim")
+
+    def called(self, entry: Called) -> None:
+        self.line(entry.depth, " ".join(["  >", entry.tool, *shown_arguments(entry.args)]), "cyan")
+        if entry.verdict:
+            self.line(entry.depth, f"    {entry.verdict}", "dim")
+        if entry.status:
+            why = f": {cut(entry.error, 2000)}" if entry.error else ""
+            self.line(entry.depth, f"    {entry.status}{why}", "green" if entry.status == "success" else "red")
+        if entry.shown is not None:
+            self._console.print(Indented(render(entry.shown, self._find), 2 * entry.depth + 6), end="")
+
+
+def shown_arguments(args: Any) -> list[str]:
+    """Arguments as they are traced; what is no object of arguments is shown as it is."""
+    return arguments(args) if isinstance(args, Mapping) else [json.dumps(jsonable(args), ensure_ascii=False)]

@@ -1,0 +1,154 @@
+"""``forge test``: the records beside workers are their tests."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli.testing import Project
+
+WORKER = """
+name: {name}
+model: script:script.yaml
+sandbox: {{zones: [{{name: data, path: ., mode: rw}}]}}
+toolsets: {{filesystem: {{}}}}
+"""
+SCRIPT = """
+turns:
+  - calls:
+      - {tool: read_file, input: {path: /data/in.txt}}
+      - {tool: write_file, input: {path: /data/out.txt, content: x}}
+  - text: Done.
+"""
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def copier(project: Project, cli: Cli) -> Project:
+    """A worker with one recorded test, as it lies there after a checkout."""
+    project.write("copier/worker.yaml", WORKER.format(name="copier"))
+    project.write("copier/script.yaml", SCRIPT)
+    project.write("copier/in.txt", "hello")
+    (project.folder / "copier/tests").mkdir()
+    done = cli("run", "copier", "copy", "-p", "-y", "-C", "copier", "--record", "copier/tests/copy.jsonl")
+    assert (done.code, done.err) == (0, "")
+    (project.folder / "copier/out.txt").unlink()
+    return project
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("path", [[], ["."], ["copier"], ["copier/worker.yaml"], ["copier/tests/copy.jsonl"]])
+def test_records_are_found_beside_their_worker(cli: Cli, copier: Project, path: list[str]) -> None:
+    before = tree(copier.folder)
+    done = cli("test", *path)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == ["ok    copier/tests/copy.jsonl: 2 turns, 2 calls (1 from the record)", "1 ok"]
+    assert tree(copier.folder) == before
+
+
+def test_it_runs_from_within_the_folder_of_the_worker(
+    cli: Cli, copier: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(copier.folder / "copier")
+    assert cli("test").out.startswith("ok    tests/copy.jsonl: ")
+    monkeypatch.chdir(copier.folder / "copier/tests")
+    assert cli("test", "copy.jsonl").out.startswith("ok    copy.jsonl: ")
+
+
+def test_the_place_of_the_worker_does_not_matter(cli: Cli, copier: Project, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "renamed"
+    shutil.copytree(copier.folder / "copier", moved)
+    shutil.rmtree(copier.folder / "copier")
+    (moved / "worker.yaml").rename(moved / "copier.yaml")
+    done = cli("test", str(tmp_path / "elsewhere"))
+    assert (done.code, done.out.splitlines()[-1]) == (0, "1 ok")
+
+
+def test_drift_is_told_and_counted(cli: Cli, copier: Project) -> None:
+    shutil.copytree(copier.folder / "copier", copier.folder / "other")
+    copier.write("copier/in.txt", "good bye")
+    done = cli("test")
+    assert (done.code, done.err) == (9, "")
+    assert done.out.splitlines() == [
+        'drift copier/tests/copy.jsonl:9:1: drift in turn 1: read_file {"path": "/data/in.txt"} gives another result',
+        "  recorded: hello",
+        "  now:      good bye",
+        "ok    other/tests/copy.jsonl: 2 turns, 2 calls (1 from the record)",
+        "1 ok, 1 drifted; where a change is meant, record anew with forge run --record",
+    ]
+
+
+def test_what_cannot_be_read_is_told_and_counted(cli: Cli, copier: Project) -> None:
+    copier.write("copier/tests/broken.jsonl", "hello\n")
+    copier.write("strange/worker.yaml", WORKER.format(name="strange"))
+    copier.write("strange/tests/copy.jsonl", copier.read("copier/tests/copy.jsonl"))
+    done = cli("test")
+    assert (done.code, done.err) == (3, "")
+    assert "error copier/tests/broken.jsonl:1:1: this is no record of a session\n" in done.out
+    assert "error strange/tests/copy.jsonl:1:1: there is no worker 'copier' in " in done.out
+    assert done.out.endswith("1 ok, 2 could not be replayed\n")
+
+
+def test_a_broken_worker_is_told(cli: Cli, copier: Project) -> None:
+    copier.write("copier/worker.yaml", "name: copier\nnonsense: 1\n")
+    done = cli("test")
+    assert done.code == 3
+    assert "copier/worker.yaml:2:1: " in done.out
+
+
+def test_drift_counts_more_than_what_cannot_be_read(cli: Cli, copier: Project) -> None:
+    copier.write("copier/tests/broken.jsonl", "hello\n")
+    copier.write("copier/in.txt", "good bye")
+    assert cli("test").code == 9
+
+
+def test_as_json(cli: Cli, copier: Project) -> None:
+    copier.write("copier/tests/broken.jsonl", "hello\n")
+    done = cli("test", "--json")
+    found = json.loads(done.out)
+    assert (done.code, found["ok"], found["drift"], found["error"]) == (3, 1, 0, 1)
+    assert [(record["file"], record["status"]) for record in found["records"]] == [
+        ("copier/tests/broken.jsonl", "error"),
+        ("copier/tests/copy.jsonl", "ok"),
+    ]
+    assert found["records"][1] == {
+        "file": "copier/tests/copy.jsonl",
+        "worker": "copier",
+        "status": "ok",
+        "turns": 2,
+        "ran": 1,
+        "recorded": 1,
+        "unsure": 0,
+    }
+    copier.write("copier/in.txt", "good bye")
+    drifted = json.loads(cli("test", "copier/tests/copy.jsonl", "--json").out)["records"][0]
+    assert (drifted["status"], drifted["drift"]["recorded"], drifted["drift"]["now"]) == ("drift", "hello", "good bye")
+
+
+def test_several_workers_share_a_folder(cli: Cli, copier: Project) -> None:
+    copier.write("copier/second.yaml", WORKER.format(name="second"))
+    cli("run", "copier/second.yaml", "copy", "-p", "-y", "-C", "copier", "--record", "copier/tests/second.jsonl")
+    (copier.folder / "copier/out.txt").unlink()
+    assert cli("test").out.endswith("2 ok\n")
+    assert "second.jsonl" not in cli("test", "copier/worker.yaml").out
+
+
+def test_no_records_are_no_success(cli: Cli, copier: Project) -> None:
+    shutil.rmtree(copier.folder / "copier/tests")
+    copier.write("elsewhere/tests/data.jsonl", '{"a": 1}\n')
+    done = cli("test")
+    assert (done.code, done.out) == (2, "")
+    assert "there is no record in a folder tests/ beside a worker" in done.err
+    assert "--record tests/NAME.jsonl" in done.err
+
+
+def test_hidden_folders_and_those_of_packages_are_left_out(cli: Cli, copier: Project) -> None:
+    for name in (".venv", "node_modules"):
+        shutil.copytree(copier.folder / "copier", copier.folder / name / "copier")
+    assert cli("test").out.endswith("\n1 ok\n")

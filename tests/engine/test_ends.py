@@ -1,0 +1,151 @@
+"""How a task ends when it is not simply done: limits, calls that lead nowhere, answers that do not fit."""
+
+import json
+from typing import Any
+
+import pytest
+
+from forge_cli import Limits
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.events import MessageEvent
+from forge_cli.testing import Project, Seen, call, calls
+
+TOOLS = """
+import anyio
+from forge_cli import Approval, tool
+
+def look(n: int = 0) -> int:
+    return n
+
+def act(text: str = "") -> str:
+    return text
+
+@tool(needs_approval=Approval.BLOCKED)
+def never() -> str:
+    return "no"
+
+async def wait() -> None:
+    await anyio.sleep_forever()
+"""
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    approval = "{default: preApproved, tools: {act: ask}}"
+    tools = "[look, act, never, wait]"
+    project.write(
+        "worker.yaml", f"name: w\ntoolsets: {{custom: {{module: ./tools.py, tools: {tools}, approval: {approval}}}}}\n"
+    )
+    return project
+
+
+def ended(seen: Seen) -> tuple[str, ExitCode, str | None]:
+    return seen.result.status, seen.result.exit_code, seen.result.error
+
+
+def test_the_same_denied_call_three_times_ends_the_work(worker: Project) -> None:
+    seen = worker.run(*[calls(call("act", text="x"))] * 9, "never said")
+    assert seen.statuses == ["denied"] * 3
+    status, code, error = ended(seen)
+    assert (status, code) == ("limit", ExitCode.LIMIT)
+    assert error is not None
+    assert error.startswith("act was denied three times with the same arguments")
+    assert seen.result.turns == 3
+
+
+def test_blocked_calls_count_as_well_and_may_come_in_one_turn(worker: Project) -> None:
+    seen = worker.run(calls(*[call("never")] * 3), "never said")
+    assert seen.statuses == ["blocked"] * 3
+    assert ended(seen)[:2] == ("limit", ExitCode.LIMIT)
+
+
+def test_other_arguments_are_another_call(worker: Project) -> None:
+    turns = [calls(call("act", text=text)) for text in "abcdef"]
+    assert ended(worker.run(*turns, "done"))[:2] == ("completed", ExitCode.DONE)
+
+
+def test_three_turns_without_one_valid_call_end_the_work(worker: Project) -> None:
+    seen = worker.run(*[calls(call("look", n="many"))] * 9, "never said")
+    assert seen.statuses == ["invalid"] * 3
+    assert ended(seen)[:2] == ("limit", ExitCode.LIMIT)
+
+
+def test_a_valid_call_in_between_starts_the_count_again(worker: Project) -> None:
+    bad, good = calls(call("look", n="many")), calls(call("look", n=1))
+    assert ended(worker.run(bad, bad, good, bad, bad, good, "done"))[0] == "completed"
+
+
+def test_the_time_ends_a_tool_that_would_wait_for_ever(worker: Project) -> None:
+    seen = worker.run(calls(call("wait"), call("look")), "never said", limits=Limits(max_time=0.3))
+    assert seen.statuses == ["interrupted", "interrupted"]
+    assert ended(seen) == ("limit", ExitCode.LIMIT, "the limit of 0.3 seconds was reached")
+
+
+def test_a_time_that_is_not_used_up_changes_nothing(worker: Project) -> None:
+    assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_time=25)))[0] == "completed"
+
+
+def test_a_limit_of_cost_needs_a_price(worker: Project) -> None:
+    worker.write("s.yaml", "turns: [{text: hi}]\n")
+    done = worker.forge("run", "worker.yaml", "go", "-m", "script:s.yaml", "--max-cost", "1")
+    assert done.returncode == 3
+    assert "the price of script:s.yaml is unknown, so max_cost cannot be kept" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_limit_of_cost_in_the_user_s_own_config_does_not_stop_a_script(worker: Project) -> None:
+    worker.write("s.yaml", "turns: [{text: hi}]\n")
+    worker.home.mkdir()
+    (worker.home / "config.yaml").write_text("limits: {max_cost: 1}\n")
+    done = worker.forge("run", "worker.yaml", "go", "-p", "-m", "script:s.yaml")
+    assert (done.returncode, done.stdout) == (0, "hi\n")
+
+
+def with_schema(worker: Project, *turns: Any, schema: Any = SCHEMA) -> Seen:
+    text = worker.read("worker.yaml")
+    worker.write("schema.json", json.dumps(schema))
+    worker.write("fits.yaml", f"{text}output_schema: ./schema.json\n")
+    return worker.run(*turns, worker="fits.yaml")
+
+
+def test_an_answer_that_fits_is_there_as_a_value(worker: Project) -> None:
+    seen = with_schema(worker, calls(call("look")), '{"n": 7}')
+    assert ended(seen) == ("completed", ExitCode.DONE, None)
+    assert (seen.result.output, seen.result.response) == ({"n": 7}, '{"n": 7}')
+
+
+def test_the_model_is_told_what_does_not_fit_and_may_repair_it_twice(worker: Project) -> None:
+    seen = with_schema(worker, "seven", '{"n": "7"}', '```json\n{"n": 7}\n```')
+    assert (seen.result.status, seen.result.output) == ("completed", {"n": 7})
+    told = [event.message["content"] for event in seen.of(MessageEvent) if event.message["role"] == "user"]
+    assert len(told) == 3
+    assert "'7' is not of type 'integer'" in told[2]
+
+
+def test_after_two_repairs_it_ends(worker: Project) -> None:
+    seen = with_schema(worker, "one", "two", "three", '{"n": 7}')
+    assert (seen.result.status, seen.result.exit_code) == ("invalid_output", ExitCode.MISFIT)
+    assert (seen.result.output, seen.result.turns) == (None, 3)
+
+
+def test_the_flag_brings_a_schema_of_its_own(worker: Project) -> None:
+    worker.write("schema.json", json.dumps(SCHEMA))
+    worker.write("s.yaml", "turns: [{text: nothing}, {text: nothing}, {text: nothing}]\n")
+    words = ("run", "worker.yaml", "go", "-m", "script:s.yaml", "--output-schema", "schema.json")
+    done = worker.forge(*words, "--output-format", "json")
+    assert done.returncode == 6
+    assert json.loads(done.stdout)["status"] == "invalid_output"
+    assert "does not fit its schema" in done.stderr
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"type": "nothing"}'])
+def test_a_schema_that_cannot_be_used_is_said_at_once(worker: Project, content: str | None) -> None:
+    if content is not None:
+        worker.write("schema.json", content)
+    worker.write("s.yaml", "turns: [{text: nothing}]\n")
+    done = worker.forge("run", "worker.yaml", "go", "-m", "script:s.yaml", "--output-schema", "schema.json")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "schema.json" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,193 @@
+"""The provider's cache stays warm: request after request begins with the same bytes, also in another process."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from forge_cli.core.errors import ExitCode
+from forge_cli.engine.past import ELIDED, read_past
+from forge_cli.engine.runtime import Resumed
+from forge_cli.testing import Project, Seen
+
+from .server import Answer, Api, Fails, Received, say, thinking, tool_use
+
+TOOLS = r'''
+import sys
+from forge_cli import Custom, FileList, Json, Text, ToolError, tool
+
+@tool(read_only=True)
+def give(what: str, size: int = 1):
+    """Give something of every kind."""
+    match what:
+        case "text": return "tëxt\n" * size
+        case "surrogate": return "half \ud83d a face"
+        case "control": return "\x1b[31m\x00 end"
+        case "number": return 1e100 / 3
+        case "numbers": return {1: 0.1 + 0.2, "b": [None, True, 10**30, float("nan")], "tuple": (1, {2})}
+        case "nothing": return None
+        case "bytes": return b"\xff\x00ok"
+        case "files": return FileList.of("/x", tuple(f"file {n}" for n in range(size)))
+        case "json": return Json({"z": 1, "a": ["é", "\u2028"]})
+        case "custom": return Custom("box.thing", {"z": 1, "a": 2}, summary="A thing", mime_type="a/b")
+        case "own words": return Custom("box.thing", {"z": 1}, model_text="what the model reads\r\n")
+        case "error": raise ToolError("it went wrong: ünïcode")
+        case "crash": raise RuntimeError("boom")
+        case "exit": sys.exit(3)
+
+def ask(a: int) -> int:
+    """Nobody answers."""
+    return a
+'''
+WORKER = """
+name: giver
+instructions: |
+  You give: "quotes", {braces} and ünïcode.
+model: anthropic:claude-haiku-5-5
+toolsets:
+  custom: {module: ./tools.py, tools: [give, ask], approval: {tools: {give: preApproved}}}
+  filesystem:
+  shell:
+  plan:
+"""
+KINDS = (
+    *("text", "surrogate", "control", "number", "numbers", "nothing", "bytes", "files", "json", "custom"),
+    *("own words", "error", "crash", "exit"),
+)
+
+
+@pytest.fixture
+def giver(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    project.write("worker.yaml", WORKER)
+    project.write("notes/ä.txt", "one\ntwo\n")
+    return project
+
+
+def everything() -> list[Answer]:
+    """Turns that together call whatever can be called, and end in whatever way a call can end."""
+    gives = [tool_use(f"toolu_{n}", "give", what=kind) for n, kind in enumerate(KINDS)]
+    return [
+        say(thinking("Hm, «ünï»."), "Let me see.", *gives),
+        say(tool_use("toolu_a", "ask", a=1), tool_use("toolu_b", "nowhere", x=[1.0, 1e22, "\u2028"])),
+        say(thinking("More."), tool_use("toolu_c", "give", what="text", size=9000), tool_use("toolu_d", "give")),
+        say(tool_use("toolu_e", "read_file", path="notes/ä.txt"), tool_use("toolu_f", "list_files", path="/")),
+        say(tool_use("toolu_g", "update_plan", plan=[{"step": "é", "status": "pending"}])),
+        say(tool_use("toolu_h", "give", what="files", size=300), raw="{no json"),
+    ]
+
+
+def begins_with(one: Received, other: Received) -> bool:
+    """Is the other request the same one with more messages after it?"""
+    return other.raw.startswith(one.raw.removesuffix(b"]}") + b",")
+
+
+def going_on(seen: Seen) -> Resumed:
+    """The session as another process would find it."""
+    lines = [json.loads(json.dumps(line)) for line in seen.lines if "seq" in line]
+    return Resumed(read_past(lines), lines[-1])
+
+
+def test_every_request_begins_with_the_bytes_of_the_one_before(api: Api, giver: Project) -> None:
+    api.will(*everything(), say("Done."))
+    assert giver.run(task="Give, «all» of it.").result.turns == len(api.received) == 7
+    for one, other in pairwise(api.received):
+        assert begins_with(one, other)
+        assert (one.data["system"], one.data["tools"]) == (other.data["system"], other.data["tools"])
+        assert json.dumps(other.data).count("cache_control") == 2
+
+
+def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
+    api.will(
+        *everything(),
+        say(thinking("Well."), "Done."),
+        say(tool_use("toolu_z", "give", what="json")),
+        say("Again."),
+    )
+    first = giver.forge("run", "worker.yaml", "Give, «all» of it.", "--output-format", "json")
+    session = json.loads(first.stdout)["session_id"]
+    second = giver.forge("run", "worker.yaml", "And again?", "-r", session)
+    assert (second.returncode, second.stdout) == (0, "Again.\n")
+    assert len(api.received) == 9
+    for one, other in pairwise(api.received):
+        assert begins_with(one, other)
+
+
+def test_a_session_that_broke_off_sends_the_same_bytes(api: Api, giver: Project) -> None:
+    """The first process ends in the middle, without an answer; the next one goes on from there."""
+    turns = everything()
+    api.will(*turns[:3], Fails(400, "invalid_request_error", "no more"))
+    cut = giver.run(task="Give.")
+    assert cut.result.exit_code == ExitCode.PROVIDER
+    api.will(*turns[3:], say("Done."))
+    assert giver.run(task="", resumed=going_on(cut)).result.response == "Done."
+    refused, repeated = api.received[3:5]
+    assert refused.raw == repeated.raw
+    for one, other in pairwise([*api.received[:4], *api.received[5:]]):
+        assert begins_with(one, other)
+
+
+def counted(data: Any, *blocks: Any) -> Answer:
+    """An answer that says how many tokens it was asked with."""
+    return say(
+        *blocks, usage={"input_tokens": len(json.dumps(data, ensure_ascii=False).encode()) // 3, "output_tokens": 42}
+    )
+
+
+def narrow(project: Project, window: int) -> None:
+    project.home.mkdir()
+    (project.home / "config.yaml").write_text(f"models: {{'anthropic:claude-haiku-5-5': {{context: {window}}}}}")
+
+
+def test_after_room_was_made_the_next_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
+    narrow(giver, 50_000)
+    calls = iter(range(8))
+    read = lambda data: counted(data, tool_use(f"toolu_{next(calls)}", "give", what="text", size=3000))  # noqa: E731
+    api.will(*[read] * 8, lambda data: counted(data, "Done."), say("Again."))
+    first = giver.run(task="Give.")
+    changed = [not begins_with(one, other) for one, other in pairwise(api.received)]
+    assert changed.count(True) == 1
+    assert ELIDED.encode() in api.received[-1].raw
+    assert len({request.raw.partition(b'"messages":[')[0] for request in api.received}) == 1
+    assert giver.run(task="And again?", resumed=going_on(first)).result.response == "Again."
+    assert begins_with(api.received[-2], api.received[-1])
+
+
+def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver: Project) -> None:
+    narrow(giver, 12_000)
+    calls = iter(range(10))
+
+    def reply(data: Any) -> Answer:
+        if "tools" not in data:
+            return counted(data, "They gave a lot.")
+        number = next(calls, None)
+        if number is None:
+            return counted(data, "Done.")
+        return counted(data, thinking(f"{number}"), "x" * 3000, tool_use(f"t{number}", "give", what="nothing"))
+
+    api.will(*[reply] * 20)
+    seen = giver.run(task="Give, and mind the commas.")
+    summaries = [request for request in api.received if "tools" not in request.data]
+    assert len(summaries) == 1
+    assert (seen.result.response, seen.result.turns) == ("Done.", 12)
+    told = api.received[-1].data["messages"][0]["content"][0]["text"]
+    assert "Give, and mind the commas." in told
+    assert "They gave a lot." in told
+    api.replies[:] = [say("Again.")]
+    assert giver.run(task="And again?", resumed=going_on(seen)).result.response == "Again."
+    assert begins_with(api.received[-2], api.received[-1])
+
+
+def test_a_request_that_is_too_long_is_made_shorter(api: Api, giver: Project) -> None:
+    reads = [say(tool_use(f"toolu_{n}", "give", what="text", size=3000)) for n in range(6)]
+    refusal = Fails(400, "invalid_request_error", "prompt is too long: 204800 tokens > 200000 maximum")
+    api.will(*reads, refusal, say("Done."))
+    assert giver.run(task="Give.").result.response == "Done."
+    assert ELIDED.encode() in api.received[-1].raw
+
+
+def test_an_answer_that_fills_the_window_starts_again(api: Api, giver: Project) -> None:
+    reads = [say(tool_use(f"toolu_{n}", "give", what="text", size=3000)) for n in range(6)]
+    api.will(*reads, say("Half an", stop="model_context_window_exceeded"), say("Done."))
+    assert giver.run(task="Give.").result.response == "Done."
