@@ -21,10 +21,17 @@ class LimitReached(Exception):
     """The work ends here, although the model would go on."""
 
 
+def stated(*limits: Limits) -> Limits:
+    """The smallest of each limit, whoever states it."""
+    return Limits.model_validate(
+        {name: _smallest([getattr(each, name) for each in limits]) for name in Limits.model_fields}
+    )
+
+
 def merged(*limits: Limits) -> Limits:
-    """The smallest of each limit, whoever states it; the turns are limited always."""
-    found = {name: _smallest([getattr(each, name) for each in limits]) for name in Limits.model_fields}
-    return Limits.model_validate({**found, "max_turns": found["max_turns"] or DEFAULT_MAX_TURNS})
+    """What is stated, and a limit of turns where nobody states one."""
+    found = stated(*limits)
+    return found if found.max_turns else found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
 
 
 def _smallest(values: Sequence[float | None]) -> float | None:
@@ -40,8 +47,8 @@ def tokens_of(usage: Usage) -> int:
 class Budget:
     """What one task may use, and has used.
 
-    A worker that another one calls has a budget of its own below the caller's. Tokens, cost and time count in every
-    budget above as well; turns are each worker's own.
+    A worker that another one calls has a budget of its own below the caller's, and what it uses counts in every budget
+    above as well. Only the limit of turns that nobody stated is each worker's own.
     """
 
     limits: Limits
@@ -52,9 +59,11 @@ class Budget:
     worker: str = ""
     """Whose budget it is, for a sentence that is read by another one."""
     turns: int = field(default=0, init=False)
+    turns_below: int = field(default=0, init=False)
     usage: Usage = field(default_factory=Usage, init=False)
 
     def __post_init__(self) -> None:
+        self._turns_stated = self.limits.max_turns is not None
         self.limits = merged(self.limits)
         self._began = self.clock()
         self._known_cost = 0.0
@@ -75,10 +84,11 @@ class Budget:
 
     def start_turn(self) -> None:
         """Count a turn that is about to begin; LimitReached when nothing is left for it."""
-        if self.limits.max_turns is not None and self.turns >= self.limits.max_turns:
-            raise self._reached(f"{self.limits.max_turns} turns", self)
         for budget in self.chain:
+            budget._check_turns(self)
             budget._check(self)
+        for above in self.chain:
+            above.turns_below += above is not self
         self.turns += 1
 
     def spend(self, usage: Usage) -> None:
@@ -99,6 +109,15 @@ class Budget:
         """What to raise when ``seconds_left`` are over in the middle of something."""
         last = self._first_to_end() or self
         return self._reached(f"{last.limits.max_time or 0:,g} seconds", last)
+
+    def _check_turns(self, reader: Budget) -> None:
+        limit, taken = self.limits.max_turns, self.turns
+        if self._turns_stated:
+            taken += self.turns_below
+        elif reader is not self:
+            return
+        if limit is not None and taken >= limit:
+            raise reader._reached(f"{limit} turns", self)
 
     def _check(self, reader: Budget) -> None:
         limits = self.limits

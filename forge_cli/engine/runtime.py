@@ -39,7 +39,7 @@ from forge_cli.engine.guard import Guard
 from forge_cli.engine.history import History
 from forge_cli.engine.host import PluginHost
 from forge_cli.engine.judge import Caller, Reopened
-from forge_cli.engine.limits import Budget, LimitReached, merged
+from forge_cli.engine.limits import Budget, LimitReached, stated
 from forge_cli.engine.loop import OWN_WORDS, Interrupted, InvalidOutput, Loop, Stopped, Tally
 from forge_cli.engine.output import OutputSchema
 from forge_cli.engine.past import Past
@@ -361,7 +361,7 @@ class WorkerRuntime:
 
     def _new_budget(self) -> Budget:
         own = self.worker.config.limits
-        limits = merged(own) if self.above else merged(self.limits, own, self.settings.limits)
+        limits = own if self.above else stated(self.limits, own, self.settings.limits)
         return Budget(limits, self._price, self.above.budget if self.above else None, worker=self.worker.name)
 
     @contextmanager

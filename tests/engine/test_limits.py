@@ -161,12 +161,22 @@ def test_a_limit_of_the_childs_own_does_not_end_the_caller() -> None:
     assert reached(boss) is None
 
 
-def test_turns_are_each_workers_own() -> None:
-    boss = Budget(Limits(max_turns=1), None)
-    boss.start_turn()
-    child = Budget(Limits(max_turns=2), None, parent=boss)
-    assert [reached(child) for _ in range(3)] == [None, None, "the limit of 2 turns was reached"]
-    assert (boss.turns, child.turns) == (1, 2)
+def test_a_stated_limit_of_turns_counts_those_below_too() -> None:
+    boss = Budget(Limits(max_turns=4), None, worker="boss")
+    assert reached(boss) is None
+    child = Budget(Limits(), None, parent=boss)
+    used_up = "the limit of 4 turns of the worker 'boss' was reached"
+    assert [reached(child) for _ in range(4)] == [None, None, None, used_up]
+    assert (boss.turns, boss.turns_below, child.turns) == (1, 3, 3)
+    assert reached(boss) == "the limit of 4 turns was reached"
+
+
+def test_the_limit_that_nobody_stated_is_each_workers_own() -> None:
+    boss = Budget(Limits(), None)
+    for _ in range(3):
+        child = Budget(Limits(max_turns=30), None, parent=boss)
+        assert [reached(child) for _ in range(31)] == [None] * 30 + ["the limit of 30 turns was reached"]
+    assert reached(boss) is None
 
 
 def test_the_shortest_time_in_the_chain_is_the_deadline() -> None:
