@@ -140,3 +140,41 @@ def test_before_any_command_has_begun(tester, start, install, number: signal.Sig
     done = forge.end()
     assert (done.code, done.out) == (code, "")
     assert "Traceback" not in done.err
+
+
+CLOSING = """
+import sys
+import anyio
+from forge_cli import Toolset, hookimpl
+
+class Slow(Toolset):
+    name = "slow"
+
+    async def __aexit__(self, *failure):
+        sys.stderr.write("closing\\n")
+        sys.stderr.flush()
+        await anyio.to_thread.run_sync(lambda: open("gate").read())
+        sys.stderr.write("closed\\n")
+
+@hookimpl
+def forge_toolsets():
+    return [Slow]
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_everything_is_being_closed(tester, start, install, gate, number: signal.Signals) -> None:
+    """The task is done and its end is on record: what is open is closed all the same."""
+    site = install("forge-tools-slow", "slow_tools", CLOSING, "slow = slow_tools")
+    tester.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {slow: {}}\n")
+    tester.write("script.yaml", "turns: [{text: done}]")
+    forge = start("run", "worker.yaml", "go", "--json", PYTHONPATH=str(site))
+    forge.wait_for("closing")
+    forge.signal(number)
+    (tester.folder / "gate").write_text("go on")
+    done = forge.end()
+    assert done.code == 0
+    assert "closed\n" in done.err
+    assert "Traceback" not in done.err
+    last = json.loads(done.out.splitlines()[-1])
+    assert (last["type"], last["result"]["status"]) == ("sessionEnd", "completed")
