@@ -1,13 +1,15 @@
 """How a task ends when it is not simply done: limits, calls that lead nowhere, answers that do not fit."""
 
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from forge_cli import Limits
+from forge_cli import Limits, ModelRequest, ToolCall, TurnEnd, Usage
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import MessageEvent
+from forge_cli.core.messages import Delta
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """
@@ -85,6 +87,36 @@ def test_the_time_ends_a_tool_that_would_wait_for_ever(worker: Project) -> None:
 
 def test_a_time_that_is_not_used_up_changes_nothing(worker: Project) -> None:
     assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_time=25)))[0] == "completed"
+
+
+class Talker:
+    """A model that never stops calling, and says what it uses."""
+
+    name, context_window = "talker:x", None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        number = len(request.messages)
+        yield ToolCall(f"c{number}", "look", {"n": number})
+        yield TurnEnd("tool_use", Usage(input_tokens=100, output_tokens=20, cache_read_tokens=30))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def test_tokens_are_added_up(worker: Project) -> None:
+    seen = worker.run(model=Talker(), limits=Limits(max_tokens=400))
+    assert ended(seen) == ("limit", ExitCode.LIMIT, "the limit of 400 tokens was reached")
+    assert (seen.result.turns, seen.result.usage) == (3, Usage(300, 60, 90))
+    assert seen.result.cost is None
+
+
+def test_what_it_costs_by_the_price_in_the_user_s_config(worker: Project) -> None:
+    worker.home.mkdir()
+    price = "{input: 1000, output: 5000, cache_read: 100}"
+    (worker.home / "config.yaml").write_text(f'models: {{"talker:x": {{price: {price}}}}}\n')
+    seen = worker.run(model=Talker(), limits=Limits(max_cost=0.5))
+    assert ended(seen) == ("limit", ExitCode.LIMIT, "the limit of $0.50 was reached")
+    assert seen.result.cost == pytest.approx(3 * (0.1 + 0.1 + 0.003))
 
 
 def test_a_limit_of_cost_needs_a_price(worker: Project) -> None:
