@@ -319,6 +319,52 @@ async def test_a_line_in_two_pieces_is_judged_as_a_whole(
         assert len(hands.asked) == asked
 
 
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("cat\necho rm x\n", True),
+        ("cat -\n# rm x\n", True),
+        ("cat worker.yaml -\n# rm x\n", True),
+        ("sort 2>&1\n# rm x\n", True),
+        ("sort <&0 &\n# rm x\n", True),
+        ("sort 3< worker.yaml\n# rm x\n", True),
+        ("echo one; sort\n# rm x\n", True),
+        ("sort\n\n", False),
+        ("sort; echo rm x\n", False),
+        ("sort < worker.yaml\n# rm x\n", False),
+        ("sort <<E\nb\nE\necho one\n", False),
+        ("echo one | sort\necho two\n", False),
+        ("cat worker.yaml\necho one\n# rm x\n", False),
+    ],
+)
+async def test_no_command_takes_a_piece_of_the_next_line(opened: Open, text: str, asks: bool) -> None:
+    """With ``head -c 2`` before it, ``# rm x`` is not a comment to the shell."""
+    async with opened(True, False) as hands:
+        await hands.start("bash")
+        assert (await hands.write(text)).status == ("denied" if asks else "success")
+        if asks:
+            assert "may read the lines behind it" in hands.asked[1].reason
+
+
+async def test_a_shell_in_which_a_command_may_wait_for_input_asks_from_then_on(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("bash")
+        await hands.write("sort < worker.yaml; cat worker.yaml\n")
+        await hands.write("sort\n")
+        assert len(hands.asked) == 1
+        await hands.write("echo rm x\n")
+        assert "may read it" in hands.asked[1].reason
+        assert (await hands.write("rm x\n")).status == "blocked"
+
+
+async def test_a_shell_in_another_folder_asks_for_each_line(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("bash", workdir="/here/sub")
+        await hands.write("echo there > scratch/x\n")
+        assert [request.tool_name for request in hands.asked] == ["exec_command", "write_stdin"]
+        assert hands.asked[1].reason == "the rules are for the working directory, and this is another folder"
+
+
 async def test_a_shell_that_went_elsewhere_writes_elsewhere(opened: Open, project: Project) -> None:
     async with opened() as hands:
         await hands.start("bash")

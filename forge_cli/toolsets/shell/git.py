@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from forge_cli.toolsets.shell.places import below
 from forge_cli.toolsets.shell.tables import names
 
-_GLOBAL_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"})
+_GLOBAL_VALUES = frozenset(
+    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"}
+    | {"--attr-source", "--shallow-file"}
+)
 _GLOBAL_HARMLESS = frozenset(
     {"--no-pager", "-P", "--version", "-v", "--help", "-h", "--no-optional-locks", "--no-replace-objects"}
     | {"--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs", "--no-lazy-fetch"}

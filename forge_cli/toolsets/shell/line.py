@@ -16,6 +16,8 @@ class Redirect(NamedTuple):
 
     operator: str
     target: Word
+    descriptor: str = ""
+    """The number in front of it, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,9 @@ class Simple:
 
     words: list[Word] = field(default_factory=list)
     redirects: list[Redirect] = field(default_factory=list)
+    at: int = 0
+    piped: bool = False
+    """Whether its input is the output of the command before it."""
 
 
 class _Expect(Enum):
@@ -61,6 +66,7 @@ class _Parser:
         self._expect = _Expect.COMMAND_OR_END
         self._piped = False
         self._tokens = 0
+        self._descriptor = ""
 
     def line(self) -> list[Simple]:
         while (token := self._lexer.next()).kind != "end":
@@ -82,10 +88,12 @@ class _Parser:
         match token.kind:
             case "word":
                 self._word(token)
+            case "descriptor":
+                self._descriptor = token.word.text
             case "redirect":
                 self._simple(token).redirects.append(self._redirect(token))
             case "heredoc":
-                self._simple(token).redirects.append(Redirect("<<", token.word))
+                self._simple(token).redirects.append(Redirect("<<", token.word, self._taken_descriptor()))
             case "newline":
                 self._newline(token)
             case ";" | "&":
@@ -126,7 +134,7 @@ class _Parser:
         if not self._in_command:
             if len(self._commands) == COMMANDS_AT_MOST:
                 raise Unreadable(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
-            self._commands.append(Simple())
+            self._commands.append(Simple(at=token.at, piped=self._piped))
             self._expect = _Expect.WORD
         return self._commands[-1]
 
@@ -138,7 +146,11 @@ class _Parser:
             raise Unreadable("the target of a copied descriptor is not plain", token.at)
         if target.text == "-" and not target.bare:
             raise Unreadable("the target of a copied descriptor is not plain", token.at)
-        return Redirect(operator, target)
+        return Redirect(operator, target, self._taken_descriptor())
+
+    def _taken_descriptor(self) -> str:
+        taken, self._descriptor = self._descriptor, ""
+        return taken
 
     def _newline(self, token: Token) -> None:
         if self._expect is _Expect.COMMAND_HERE:

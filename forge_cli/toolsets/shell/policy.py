@@ -134,7 +134,7 @@ class Policy:
 def _files_written(command: str) -> Iterator[str]:
     """The targets of the redirections of a line that is plain."""
     for simple in read_line(command):
-        for operator, target in simple.redirects:
+        for operator, target, _ in simple.redirects:
             copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
             if ">" in operator and not copies and target.text != "/dev/null":
                 yield target.text

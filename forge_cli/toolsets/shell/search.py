@@ -143,7 +143,7 @@ class Search:
         """The same for a text that was not taken apart: what it expands to is not known either."""
         if hit := self._search_text(text):
             return hit
-        words = expanding_words(text) if expands(text) else []
+        words = expanding_words(text) if expands(text) or "`" in text else []
         return _hit_at(words, self._patterns.match_expanding(words))
 
 

@@ -12,6 +12,7 @@ import anyio
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.process import Child
 from forge_cli.toolsets.shell.line import read_line
+from forge_cli.toolsets.shell.reading import may_read
 from forge_cli.toolsets.shell.words import Unreadable
 
 INTERRUPT = "\x03"
@@ -44,8 +45,8 @@ class Session:
     confined: bool = False
     shell: bool = False
     """It is a bare shell: each line written to it is a command line."""
-    trusted: bool = True
-    """All that was written to it so far was pre-approved."""
+    doubt: str | None = None
+    """Why a line that is pre-approved elsewhere asks here."""
     moved: bool = False
     """It may have left the working directory."""
     unfinished: str = ""
@@ -57,9 +58,19 @@ class Session:
 
     def wrote(self, chars: str, *, pre_approved: bool) -> None:
         text = self.judged_text(chars)
-        self.trusted = self.trusted and pre_approved
+        self.doubt = self.doubt or self._new_doubt(text, pre_approved)
         self.moved = self.moved or _may_move(text)
         self.unfinished = _last_line(text)
+
+    @staticmethod
+    def _new_doubt(text: str, pre_approved: bool) -> str | None:
+        if not pre_approved:
+            return "something was written to this shell before that is not pre-approved"
+        return (
+            "a command in this shell may read it (one that is started with < /dev/null does not)"
+            if may_read(text)
+            else None
+        )
 
     async def write(self, chars: str) -> None:
         if self.child.stdin is None:
@@ -109,9 +120,9 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._last = 0
 
-    def add(self, command: str, child: Child, *, confined: bool) -> Session:
+    def add(self, command: str, child: Child, *, confined: bool, doubt: str | None = None) -> Session:
         self._last += 1
-        session = Session(self._last, command, child, confined, shell=is_bare_shell(command))
+        session = Session(self._last, command, child, confined, is_bare_shell(command), doubt)
         self._sessions[self._last] = session
         return session
 

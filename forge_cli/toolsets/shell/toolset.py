@@ -22,10 +22,13 @@ from forge_cli.sandbox.paths import Access
 from forge_cli.sandbox.process import Processes, bash, clean_environment, unconfined
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.policy import Policy, ShellConfig, user_rules
+from forge_cli.toolsets.shell.reading import may_read_itself
 from forge_cli.toolsets.shell.sessions import INTERRUPT, Session, Sessions
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
+_ELSEWHERE = "the rules are for the working directory, and this is another folder"
+_READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
 
 Command = Annotated[str, Field(min_length=1, description="A command line for bash")]
 Folder = Annotated[
@@ -50,10 +53,8 @@ class ShellToolset(Toolset):
 
     def _word(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
-        elsewhere = self._folder(args.get("workdir")) != self.env.workspace
-        if elsewhere and verdict.approval is Approval.PRE_APPROVED:
-            reason = "the rules are for the working directory, and this is another folder"
-            return replace(verdict, approval=Approval.ASK, reason=reason, rule=None, where=None)
+        if self._elsewhere(args.get("workdir")) and verdict.approval is Approval.PRE_APPROVED:
+            return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
         return verdict
 
     def verdict(self, command: str, *, moved: bool = False) -> Verdict:
@@ -85,15 +86,22 @@ class ShellToolset(Toolset):
         if not chars:
             return Verdict(Approval.PRE_APPROVED, "nothing is written", by="rule")
         verdict = self._line_verdict(session, chars)
-        if verdict.approval is Approval.BLOCKED or (session.shell and session.trusted):
+        if verdict.approval is Approval.BLOCKED or (session.shell and not session.doubt):
             return verdict
-        reason = "what this program makes of its input cannot be told"
-        if session.shell:
-            reason = "something was written to this shell before that is not pre-approved"
-        return Verdict(Approval.ASK, reason, by="rule", details=verdict.details if session.shell else ())
+        if not session.shell:
+            return Verdict(self._unsure, "what this program makes of its input cannot be told", by="rule")
+        return Verdict(self._unsure, str(session.doubt), by="rule", details=verdict.details)
 
     def _line_verdict(self, session: Session, chars: str) -> Verdict:
-        return self.verdict(session.judged_text(chars), moved=session.moved)
+        text = session.judged_text(chars)
+        verdict = self.verdict(text, moved=session.moved)
+        if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(text):
+            return replace(verdict, approval=self._unsure, reason=_READS_ON, rule=None, where=None)
+        return verdict
+
+    @property
+    def _unsure(self) -> Approval:
+        return Approval.strictest(Approval.ASK, self.config.default)
 
     @tool(needs_approval="_word", effects=DOES)
     async def shell(
@@ -130,7 +138,8 @@ class ShellToolset(Toolset):
             takes_input=True,
             merge=True,
         )
-        session = self._sessions.add(command, child, confined=self._wrap is not unconfined)
+        doubt = _ELSEWHERE if self._elsewhere(workdir) else None
+        session = self._sessions.add(command, child, confined=self._wrap is not unconfined, doubt=doubt)
         try:
             return await self._news(session, yield_time_ms, max_output_tokens * BYTES_A_TOKEN)
         except anyio.get_cancelled_exc_class():
@@ -171,6 +180,9 @@ class ShellToolset(Toolset):
         if not self.env.sandbox.exists(workdir):
             raise ToolError(f"{workdir} does not exist, so nothing can run there")
         return folder
+
+    def _elsewhere(self, workdir: str | None) -> bool:
+        return self._folder(workdir) != self.env.workspace
 
     async def _news(self, session: Session, milliseconds: int, at_most: int = outcome.READ_AT_ONCE) -> Custom:
         """What a session has said since the last time, and whether it goes on."""

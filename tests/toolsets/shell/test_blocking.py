@@ -3,6 +3,7 @@
 import pytest
 
 from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.frames import Budget
 
 from .conftest import Judge
 
@@ -44,12 +45,17 @@ FOUND = [
     "${x:-rm} y", "X=rm; $X y", "for c in rm; do $c x; done", 'f() { "$@"; }; f rm x', "printf -v 'a[$(rm x)]' y",
     "echo >&'a$(rm x)'", "a[1<<E]=1\nrm x\nE]=1", "$\\\n{x:-rm} y", "shopt -s extglob\necho @(#) ; rm x",
     "rm x\necho 'open", "ls; rm x; (", "(rm x", "{ rm x", "echo 'open; rm x", "rm\\\n x", "cat <<E\nrm x",
+    "{,rm} x", "sudo {,rm} x", "{{,rm},} x", "$x{,a} rm y", "A[0]=1 rm x", "env - rm x", "env a.b=1 rm x",
+    "$'\\x{FFFFFF72}m' x", "xargs sh -c <<E\nrm x\nE", "xargs -I{} sh -c {} <<E\nrm x\nE", "case x in rm x",
+    "ccache rm x", "faketime x rm y", "rustup run stable rm x", "direnv exec x rm y", "docker-compose exec c rm x",
+    "ip netns exec n rm x", "tmux new-session 'rm x'", "sshpass -p x ssh h rm y", "mise x -- rm y",
     "x[ <<'E'\n`rm`\nE\n]=1", "((cat <<E\nit's\nE\n); rm x; echo it's)",
 ]
 # fmt: on
 
 # fmt: off
 NOT_FOUND = [
+    "$(printf rm) x", "grep -v rm x | $y", "{echo,rm} x", "r{1,2,3}m x",
     "printf %s '$(rm x)'", "[ a = '$(rm x)' ]",
     "echo rm", "echo 'rm x'", 'git commit -m "rm -rf x; rm"', "git rm x", "grep rm f", "ls rm", "ls # rm x",
     "ls # ; rm x", "cat <<'E'\nrm x\nE", "cat <<E\nrm x\nE", "cat <<E\n\tE\nrm x\nE", "cat <<\\E\n$(rm x)\nE",
@@ -58,6 +64,13 @@ NOT_FOUND = [
     "r\u200bm x", "rm\rx", "$(echo rm) x", "`echo rm` x", 'git commit -m "$(cat <<\'E\'\nrm x, don\'t\nE\n)"',
     "echo cm0= | base64 -d | sh", "echo ${rm}", "case $x in a|b) ls;; *) cat;; esac", "X=1; ls $X rm",
     "cat <<'E' > f\nrm $x\nE\nls", "if [[ $x =~ ^(a|b)$ ]]; then echo rm; fi", "bash x.sh <<E\nrm\nE",
+]
+# fmt: on
+
+# fmt: off
+EXPANDING = [
+    "r$(true)m x", "r`true`m x", "git pu{sh,ll}", "{a..z}m x", "echo \"$'\\0\" ; rm x ; echo \"'\"",
+    "r{m," + "a" * 300 + "} x", "{" + "," * 300 + "rm} x",
 ]
 # fmt: on
 
@@ -101,8 +114,20 @@ def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
     assert verdict.rule == 1
-    (part,) = verdict.parts
-    assert (part.words, part.nested, part.approval) == (("rm", "-rf", "a b"), True, Approval.BLOCKED)
+    assert [(part.text, part.rule, part.nested, part.approval) for part in verdict.parts] == [
+        ("ls", None, False, Approval.ASK),
+        ("sudo rm -rf 'a b'", None, False, Approval.ASK),
+        ("rm -rf 'a b'", 1, True, Approval.BLOCKED),
+    ]
+
+
+def test_the_other_parts_of_a_blocked_line_are_shown_with_their_rules(judge: Judge) -> None:
+    verdict = judge("ls $x | rm y; id", allow=["ls"], block=["rm"])
+    assert [(part.text, part.approval, part.why is not None) for part in verdict.parts] == [
+        ("ls $x", Approval.ASK, True),
+        ("rm y", Approval.BLOCKED, False),
+        ("id", Approval.ASK, False),
+    ]
 
 
 @pytest.mark.parametrize("depth", [100, 20_000])
@@ -116,6 +141,46 @@ def test_depth_is_no_hiding_place(before: str, after: str, depth: int, judge: Ju
 @pytest.mark.parametrize("piece", ["true; ", "sudo ", "env -S '' ", "eval ", "A=1 ", "! ", "nice -n 1 "])
 def test_length_is_no_hiding_place(piece: str, count: int, judge: Judge) -> None:
     assert judge(piece * count + "rm x", block=["rm"]).approval is Approval.BLOCKED
+
+
+def test_what_is_not_taken_apart_is_searched(judge: Judge) -> None:
+    assert judge("true; " * 20_000 + "'r'm x", block=["rm"]).approval is Approval.BLOCKED
+
+
+@pytest.fixture
+def impatient(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """Judge a line behind more commands than are taken apart."""
+    monkeypatch.setattr("forge_cli.toolsets.shell.search.Budget", lambda: Budget(steps=40))
+    return lambda line, **rules: judge("true; " * 50 + line, **rules)
+
+
+@pytest.mark.parametrize("line", FOUND)
+def test_it_is_found_behind_more_commands_than_are_taken_apart(line: str, impatient: Judge) -> None:
+    assert impatient(line, block=["rm"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", GIT_FOUND)
+def test_a_git_subcommand_is_found_there_as_well(line: str, impatient: Judge) -> None:
+    assert impatient(line, block=["git push"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", EXPANDING)
+def test_what_expands_is_no_hiding_place(line: str, impatient: Judge) -> None:
+    assert impatient(line, block=["rm", "git push"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", ["ls *.c ?", "grep $x {a,b}", "git pull {a,b}", "ls ${x}", "echo r.m"])
+def test_what_cannot_become_a_blocked_command_only_asks(line: str, impatient: Judge) -> None:
+    assert impatient(line, block=["rm", "git push"]).approval is Approval.ASK
+
+
+def test_a_mistake_in_the_scan_leaves_the_bare_text(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("forge_cli.toolsets.shell.search.scan", broken)
+    assert judge("ls; 'r'm x", allow=["ls"], block=["rm"]).approval is Approval.BLOCKED
+    assert judge("ls $x", allow=["ls"], block=["rm"]).approval is Approval.ASK
 
 
 def test_scripts_in_scripts_are_no_hiding_place(judge: Judge) -> None:

@@ -94,6 +94,7 @@ WRITES = [
     ("ls 2> o", False), ("ls >| o", False), ("ls <> o", False), ("ls &>> o", False), ("ls > scratch/*", False),
     ("ls > scratch/.git/config", False), ("ls > scratch/.ENV", False), ("ls > /dev/tcp/127.0.0.1/9", False),
     ("ls < ../o", False), ("ls < /etc/passwd", False), ("ls < .env", False), ("ls < a/../../b", False),
+    ("ls >& /dev/null", True), ("ls >& /etc/x", False),
     ("{ ls; ls; } > o", False), ("> scratch/o", False), ("cd src && ls > scratch/o", False),
     ("cd src && ls < a.txt", True), ("ls >&'scratch/$(id)'", False), ("ls > 'scratch/$(id)'", True),
 ]

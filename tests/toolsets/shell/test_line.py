@@ -3,7 +3,7 @@
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.line import COMMANDS_AT_MOST, read_line
+from forge_cli.toolsets.shell.line import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
 from forge_cli.toolsets.shell.rules import ShellRule, judge_line
 from forge_cli.toolsets.shell.words import Unreadable
 
@@ -84,6 +84,12 @@ def test_a_redirected_group_hands_its_redirections_to_its_last_command() -> None
     assert (first.redirects, [redirect.target.text for redirect in last.redirects]) == ([], ["c"])
 
 
+def test_the_input_of_a_command_is_known() -> None:
+    first, second = read_line("a 0<b 3<c 2>&1 | d")
+    assert [redirect.descriptor for redirect in first.redirects] == ["0", "3", "2"]
+    assert [(first.at, first.piped), (second.at, second.piped)] == [(0, False), (17, True)]
+
+
 def test_globs_are_marked() -> None:
     (command,) = read_line("a b*c 'b*c' [")
     assert [word.glob for word in command.words] == [False, True, False, False]
@@ -102,3 +108,10 @@ def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found()
     many = judge_line("ls; " * (COMMANDS_AT_MOST + 1), rules, Approval.ASK)
     assert (many.approval, "more than 5000 commands" in many.reason) == (Approval.ASK, True)
     assert judge_line("ls; " * COMMANDS_AT_MOST + "ls; rm x", rules, Approval.ASK).approval is Approval.BLOCKED
+
+
+def test_so_do_more_words() -> None:
+    rules = [ShellRule(pattern="ls", approval=Approval.PRE_APPROVED)]
+    assert judge_line("ls" + " x" * (TOKENS_AT_MOST - 1), rules, Approval.ASK).approval is Approval.PRE_APPROVED
+    many = judge_line("ls" + " x" * (TOKENS_AT_MOST + 1), rules, Approval.ASK)
+    assert (many.approval, "more than 16000 words" in many.reason) == (Approval.ASK, True)

@@ -118,7 +118,8 @@ LONG = [
     "find -exec ", "sh -o ", "bash -c '", "env -S ", "`a` ", "a=1 ", "{a,b} ", ">x ", "~", "a~", "*", "a*", "a{b}",
     "git status && ", "docker run ", "flock ", "git rebase -x ", "printf '$(' ", "trap 'a' ", ">&'$(' ", "x[ ", "r?;",
     "git-x ", "a\\\n", "cat <<E\n$(a)\nE\n", "cat <<'E'\nrm\nE\n", "eval 'eval '", "xargs ", "ssh ", "watch ' ",
-    "1p;", "- ", "time ", "a='",
+    "1p;", "- ", "time ", "a='", "tar -I", "a;b\n", "git;", "?a;", "{a,b}{a,b} ", "\\;", "[ a ];", "2>&1 ", "é ",
+    "$1 ", "git {a} ", "@(", "A=$(a) ", "<<E ", "a[$(", "{,} ", "\t\n",
 ]
 # fmt: on
 
