@@ -160,8 +160,7 @@ class Guard(Judge):
             request_id, stamp = request.request_id, request.stamp
             decision = self._answered(request, pending)
             if decision is None:
-                grant = None if request.once or self.may_have_run(judged) else key
-                decision = await self.controller.request_approval(request, grant)
+                decision = await self.controller.request_approval(request, None if request.once else key)
         self._decided(judged, decision, request_id)
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
@@ -220,7 +219,7 @@ class Guard(Judge):
             details=verdict.details or None,
             fingerprint=key,
             stamp=preview.stamp if preview else None,
-            once=(preview is not None and preview.once) or None,
+            once=(preview is not None and preview.once) or self.may_have_run(judged) or None,
         )
 
     async def _preview(self, judged: Judged) -> Preview | None:
