@@ -95,7 +95,7 @@ def explain(request: ApprovalRequest, console: Console) -> None:
         _line(console, f"  {detail}")
     _line(console, "  y       yes, this once")
     if request.once:
-        _line(console, "  (what it does is not in its arguments, so a yes cannot be remembered)")
+        _line(console, "  (a yes to this call is good for once, and cannot be remembered)")
     else:
         _line(console, "  s       yes, and for identical calls in this session")
     _line(console, "  n       no; words after it are told to the model, as in: n use another name")

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.ui.prompts import CHOICES, parse_answer
+from forge_cli.ui.prompts import CHOICES, CHOICES_ONCE, parse_answer
 
 RUN = ("run", "worker.yaml", "go")
 WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\ntwo\\n"}}]}'
@@ -293,3 +293,24 @@ def test_a_file_that_changes_while_somebody_thinks_is_asked_about_again(asked, w
     asked.type("n\n")
     assert asked.end() == 0
     assert writer.read("output/a.md") == "meanwhile\n"
+
+
+def test_what_cannot_be_remembered_offers_no_yes_for_the_session(terminal, writer) -> None:
+    writer.write(
+        "tools.py",
+        "from forge_cli import Preview, Text, tool\n\n\n"
+        "async def look(args, context):\n    return Preview(Text('as it is now'), once=True)\n\n\n"
+        "@tool(needs_approval=True, preview=look)\nasync def act() -> str:\n    return 'acted'\n",
+    )
+    writer.write(
+        "once.yaml", "name: w\nmodel: script:once.script.yaml\ntoolsets: {custom: {module: tools.py, tools: [act]}}\n"
+    )
+    writer.write("once.script.yaml", "turns: [{calls: [{tool: act}]}, {text: '{result}'}]\n")
+    keyboard = terminal("run", "once.yaml", "go")
+    keyboard.expect(CHOICES_ONCE)
+    keyboard.type("?\r")
+    keyboard.expect("good for once")
+    keyboard.expect(CHOICES_ONCE)
+    keyboard.type("y\r")
+    assert keyboard.end() == 0
+    assert "[s]ession" not in keyboard.seen
