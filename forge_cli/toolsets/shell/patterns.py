@@ -14,6 +14,8 @@ _GLOB_LENGTH = 64
 """A longer glob in place of a program is no command that anybody means."""
 _EXPANDING_AT_MOST = 1000
 """Nor does anybody mean so many of them in one line."""
+_OPTIONS = 4
+"""Words between git and its subcommand in what is looked at only once, however often it comes."""
 _STARS = re.compile(r"\*+")
 
 
@@ -49,10 +51,12 @@ class Patterns:
         known = {word for word in set(words) if self._knows(word)}
         seen: set[tuple[str, ...]] = set()
         for start in (start for start, word in enumerate(words) if word in known):
-            these = tuple(words[start : start + self._longest])
-            if these not in seen and (pattern := self.match(words, start, git)) is not None:
+            these = tuple(words[start : start + self._longest + _OPTIONS])
+            if these in seen:
+                continue
+            if (pattern := self.match(words, start, git)) is not None:
                 return pattern, start
-            if not "".join(these[1:2]).startswith("-"):
+            if git.subcommand(start) <= start + 1 + _OPTIONS:
                 seen.add(these)
         return None
 
