@@ -107,6 +107,13 @@ class Config(BaseModel):
             found[name] = value
         return found
 
+    def section(self, *loc: str) -> Any:
+        """A raw part of what was read, with its marks, for the room that understands it."""
+        data: Any = self._source
+        for step in loc:
+            data = data.get(step) if isinstance(data, dict) else None
+        return data
+
     def where(self, *loc: str | int) -> Mark | None:
         """Where in its file the value at ``loc`` stands; None for what was not read from a file."""
         return where_in(self._source, loc)

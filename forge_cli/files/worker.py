@@ -80,10 +80,7 @@ class Worker:
 
     def section(self, *loc: str) -> Any:
         """A raw section of the file, with its marks, for the room that reads it."""
-        data: Any = self.config._source
-        for step in loc:
-            data = data.get(step) if isinstance(data, dict) else None
-        return data
+        return self.config.section(*loc)
 
 
 def load_worker(path: str | Path) -> Worker:

@@ -48,7 +48,7 @@ def user_rules(home: Path) -> UserRules:
     policy = load_settings(home).policy
     if policy.shell is None:
         return UserRules()
-    return parse_config(UserRules, policy._source["shell"], at=("policy", "shell"), file=str(home / "config.yaml"))
+    return parse_config(UserRules, policy.section("shell"), at=("policy", "shell"), file=str(home / "config.yaml"))
 
 
 @dataclass(frozen=True)
