@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import anyio
-from process import EXTRA, FACTOR, Row, bare, milliseconds, show
+from process import compare, milliseconds
+from table import Row, cpu_seconds, main, take_turns
 
 from forge_cli.cli.common import opened
 from forge_cli.core.tool import ToolCall
@@ -55,27 +51,20 @@ def write_tools(root: Path, count: int) -> Path:
 
 def warm_scans(roots: list[Path], rounds: int) -> list[float]:
     """Milliseconds of CPU to find out that nothing has changed: the least of rounds in which the folders take turns."""
-    registries = [Registry(root) for root in roots]
-    for registry in registries:
+    registries = {root: Registry(root) for root in roots}
+    for registry in registries.values():
         registry.scan()
-    taken = [[timed(registry.scan) for registry in registries] for _ in range(rounds)]
-    return [min(column) for column in zip(*taken, strict=True)]
-
-
-def timed(action: Callable[[], object]) -> float:
-    begin = time.process_time()
-    action()
-    return (time.process_time() - begin) * 1000
+    taken = take_turns({root: partial(cpu_seconds, registry.scan) for root, registry in registries.items()}, rounds)
+    return [min(taken[root]) * 1000 for root in roots]
 
 
 def scans(folder: Path, rounds: int) -> list[Row]:
     roots = [write_tools(folder / str(count), count) for count in (FEW, MANY // 2, MANY)]
     few, half, many = warm_scans(roots, rounds)
-    cold, ratio = timed(Registry(roots[0]).scan), many / half
-    figures = f"{many:.1f} / {half:.1f} ms"
+    cold = cpu_seconds(Registry(roots[0]).scan) * 1000
     return [
-        Row(f"scan of {FEW} tools", "ms", few, SCAN, f"cold {cold:.1f} ms", few <= SCAN),
-        Row(f"scan of {MANY} tools", f"x {MANY // 2} tools", ratio, LINEAR, figures, ratio <= LINEAR),
+        Row(f"scan of {FEW} tools, ms", few, SCAN, f"cold {cold:.1f} ms"),
+        Row(f"scan of {MANY} tools, x {MANY // 2} tools", many / half, LINEAR, f"{many:.1f} / {half:.1f} ms"),
     ]
 
 
@@ -90,9 +79,8 @@ async def turn(folder: Path, rounds: int) -> Row:
         async with opened(load_worker(worker), workspace=folder) as assembly:
             costs.append(min([await milliseconds(assembly.toolbox.refresh) for _ in range(rounds)]))
     without, with_them = costs
-    took = with_them - without
     figures = f"{with_them:.2f} ms, without any tool {without:.2f}"
-    return Row(f"a turn with {FEW} tools", "ms more than without", took, TURN, figures, took <= TURN)
+    return Row(f"a turn with {FEW} tools, ms more than without", with_them - without, TURN, figures)
 
 
 async def call(what: str, isolation: str, folder: Path, rounds: int) -> Row:
@@ -104,47 +92,31 @@ async def call(what: str, isolation: str, folder: Path, rounds: int) -> Row:
     worker = work / "worker.yaml"
     worker.write_text(WORKER.format(isolation=isolation))
     words = [shell(), str(tool / "tool0000.sh"), "--text=x"]
-    floors, mine = [], []
     async with opened(load_worker(worker), workspace=work) as assembly:
         wrap = wrapper_for(assembly.toolbox.toolsets[0].toolset.env)
         wrapped = partial(wrap, visible=[tool, *PYTHON]) if isolation != "off" else wrap
         through: Callable[[], Awaitable[object]] = partial(
             assembly.guard.call, ToolCall("call", "tool0000", {}), Caller.MODEL
         )
-        for _ in range(rounds):
-            with wrapped(words, work) as command:
-                floors.append(await milliseconds(partial(bare, command, work)))
-            mine.append(await milliseconds(through))
+        row = await compare(what, through, partial(wrapped, words, work), work, rounds)
         outcome = await assembly.guard.call(ToolCall("call", "tool0000", {}), Caller.MODEL)
     if not outcome.ok:
         raise SystemExit(f"{what}: {outcome.error}")
-    least, floor = min(mine), min(floors)
-    value = max(least - EXTRA, 0) / floor
-    figures = f"{least:.2f} / {floor:.2f} ms, median {statistics.median(mine):.2f} / {statistics.median(floors):.2f}"
-    return Row(what, f"x bare asyncio, after {EXTRA:.0f} ms", value, FACTOR, figures, value <= FACTOR)
+    return row
 
 
-async def measure(folder: Path, rounds: int) -> list[Row]:
-    rows = [*scans(folder / "scans", rounds), await turn(folder, rounds)]
-    rows.append(await call("a call", "off", folder, rounds))
+async def rows(folder: Path, rounds: int) -> list[Row]:
+    found = [*scans(folder / "scans", rounds), await turn(folder, rounds)]
+    found.append(await call("a call", "off", folder, rounds))
     if mechanism():
-        rows.append(await call("a call, confined", "required", folder, rounds))
-    return rows
+        found.append(await call("a call, confined", "required", folder, rounds))
+    return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+def measure(rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        rows = anyio.run(measure, Path(folder).resolve(), options.rounds)
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-    else:
-        show(rows)
-    return 0 if all(row.ok for row in rows) else 1
+        return anyio.run(rows, Path(folder).resolve(), rounds)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure, rounds=50)

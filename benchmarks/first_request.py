@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+
+from table import Row, Sample, best, main, ratio, take_turns
 
 FORGE = str(Path(sys.executable).with_name("forge"))
 FLOOR = [sys.executable, "-c", "import anthropic"]
@@ -25,26 +24,6 @@ instructions: You add numbers.
 toolsets:
   custom: {module: ./tools.py, tools: [add]}
 """
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One process: seconds of CPU and seconds on the wall."""
-
-    cpu: float
-    wall: float
-
-
-@dataclass(frozen=True)
-class Row:
-    what: str
-    measured_as: str
-    value: float
-    limit: float
-    wall_ratio: float
-    cpu_ms: float
-    floor_ms: float
-    ok: bool
 
 
 def floor(folder: str, environment: dict[str, str]) -> Sample:
@@ -86,47 +65,16 @@ def _cpu(process: subprocess.Popen[bytes]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def collect(rounds: int) -> tuple[list[Sample], list[Sample]]:
-    """Take turns, so that a noisy minute falls on both alike; the first turn only warms up."""
-    floors: list[Sample] = []
-    requests: list[Sample] = []
+def measure(rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "worker.yaml").write_text(WORKER)
         Path(folder, "tools.py").write_text(TOOLS_PY)
         environment = {**os.environ, "ANTHROPIC_API_KEY": "x", "FORGE_HOME": f"{folder}/home", "NO_PROXY": "127.0.0.1"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        for turn in range(rounds + 1):
-            both = floor(folder, environment), first_request(folder, environment)
-            if turn:
-                floors.append(both[0])
-                requests.append(both[1])
-    return floors, requests
-
-
-def judge(floors: list[Sample], requests: list[Sample]) -> Row:
-    """The least CPU decides, since noise only adds to it; the median wall time is shown beside it."""
-    mine, base = (min(sample.cpu for sample in taken) for taken in (requests, floors))
-    wall = statistics.median(s.wall for s in requests) / statistics.median(s.wall for s in floors)
-    ratio = mine / base
-    return Row("first request", "x import anthropic", ratio, LIMIT, wall, mine * 1000, base * 1000, ratio <= LIMIT)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="at least 5")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    if options.rounds < 5:
-        parser.error("--rounds: fewer than 5 say nothing on a noisy machine")
-    row = judge(*collect(options.rounds))
-    if options.json:
-        print(json.dumps(asdict(row), indent=2))
-    else:
-        print(f"{'what':<16} {'measured as':<20} {'value':>7} {'limit':>7} {'wall':>7} {'cpu ms':>7} {'floor':>7}")
-        numbers = f"{row.value:>7.2f} {row.limit:>7.2f} {row.wall_ratio:>7.2f} {row.cpu_ms:>7.0f} {row.floor_ms:>7.0f}"
-        print(f"{row.what:<16} {row.measured_as:<20} {numbers}  {'ok' if row.ok else 'over'}")
-    return 0 if row.ok else 1
+        actions = {action: partial(action, folder, environment) for action in (floor, first_request)}
+        taken = take_turns(actions, rounds, warm_up=1)
+    return [ratio("first request, x import anthropic", best(taken[first_request]), best(taken[floor]), LIMIT)]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure, rounds=10, at_least=5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -15,13 +14,14 @@ import tempfile
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 from mock_api import mock_api
+from table import Row, main, megabytes, take_turns
 
 LIMITS = {10: 2.0, 200: 1.3, 800: 0.5}
 """How much CPU a turn may take, as a ratio, by the number of turns."""
@@ -46,18 +46,6 @@ class Sample:
     memory: float
     early: float
     late: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; ``ok`` is judged on ``value``."""
-
-    what: str
-    measured_as: str
-    value: float
-    limit: float
-    figures: str
-    ok: bool
 
 
 @cache
@@ -131,13 +119,12 @@ async def child(loop: str, url: str, turns: int) -> None:
     begin = time.process_time()
     await LOOPS[loop](f"{url}/{name}", turns)
     cpu = (time.process_time() - begin) / turns * 1000
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
-    print(json.dumps([name, cpu, peak]))
+    print(json.dumps([name, cpu, megabytes(resource.getrusage(resource.RUSAGE_SELF))]))
 
 
-def measure(loop: str, url: str, turns: int, folder: str) -> Sample:
+def converse(loop: str, url: str, turns: int, folder: str) -> Sample:
     environment = {**os.environ, "ANTHROPIC_API_KEY": "x", "FORGE_HOME": f"{folder}/home", "NO_PROXY": "127.0.0.1"}
-    command = [sys.executable, str(Path(__file__).resolve()), "--child", loop, "--url", url, "--turns", str(turns)]
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", loop, url, str(turns)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
@@ -148,62 +135,37 @@ def measure(loop: str, url: str, turns: int, folder: str) -> Sample:
 
 
 def collect(rounds: int) -> dict[tuple[str, int], list[Sample]]:
-    """Take turns, so that a noisy minute falls on both loops alike."""
-    samples: dict[tuple[str, int], list[Sample]] = {(loop, turns): [] for turns in LIMITS for loop in LOOPS}
     with tempfile.TemporaryDirectory() as folder, mock_api() as url:
         Path(folder, "worker.yaml").write_text(WORKER)
         Path(folder, "tools.py").write_text(TOOLS_PY)
-        for _ in range(rounds):
-            for (loop, turns), taken in samples.items():
-                taken.append(measure(loop, url, turns, folder))
-    return samples
+        both = [(loop, turns) for turns in LIMITS for loop in LOOPS]
+        return take_turns({(loop, turns): partial(converse, loop, url, turns, folder) for loop, turns in both}, rounds)
 
 
-def judge(samples: dict[tuple[str, int], list[Sample]]) -> list[Row]:
+def measure(rounds: int) -> list[Row]:
     """The least of each figure decides, since noise only adds to it."""
+    samples = collect(rounds)
 
     def least(loop: str, turns: int, figure: str) -> float:
         return min(float(getattr(sample, figure)) for sample in samples[loop, turns])
 
-    def row(what: str, measured_as: str, mine: float, floor: float, limit: float, unit: str) -> Row:
-        return Row(what, measured_as, mine / floor, limit, f"{mine:.2f} / {floor:.2f} {unit}", mine <= limit * floor)
+    def row(what: str, mine: float, floor: float, limit: float, unit: str) -> Row:
+        return Row(what, mine / floor, limit, f"{mine:.2f} / {floor:.2f} {unit}")
 
     rows = []
     for turns, limit in LIMITS.items():
         mine, floor = least("forge", turns, "cpu"), least("bare", turns, "cpu")
-        rows.append(row(f"CPU a turn, {turns} turns", "x bare SDK loop", mine, floor, limit, "ms"))
+        rows.append(row(f"CPU a turn, {turns} turns, x bare SDK loop", mine, floor, limit, "ms"))
     early, late = least("forge", 800, "early"), least("forge", 800, "late")
-    rows.append(row("gap of turn 800", "x gap of turn 10", late, early, 2.0, "ms"))
+    rows.append(row("gap of turn 800, x gap of turn 10", late, early, 2.0, "ms"))
     memory = least("forge", 800, "memory"), least("bare", 800, "memory")
-    rows.append(row("memory, 800 turns", "x bare SDK loop", *memory, 1.15, "MB"))
+    rows.append(row("memory, 800 turns, x bare SDK loop", *memory, 1.15, "MB"))
     return rows
 
 
-def show(rows: list[Row]) -> None:
-    print(f"{'what':<24} {'measured as':<18} {'value':>7} {'limit':>7}  figures")
-    for row in rows:
-        numbers = f"{row.value:>7.2f} {row.limit:>7.2f}  {row.figures:<20}"
-        print(f"{row.what:<24} {row.measured_as:<18} {numbers} {'ok' if row.ok else 'over'}")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--child", choices=LOOPS, help=argparse.SUPPRESS)
-    parser.add_argument("--url", help=argparse.SUPPRESS)
-    parser.add_argument("--turns", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        asyncio.run(child(options.child, options.url, options.turns))
-        return 0
-    rows = judge(collect(options.rounds))
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-    else:
-        show(rows)
-    return 0 if all(row.ok for row in rows) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    match sys.argv[1:]:
+        case ["--child", loop, url, turns]:
+            asyncio.run(child(loop, url, int(turns)))
+        case _:
+            main(measure, rounds=3)

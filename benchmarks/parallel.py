@@ -7,9 +7,11 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from table import Row, main
+from table import Row, main, take_turns
 
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event, ToolResult, ToolStarted
@@ -66,29 +68,28 @@ def bare() -> float:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Take turns, so that a noisy minute falls on all alike; the least decides, since noise only adds to it."""
-    floors, waits, blocks = list[float](), list[float](), list[float]()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FORGE_HOME"] = f"{folder}/home"
         Path(folder, "work").mkdir()
         project = Project(Path(folder, "work").resolve())
         project.write("tools.py", TOOLS)
         project.write("worker.yaml", WORKER)
-        for _ in range(rounds):
-            floors.append(bare())
-            waits.append(through_forge(project, "wait"))
-            blocks.append(through_forge(project, "block"))
+        through: dict[str, Callable[[], float]] = {
+            tool: partial(through_forge, project, tool) for tool in ("wait", "block")
+        }
+        taken = take_turns({"bare": bare, **through}, rounds)
         many = through_forge(project, "wait", count=200)
     return [
-        Row("8 sleeps by bare asyncio", min(floors), None, _median(floors)),
-        Row("8 calls, async", min(waits), LIMIT, _median(waits)),
-        Row("8 calls, in threads", min(blocks), LIMIT, _median(blocks)),
+        row("8 sleeps by bare asyncio", taken["bare"], None),
+        row("8 calls, async", taken["wait"], LIMIT),
+        row("8 calls, in threads", taken["block"], LIMIT),
         Row("200 calls, async", many, LIMIT * 200 / COUNT),
     ]
 
 
-def _median(times: list[float]) -> str:
-    return f"median {statistics.median(times):.1f}"
+def row(what: str, times: list[float], limit: float | None) -> Row:
+    """The least decides, since noise only adds to it."""
+    return Row(what, min(times), limit, f"median {statistics.median(times):.1f}")
 
 
 if __name__ == "__main__":

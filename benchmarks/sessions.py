@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from table import Row, main
+from table import Row, least_cpu, main
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEnd, TurnStart
@@ -48,15 +47,6 @@ def decided(call: str) -> ApprovalDecided:
     return ApprovalDecided(call, "ask", yes.approved, yes.by, None, None, "zone 'workspace' asks", cached=False)
 
 
-def fastest(rounds: int, act: Callable[[], object]) -> float:
-    times = []
-    for _ in range(rounds):
-        began = time.process_time()
-        act()
-        times.append(time.process_time() - began)
-    return min(times)
-
-
 def write(session: str, count: int) -> Path:
     with SessionLog.create(session) as log:
         recorder = Recorder(session=session, worker="w", depth=0, redactor=Redactor(os.environ))
@@ -93,10 +83,10 @@ def measure(rounds: int) -> list[Row]:
         names = iter(range(10_000))
         short, long = write("short", SHORT), write("long", LONG)
         lines: list[object] = [json.loads(line) for line in short.read_bytes().splitlines()]
-        logged = fastest(rounds, lambda: write(f"w{next(names)}", SHORT)) / SHORT
-        floor = fastest(rounds, lambda: bare_write(Path(folder), lines)) / SHORT
-        resumed = {path: fastest(rounds, lambda path=path: resume(path)) for path in (short, long)}  # type: ignore[misc]
-        read = fastest(rounds, lambda: bare_read(long))
+        logged = least_cpu(lambda: write(f"w{next(names)}", SHORT), rounds) / SHORT
+        floor = least_cpu(lambda: bare_write(Path(folder), lines), rounds) / SHORT
+        resumed = {path: least_cpu(partial(resume, path), rounds) for path in (short, long)}
+        read = least_cpu(lambda: bare_read(long), rounds)
     return [
         Row("a line of the log, ms", logged * 1000, 1.0, f"{logged / floor:.1f} x a bare dump and write"),
         Row("resume of 10,000 events, s", resumed[long], None, f"{resumed[long] / read:.1f} x parsing its lines"),

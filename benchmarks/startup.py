@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import resource
+from table import Row, Sample, best, main, megabytes, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parent.parent
 FORGE = str(Path(sys.executable).with_name("forge"))
@@ -42,30 +37,8 @@ LIMITS = {
 MEMORY_LIMITS = {"forge --help": 25.0}
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One process: seconds of CPU, seconds on the wall, peak memory in MB."""
-
-    cpu: float
-    wall: float
-    memory: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; ``ok`` is judged on ``value``."""
-
-    command: str
-    floor: str
-    value: float
-    limit: float
-    wall_ratio: float | None
-    cpu_ms: float
-    ok: bool
-
-
-def measure(command: list[str], environment: dict[str, str]) -> Sample:
-    """Start one process and wait for it, with the resources of that process alone."""
+def start(command: list[str], environment: dict[str, str]) -> Sample:
+    """Start one process and wait for it, with the resources of that process alone; its peak is never less than ours."""
     begin = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -77,24 +50,6 @@ def measure(command: list[str], environment: dict[str, str]) -> Sample:
     if process.returncode:
         raise SystemExit(f"{' '.join(command)}: exit {process.returncode}\n{errors.decode(errors='replace')}")
     return Sample(usage.ru_utime + usage.ru_stime, wall, megabytes(usage))
-
-
-def megabytes(usage: resource.struct_rusage) -> float:
-    """Linux counts the peak in kilobytes, macOS in bytes; a child never shows less than this process has itself."""
-    return usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
-
-
-def collect(rounds: int) -> dict[str, list[Sample]]:
-    """Take turns, so that a noisy minute falls on commands and floors alike; the first turn only warms up."""
-    samples: dict[str, list[Sample]] = {name: [] for name in COMMANDS}
-    with tempfile.TemporaryDirectory() as folder:
-        environments = {name: environment(Path(folder), MORE.get(name)) for name in COMMANDS}
-        for turn in range(rounds + 1):
-            for name, command in COMMANDS.items():
-                sample = measure(command, environments[name])
-                if turn:
-                    samples[name].append(sample)
-    return samples
 
 
 def environment(folder: Path, distributions: int | None) -> dict[str, str]:
@@ -113,43 +68,18 @@ def environment(folder: Path, distributions: int | None) -> dict[str, str]:
     return {**variables, "PYTHONPATH": str(site)}
 
 
-def judge(samples: dict[str, list[Sample]]) -> list[Row]:
-    """The least CPU decides, since noise only adds to it; the median wall time is shown beside it."""
-    cpu = {name: min(sample.cpu for sample in taken) for name, taken in samples.items()}
-    wall = {name: statistics.median(sample.wall for sample in taken) for name, taken in samples.items()}
-    rows = [
-        Row(name, f"x {floor}", value, limit, wall[name] / wall[floor], cpu[name] * 1000, value <= limit)
-        for name, (floor, limit) in LIMITS.items()
-        for value in [cpu[name] / cpu[floor]]
+def measure(rounds: int) -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        actions = {
+            name: partial(start, command, environment(Path(folder), MORE.get(name)))
+            for name, command in COMMANDS.items()
+        }
+        samples = {name: best(taken) for name, taken in take_turns(actions, rounds, warm_up=1).items()}
+    return [
+        *(ratio(f"{name}, x {floor}", samples[name], samples[floor], limit) for name, (floor, limit) in LIMITS.items()),
+        *(Row(f"{name}, MB at most", samples[name].memory, limit) for name, limit in MEMORY_LIMITS.items()),
     ]
-    for name, limit in MEMORY_LIMITS.items():
-        peak = min(sample.memory for sample in samples[name])
-        rows.append(Row(name, "MB at most", peak, limit, None, cpu[name] * 1000, peak <= limit))
-    return rows
-
-
-def show(rows: list[Row]) -> None:
-    print(f"{'command':<41} {'measured as':<18} {'value':>7} {'limit':>7} {'wall':>7} {'cpu ms':>7}")
-    for row in rows:
-        wall = "" if row.wall_ratio is None else f"{row.wall_ratio:.2f}"
-        numbers = f"{row.value:>7.2f} {row.limit:>7.2f} {wall:>7} {row.cpu_ms:>7.0f}"
-        print(f"{row.command:<41} {row.floor:<18} {numbers}  {'ok' if row.ok else 'over'}")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="at least 10")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    if options.rounds < 10:
-        parser.error("--rounds: fewer than 10 say nothing on a noisy machine")
-    rows = judge(collect(options.rounds))
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-    else:
-        show(rows)
-    return 0 if all(row.ok for row in rows) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure, rounds=10, at_least=10)

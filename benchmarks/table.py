@@ -1,12 +1,19 @@
-"""What the benchmarks share: rows of figures with their limits, printed as a table or as JSON."""
+"""What the benchmarks share: rounds in which things take turns, and rows of figures, printed as a table or as JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
+import statistics
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+Key = TypeVar("Key")
+Taken = TypeVar("Taken")
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,58 @@ class Row:
         return self.limit is None or self.value <= self.limit
 
 
+@dataclass(frozen=True)
+class Sample:
+    """One go: seconds of CPU, seconds on the wall, and peak memory in MB where it is asked for."""
+
+    cpu: float
+    wall: float
+    memory: float = 0.0
+
+
+def take_turns(actions: Mapping[Key, Callable[[], Taken]], rounds: int, *, warm_up: int = 0) -> dict[Key, list[Taken]]:
+    """Each action once a round, so that a noisy minute falls on all alike; rounds that warm up are not counted."""
+    taken: dict[Key, list[Taken]] = {name: [] for name in actions}
+    for turn in range(warm_up + rounds):
+        for name, action in actions.items():
+            found = action()
+            if turn >= warm_up:
+                taken[name].append(found)
+    return taken
+
+
+def best(taken: Sequence[Sample]) -> Sample:
+    """The least CPU and memory, since noise only adds to them, and the median wall time to show beside them."""
+    return Sample(
+        min(sample.cpu for sample in taken),
+        statistics.median(sample.wall for sample in taken),
+        min(sample.memory for sample in taken),
+    )
+
+
+def ratio(what: str, mine: Sample, floor: Sample, limit: float) -> Row:
+    """The CPU of one against the CPU of the other decides."""
+    figures = f"{mine.cpu * 1000:.0f} / {floor.cpu * 1000:.0f} ms, wall x {mine.wall / floor.wall:.2f}"
+    return Row(what, mine.cpu / floor.cpu, limit, figures)
+
+
+def cpu_seconds(action: Callable[[], object]) -> float:
+    """What this process uses for one go."""
+    began = time.process_time()
+    action()
+    return time.process_time() - began
+
+
+def least_cpu(action: Callable[[], object], rounds: int) -> float:
+    """Seconds of CPU: the least of the rounds, since noise only adds to it."""
+    return min(cpu_seconds(action) for _ in range(rounds))
+
+
+def megabytes(usage: resource.struct_rusage) -> float:
+    """The peak of memory, which Linux counts in kilobytes and macOS in bytes."""
+    return usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
+
+
 def report(rows: list[Row], *, as_json: bool) -> int:
     """Print the rows; 1 when one of them is over its limit."""
     if as_json:
@@ -37,9 +96,12 @@ def report(rows: list[Row], *, as_json: bool) -> int:
     return 0 if all(row.ok for row in rows) else 1
 
 
-def main(measure: Callable[[int], list[Row]], *, rounds: int) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--json", action="store_true", dest="as_json")
+def main(measure: Callable[[int], list[Row]], *, rounds: int, at_least: int = 1) -> None:
+    """Measure and end the process; ``at_least`` so many rounds are needed for figures that mean something."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"{rounds} unless told, at least {at_least}")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print the rows as JSON")
     given = parser.parse_args()
+    if given.rounds < at_least:
+        parser.error(f"--rounds: fewer than {at_least} say nothing on a noisy machine")
     sys.exit(report(measure(given.rounds), as_json=given.as_json))
