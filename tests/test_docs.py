@@ -147,6 +147,7 @@ class Desk:
             "TERM": "dumb",
             "NO_COLOR": "1",
             "PYTHONPATH": str(site),
+            "PYTEST_DEBUG_TEMPROOT": str(place),
         }
 
     def own_command(self, name: str, script: str) -> None:
