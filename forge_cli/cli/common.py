@@ -46,7 +46,8 @@ class Command(TyperCommand):
     """A command whose usage reads ``WORKER [TASK|-]``; typer would write ``{WORKER}``."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece[1:-1] if piece.startswith("{") else piece for piece in super().collect_usage_pieces(ctx)]
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece[1:].replace("}", "", 1) if piece.startswith("{") else piece for piece in pieces]
 
 
 class App(typer.Typer):

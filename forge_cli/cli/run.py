@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +25,7 @@ from forge_cli.cli.common import (
 )
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import RecordFile, check_target, open_recording
-from forge_cli.cli.session import Choice, open_session
+from forge_cli.cli.session import Choice, Session, open_session
 from forge_cli.cli.stdin import task_from
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -40,6 +42,7 @@ from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
+from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal import TerminalUI
 
@@ -107,6 +110,12 @@ class Plan:
         return self.format is Format.text and out.isatty() and self.trace != "quiet"
 
 
+def _more_than_nothing(limit: float | None) -> float | None:
+    if limit is not None and not 0 < limit < math.inf:
+        raise typer.BadParameter("must be a number greater than 0")
+    return limit
+
+
 @app.command(epilog=EXIT_CODES)
 def run(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
@@ -150,10 +159,12 @@ def run(
         int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out.")
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option("--max-cost", metavar="USD", min=0, help="Stop when this much is spent.")
+        float | None,
+        typer.Option("--max-cost", metavar="USD", callback=_more_than_nothing, help="Stop when this much is spent."),
     ] = None,
     max_time: Annotated[
-        float | None, typer.Option("--max-time", metavar="SECONDS", min=0, help="Stop after this time.")
+        float | None,
+        typer.Option("--max-time", metavar="SECONDS", callback=_more_than_nothing, help="Stop after this time."),
     ] = None,
     attach: Annotated[
         list[Path] | None,
@@ -174,6 +185,9 @@ def run(
         raise UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: that is a folder; name a file in it")
+    if ephemeral and on_ask is Ask.park and record is None:
+        hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
+        raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     session = Choice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
     if record is not None:
         check_target(record)
@@ -240,7 +254,7 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
             approval_mode=plan.mode,
             bus=bus,
             workspace=plan.workspace,
-            on_ask=plan.on_ask,
+            on_ask=_on_ask(plan, session),
             limits=plan.limits,
             output_schema=plan.schema,
             host=host,
@@ -254,12 +268,20 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
                 return await runtime.run(plan.task, plan.attachments)
 
 
+def _on_ask(plan: Plan, session: Session) -> OnAsk:
+    """Nothing can wait where nothing is kept."""
+    if plan.on_ask is not OnAsk.PARK or session.log is not None or plan.record is not None:
+        return plan.on_ask
+    sys.stderr.write("forge: without a session nothing can be parked: calls that ask are denied\n")
+    return OnAsk.DENY
+
+
 def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
     """Print what was asked for, keep the answer, and say what went wrong."""
     answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
     match plan.format:
         case Format.json:
-            out.write(json.dumps(result.wire(), ensure_ascii=False) + "\n")
+            out.write(json.dumps(Redactor(os.environ).redact(result.wire()), ensure_ascii=False) + "\n")
         case Format.text if answer and not plan.streams_text(out):
             out.write((visible(answer, keep="\n\t") if out.isatty() else answer) + "\n")
         case _:

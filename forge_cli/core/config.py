@@ -163,4 +163,4 @@ def _problem(error: ErrorDetails) -> str:
         case "model_type" | "dict_type" | "model_attributes_type":
             return f"must be a mapping, not {shown}"
         case _:
-            return f"must be {message.replace('a valid ', 'a ')}, not {shown}"
+            return f"must be {message.replace('a valid int', 'an int').replace('a valid ', 'a ')}, not {shown}"

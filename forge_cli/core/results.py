@@ -15,6 +15,7 @@ MODEL_LIMIT = 20_000
 ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json"})
 
+_CUT = "\n[... {} characters cut ...]\n"
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
@@ -208,15 +209,20 @@ def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
 
 
 def cut(text: str, limit: int) -> str:
-    """Head and tail of a text that is too long, with the cut named between them; between lines, where there are any."""
+    """Head and tail of a text that is too long, with the cut named between them; between lines, where there are any.
+
+    A limit that has room for more than the name of the cut holds for all of it.
+    """
     if len(text) <= limit:
         return text
-    head, tail, near = text[: limit * 2 // 3], text[-(limit // 3) :], limit // 10
+    room = limit - len(_CUT.format(len(text)))
+    room = room if room > limit // 2 else limit
+    head, tail, near = text[: room * 2 // 3], text[-(room // 3) :], room // 10
     if (end := head.rfind("\n", max(0, len(head) - near))) >= 0:
         head = head[:end]
     if (start := tail.find("\n", 0, near)) >= 0:
         tail = tail[start + 1 :]
-    return f"{head}\n[... {len(text) - len(head) - len(tail)} characters cut ...]\n{tail}"
+    return f"{head}{_CUT.format(len(text) - len(head) - len(tail))}{tail}"
 
 
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:

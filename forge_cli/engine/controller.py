@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import reprlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse
 from forge_cli.core.wire import error_text
 
-ApprovalCallback = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
+ApprovalCallback = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
 HEADLESS = "nobody could be asked (not interactive)"
 
 
@@ -84,7 +85,8 @@ class ApprovalController:
 
 async def _answer_of(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:
     try:
-        decision = await callback(request)
+        given = callback(request)
+        decision = await given if inspect.isawaitable(given) else given
     except Exception as error:  # foreign code: a callback that fails has not said yes
         return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}")
     if not isinstance(decision, ApprovalDecision):

@@ -44,4 +44,5 @@ def _beginning(path: Path) -> bytes:
 
 
 def _unusable(path: Path, why: str) -> WorkerError:
-    return WorkerError(Mark(str(path)), f"{why}, and the worker wants to read it", hint="or drop 'agents_md: true'")
+    hint = "make it a text file of this folder, or drop 'agents_md: true'"
+    return WorkerError(Mark(str(path)), f"{why}, and the worker wants to read it", hint=hint)

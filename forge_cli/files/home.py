@@ -9,7 +9,7 @@ from pathlib import Path
 def forge_home() -> Path:
     """``FORGE_HOME``, or ``.forge`` in the user's home; it need not exist."""
     named = os.environ.get("FORGE_HOME")
-    return Path(named).absolute() if named else user_home() / ".forge"
+    return Path(os.path.expanduser(named)).absolute() if named else user_home() / ".forge"
 
 
 def user_home() -> Path:

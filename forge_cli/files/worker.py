@@ -20,8 +20,8 @@ DEFAULT_MAX_TURNS = 50
 class Limits(Config):
     """Where the work ends even if the model would go on."""
 
-    max_turns: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_turns: Annotated[int, Field(ge=1, strict=True)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
     max_time: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
 

@@ -83,13 +83,13 @@ class ScriptedModel:
 
 
 class _Known:
-    """What placeholders can stand for: the task, and the results of the calls just made."""
+    """What placeholders can stand for: the task, and the results of the calls that were made last."""
 
     def __init__(self, messages: Iterable[Message], where: Mark | None, name: str) -> None:
         told = list(messages)
         self.task = next((message.text for message in reversed(told) if message.role == "user"), "")
-        last = told[-1] if told else Message("user")
-        self.results = [result.text for result in last.results]
+        last = next((message.results for message in reversed(told) if message.results), ())
+        self.results = [result.text for result in last]
         self._where = where
         self._name = name
 

@@ -40,6 +40,10 @@ Wrap = Callable[[Sequence[str], Path], AbstractContextManager[Command]]
 """Makes a command of words and a working directory; what it opens is closed once the command has started."""
 
 
+LAST_SIGNAL = 32
+"""Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
+
+
 def unconfined(words: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
     """The words as they are."""
     return nullcontext(Command(words))
@@ -49,8 +53,8 @@ def unconfined(words: Sequence[str], cwd: Path) -> AbstractContextManager[Comman
 class Finished:
     """How a command ended: by itself, by a signal, or because its time was up.
 
-    A confined command that dies of signal N shows as exit code 128 + N, which is all that comes through; one that
-    could not even be killed has neither code nor signal.
+    Of a confined command that dies of signal N nothing comes through but 128 + N, so that is taken for the signal, as
+    shells do. One that could not even be killed has neither code nor signal.
     """
 
     exit_code: int | None
@@ -144,6 +148,8 @@ class Child:
 
     def finished(self, *, timed_out: bool = False) -> Finished:
         code = self._process.returncode
+        if self.family.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
+            code = 128 - code
         return Finished(
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,

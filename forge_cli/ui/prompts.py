@@ -16,6 +16,7 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
+from forge_cli.ui.console import new_console
 from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
 
 CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
@@ -33,7 +34,7 @@ def cli_approval_callback(
     console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
     """The terminal's own way to ask, for programs that run a WorkerRuntime themselves."""
-    shown = console or Console(stderr=True, highlight=False, soft_wrap=True)
+    shown = console or new_console()
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
         return await ask_on_terminal(request, shown, find)
@@ -113,12 +114,19 @@ def _forget_typed() -> None:
         return
 
 
+async def _readable(fd: int) -> None:
+    try:
+        await anyio.wait_readable(fd)
+    except PermissionError:  # a file and /dev/null cannot be waited for: they are always ready
+        return
+
+
 async def read_line() -> str | None:
     """One line from standard input, waiting in the event loop; None at the end of input."""
     fd, data = sys.stdin.fileno(), b""
     while not data.endswith(b"\n"):
-        await anyio.wait_readable(fd)
         try:
+            await _readable(fd)
             piece = os.read(fd, 4096)
         except OSError:
             piece = b""

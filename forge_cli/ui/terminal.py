@@ -10,7 +10,6 @@ from typing import Self, TextIO
 
 import anyio
 from anyio.abc import TaskGroup
-from rich.console import Console
 
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
@@ -18,6 +17,7 @@ from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Interrup
 from forge_cli.core.results import Diff, Text
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.console import new_console
 from forge_cli.ui.prompts import ask_on_terminal, read_line
 from forge_cli.ui.render import FindRenderer, no_renderers, plain
 from forge_cli.ui.trace import trace_formatter
@@ -45,7 +45,7 @@ class TerminalUI:
     ) -> None:
         self._bus = bus
         self._out = out or sys.stdout
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = new_console()
         self._trace = trace_formatter(trace, self._console, find)
         self._stream_text = stream_text
         self._interactive = interactive

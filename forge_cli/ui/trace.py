@@ -28,6 +28,7 @@ from forge_cli.core.results import cut
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.console import new_console
 from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
 
 SHOWN = 200
@@ -42,7 +43,7 @@ def trace_formatter(
     """A handler for ``on_event`` that writes the trace to standard error."""
     if level not in LEVELS:
         raise ValueError(f"trace must be one of {', '.join(LEVELS)}, not {level!r}")
-    return _Trace(LEVELS.index(level), console or Console(stderr=True, highlight=False, soft_wrap=True), find)
+    return _Trace(LEVELS.index(level), console or new_console(), find)
 
 
 class _Trace:

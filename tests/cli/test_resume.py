@@ -320,6 +320,20 @@ def test_a_home_that_cannot_be_written_costs_the_session_only(keeper, cli, monke
     assert f"forge: this session is not kept: {home}/sessions: Not a directory\n" in done.err
 
 
+def test_nothing_is_parked_where_nothing_is_kept(keeper, cli, monkeypatch) -> None:
+    script(keeper, calls(call("risk", text="a")), "{result}")
+    refused = cli("run", "worker.yaml", "go", "--ephemeral", "--on-ask", "park")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("forge: --ephemeral and --on-ask park contradict each other\n")
+    kept_elsewhere = cli("run", "worker.yaml", "go", "--ephemeral", "--on-ask", "park", "--record", "record.jsonl")
+    assert kept_elsewhere.code == 10
+    assert cli("run", "worker.yaml", "-r", "record.jsonl", "-y").out == "kept a\n"
+    monkeypatch.setenv("FORGE_HOME", str(keeper.write("home", "this is a file")))
+    done = cli("run", "worker.yaml", "go", "--on-ask", "park")
+    assert (done.code, done.out) == (0, "risk was not called; denied: nobody could be asked (not interactive)\n")
+    assert "forge: without a session nothing can be parked: calls that ask are denied\n" in done.err
+
+
 def test_a_session_that_cannot_be_written_any_more_goes_on_unkept(keeper, cli) -> None:
     script(keeper, "First.", "Second.")
     cli("run", "worker.yaml", "go")

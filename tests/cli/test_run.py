@@ -81,6 +81,17 @@ def test_json_is_one_object(cli, tester) -> None:
     assert all(isinstance(tokens, int) for tokens in found["usage"].values())
 
 
+def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_in_it(cli, tester, monkeypatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "very-much-a-secret")
+    script(tester, "{calls: [{tool: echo, input: {text: very-much-a-secret}}]}", "{text: '{task} {result}'}")
+    told = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--output-format", "json").out)
+    last = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--json").out.splitlines()[-1])["result"]
+    for result in (told, last):
+        del result["session_id"], result["duration_ms"]
+    assert told == last
+    assert told["denials"][0]["input"] == {"text": "[redacted:SOME_API_KEY]"}
+
+
 def test_denials_are_counted_and_told(cli, tester) -> None:
     script(
         tester,
@@ -372,6 +383,11 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
         (["worker.yaml", "x", "-m", "scrip:y"], 3, "did you mean 'script:...'?\n"),
         (["worker.yaml", "x", "-m", "nosuch"], 3, "forge: 'nosuch' is no model\n  write PROVIDER:MODEL"),
         (["worker.yaml", "x", "--max-turns", "0"], 2, "forge: Invalid value for '--max-turns': "),
+        *[
+            (["worker.yaml", "x", flag, limit], 2, f"Invalid value for '{flag}': must be a number greater than 0\n")
+            for flag in ("--max-time", "--max-cost")
+            for limit in ("0", "-1", "inf", "nan")
+        ],
         (["worker.yaml", "x", "--trace", "loud"], 2, "'loud' is not one of 'quiet', 'summary', 'normal', 'debug'."),
         (["worker.yaml", "x", "--modle", "y"], 2, "forge: No such option: --modle (Possible options: --model"),
         ([], 2, "forge: Missing argument 'WORKER'.\n"),

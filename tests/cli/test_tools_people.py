@@ -95,6 +95,11 @@ def test_names_that_no_tool_can_have(cli, project: Project, name: str, sentence:
     assert not (project.home / "tools").exists()
 
 
+def test_a_new_tool_is_counted_once(make) -> None:
+    stats = make("greet").parent / ".stats.jsonl"
+    assert stats.read_text().count('"event": "created"') == 1
+
+
 def test_new_never_overwrites(cli, make) -> None:
     folder = make("greet", "echo mine\n")
     done = cli("tools", "new", "greet", "--lang", "sh")

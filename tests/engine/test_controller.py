@@ -68,6 +68,11 @@ async def test_a_callback_wins_over_the_bus() -> None:
         assert await controller.request_approval(REQUEST) == ApprovalDecision(True)
 
 
+async def test_a_callback_may_be_a_plain_function() -> None:
+    controller = ApprovalController("interactive", lambda request: ApprovalDecision(request == REQUEST, note="fine"))
+    assert await controller.request_approval(REQUEST) == ApprovalDecision(True, note="fine", by="user")
+
+
 async def test_a_callback_cannot_pass_for_somebody_else() -> None:
     controller = ApprovalController("interactive", callback(ApprovalDecision(True, by="rule")))
     assert await controller.request_approval(REQUEST) == ApprovalDecision(True, by="user")

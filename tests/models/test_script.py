@@ -7,6 +7,7 @@ import pytest
 from forge_cli import ForgeError
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import Status, Streaming, ToolStarted
+from forge_cli.engine.output import OutputSchema
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = "def echo(text: str) -> str: return text\ndef deep(data: dict) -> dict: return data\n"
@@ -122,6 +123,13 @@ def test_an_expectation_without_results_fails_too(worker: Project) -> None:
 def test_an_expectation_is_met_by_any_of_the_last_results(worker: Project) -> None:
     turn = calls(call("echo", text="one"), call("echo", text="two"))
     assert response(worker.run(turn, {"expect": {"result": "on"}, "text": "fine"})) == "fine"
+
+
+def test_the_last_result_is_known_also_when_somebody_has_spoken_since(worker: Project) -> None:
+    schema = OutputSchema({"type": "object"})
+    repaired = {"expect": {"result": "7"}, "text": '{"n": {result}}'}
+    seen = worker.run(calls(call("echo", text="7")), "It is {result}.", repaired, output_schema=schema)
+    assert seen.result.output == {"n": 7}
 
 
 def test_more_turns_than_written_names_the_turn(worker: Project) -> None:

@@ -246,6 +246,14 @@ class TestSpaces:
     def test_spaces_for_tabs(self) -> None:
         assert outcome(update(" x:\n-\ta\n+\t\tb"), x="x:\n  a\n") == {"x": "x:\n    b\n"}
 
+    def test_a_line_in_place_of_one_that_only_lacks_its_indentation(self) -> None:
+        before = "def f():\n    a()\n    return 1\n"
+        assert outcome(update(" def f():\n-a()\n+b()\n+\n+c()"), x=before) == {
+            "x": "def f():\n    b()\n\n    c()\n    return 1\n"
+        }
+        assert "other indentation" in refusal(update(" def f():\n-a()\n+  b()"), x=before)
+        assert "other indentation" in refusal(update(" def f():\n a()\n+b()"), x=before)
+
     def test_indentation_that_fits_no_rule_is_refused(self) -> None:
         assert "fits only with other indentation; indent it as lines 1 to 2" in refusal(
             update("  a\n-  b\n+c"), x="a\n     b\n"

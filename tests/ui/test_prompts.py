@@ -3,10 +3,11 @@
 import os
 import signal
 
+import anyio
 import pytest
 
-from forge_cli.core.approval import ApprovalDecision
-from forge_cli.ui.prompts import CHOICES, CHOICES_ONCE, parse_answer
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.ui.prompts import CHOICES, CHOICES_ONCE, cli_approval_callback, parse_answer
 
 RUN = ("run", "worker.yaml", "go")
 WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\ntwo\\n"}}]}'
@@ -57,6 +58,27 @@ def test_yes_for_the_session(line: str) -> None:
 )
 def test_everything_else_is_no(line: str, note: str | None) -> None:
     assert parse_answer(line) == ApprovalDecision(False, note=note)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("typed", "approved"), [("", False), ("y\n", True), ("y", False)])
+async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(tmp_path, monkeypatch, typed, approved) -> None:
+    (tmp_path / "typed").write_text(typed)
+    request = ApprovalRequest(
+        request_id="r1",
+        tool_call_id="c1",
+        tool_name="push",
+        args={},
+        description="w wants to call push",
+        reason="it asks",
+        risk="high",
+        rule=None,
+        where=None,
+    )
+    with (tmp_path / "typed").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        with anyio.fail_after(10):
+            assert await cli_approval_callback()(request) == ApprovalDecision(approved)
 
 
 def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:

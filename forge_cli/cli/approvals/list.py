@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from forge_cli.cli.common import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.session import check_sound, past_of
@@ -17,6 +15,7 @@ from forge_cli.engine.overview import overview
 from forge_cli.engine.sessions import read_session, session_files
 from forge_cli.engine.waiting import Waiting, requests_of
 from forge_cli.sandbox.secrets import has_mark
+from forge_cli.ui.console import new_console
 from forge_cli.ui.transcript.requests import draw_request
 
 app = new_app()
@@ -30,7 +29,7 @@ def list_approvals(as_json: JsonOption = False) -> None:
         print_json(rows)
         return
     with data_output() as out:
-        console, find = Console(file=out, highlight=False, soft_wrap=True), PluginHost().renderer
+        console, find = new_console(out), PluginHost().renderer
         for row in rows:
             draw_request(row, console, find)
 

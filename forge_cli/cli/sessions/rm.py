@@ -18,7 +18,7 @@ app = new_app()
 
 @app.command()
 def rm(
-    sessions: Annotated[list[str], typer.Argument(metavar="ID...", help="Sessions, by id or the beginning of it.")],
+    sessions: Annotated[list[str], typer.Argument(metavar="ID", help="Sessions, by id or the beginning of it.")],
 ) -> None:
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 
-from rich.console import Console
-
 from forge_cli.cli.common import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sessions.common import IdArgument, read_log
 from forge_cli.engine.host import PluginHost
+from forge_cli.ui.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.terminal import draw
 
@@ -28,4 +27,4 @@ def show(session: IdArgument, as_json: JsonOption = False) -> None:
         sys.stdout.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in log.lines)
         return
     with data_output() as out:
-        draw(read_transcript(log.lines), Console(file=out, highlight=False, soft_wrap=True), PluginHost().renderer)
+        draw(read_transcript(log.lines), new_console(out), PluginHost().renderer)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
-from rich.console import Console
 
 from forge_cli.cli.common import (
     Command,
@@ -40,6 +39,7 @@ from forge_cli.engine.judge import Caller
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
+from forge_cli.ui.console import new_console
 from forge_cli.ui.forms import fill_form
 from forge_cli.ui.render import render
 from forge_cli.ui.slash import flags_of, input_of, parse_arguments
@@ -122,7 +122,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
     mode = invocation.mode or ApprovalMode.strictest(
         worker.config.approval.mode, load_settings(forge_home()).approval.mode
     )
-    screen = TerminalUI(bus, trace="quiet", interactive=interactive, find=host.renderer)
+    screen = TerminalUI(bus, trace="summary", interactive=interactive, find=host.renderer)
     signal = InterruptSignal()
     bus.subscribe(lambda event: signal.interrupt(event.reason) if isinstance(event, Interrupt) else None)
     session = opened(
@@ -136,7 +136,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         if invocation.interactive:
             if not interactive:
                 raise UsageError("-i asks questions, and there is no terminal to ask them on")
-            args = await fill_form(offer.tool, args, Console(stderr=True, highlight=False))
+            args = await fill_form(offer.tool, args, new_console())
         with interruptible(lambda reason: bus.emit(Interrupt(reason))):
             outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
     _show(outcome, invocation.as_json, host, out)
@@ -150,7 +150,7 @@ def _show(outcome: ToolOutcome, as_json: bool, host: PluginHost, out: TextIO) ->
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
         out.write(outcome.value.content.removesuffix("\n") + "\n")
     elif outcome.ok or outcome.value.text() != outcome.error:
-        Console(file=out, highlight=False, soft_wrap=True).print(render(outcome.value, host.renderer, lines=None))
+        new_console(out).print(render(outcome.value, host.renderer, lines=None))
     if outcome.ok or outcome.status == "interrupted":
         return
     hint = "\n  -y approves it" if outcome.by == "headless" else ""

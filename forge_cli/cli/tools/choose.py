@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.common import bare_worker
+from forge_cli.cli.tools.programs import problem_of
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.core.config import nearest
 from forge_cli.core.errors import UsageError
@@ -28,7 +29,9 @@ def tool_worker(worker: str | None) -> Worker:
 
 
 def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
-    """There is no such tool, here or at all."""
+    """There is no such tool, here or at all; of one in the folder of the tools, what is wrong with it."""
+    if worker is None and (problem := problem_of(name)):
+        return UsageError(f"'{name}' cannot be called: {problem}", hint=f"correct it, then: forge tools test {name}")
     near = nearest(name, known)
     all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
     return UsageError(f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them)

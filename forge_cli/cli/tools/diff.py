@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from forge_cli.cli.common import new_app
 from forge_cli.cli.tools.programs import NameArgument, folder_of
@@ -14,6 +14,7 @@ from forge_cli.core.results import Diff
 from forge_cli.files.home import forge_home
 from forge_cli.toolsets.executables.approved import Approved, File, read_files
 from forge_cli.toolsets.executables.registry import walk
+from forge_cli.ui.console import new_console
 from forge_cli.ui.render import plain, render_diff
 
 app = new_app()
@@ -31,7 +32,7 @@ def diff(name: NameArgument) -> None:
     except OSError as error:
         raise ForgeError(f"{folder} cannot be read: {error.strerror or error}") from None
     approved = Approved(forge_home()).last(name)
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    console = new_console(sys.stdout)
     if approved is None:
         console.print(plain(f"{name}: never approved; no call of it has been let through yet"))
         return

@@ -14,7 +14,6 @@ from forge_cli.core.text import visible
 from forge_cli.toolsets.executables.languages import default_language
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
-from forge_cli.toolsets.executables.stats import Stats
 
 app = new_app()
 
@@ -41,7 +40,6 @@ def new(
     except ToolError as error:
         raise UsageError(str(error)) from None
     planned.write(root)
-    Stats(root).created(planned.name)
     sys.stdout.write(visible(_next_steps(planned), keep="\n") + "\n")
 
 

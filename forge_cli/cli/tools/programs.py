@@ -45,6 +45,12 @@ def unknown_program(name: str, known: list[str]) -> UsageError:
     return UsageError(f"there is no tool {shown(name)} in {tools_root()}", hint=hint)
 
 
+def problem_of(name: str) -> str | None:
+    """What is wrong with a folder of that name; None where there is no such folder, or nothing is."""
+    registry = Registry(tools_root())
+    return registry.problems.get(name) if name in folder_names() and registry.look(name) is None else None
+
+
 def program_of(name: str) -> Program:
     """A sound tool; what is wrong with one that is not, is an error with its place."""
     registry = Registry(folder_of(name).parent)

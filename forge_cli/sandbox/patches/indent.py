@@ -35,6 +35,15 @@ def reindent(pairs: Iterable[tuple[str, str]]) -> Reindent | None:
     return None
 
 
+def in_place_of(gone: Iterable[tuple[str, str]], text: str) -> str | None:
+    """A line as the file would have it, where it is indented as a line of the hunk that it replaces."""
+    if not text.strip():
+        return text
+    indent = _indent(text)
+    meant = {_indent(file) for hunk, file in gone if hunk.strip() and _indent(hunk) == indent}
+    return meant.pop() + text.removeprefix(indent) if len(meant) == 1 else None
+
+
 def _shifts(known: set[tuple[str, str]]) -> Iterator[Shift]:
     hunk, file = min(known, key=lambda pair: (len(pair[0]), len(pair[1])), default=("", ""))
     if file.endswith(hunk):

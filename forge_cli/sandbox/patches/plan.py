@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.patches.indent import reindent
+from forge_cli.sandbox.patches.indent import in_place_of, reindent
 from forge_cli.sandbox.patches.match import Form, Spot, Target
 from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, Update
 from forge_cli.sandbox.patches.source import Source, SourceLine
@@ -136,9 +136,10 @@ def _replaced(source: Source, hunk: Hunk, spot: Spot, ending: str, name: str) ->
     pairs = zip(hunk.old, (line.text for line in there), strict=True)
     way = reindent(pairs if spot.form is Form.STRIPPED else ())
     old = iter(there)
+    gone: list[tuple[str, str]] = []
     for line in hunk.lines:
         if line.sign == "+":
-            text = way.line(line.text) if way else None
+            text = way.line(line.text) if way else in_place_of(gone, line.text)
             if text is None:
                 where = f"lines {spot.index + 1} to {spot.index + len(there)} of the file"
                 raise ToolError(f"{name} fits only with other indentation; indent it as {where} are")
@@ -146,5 +147,7 @@ def _replaced(source: Source, hunk: Hunk, spot: Spot, ending: str, name: str) ->
         else:
             found = next(old)
             ending = found.ending
+            gone.append((line.text, found.text))
             if line.sign == " ":
+                gone.clear()
                 yield found

@@ -117,6 +117,12 @@ class Manifest(Config):
     timeout: Annotated[float, Field(gt=0, le=3600)] = TIMEOUT
     examples: list[Example] = Field(default_factory=list)
 
+    @field_validator("version", mode="before")
+    @classmethod
+    def _is_text(cls, version: Any) -> Any:
+        """``1.0`` without quotes is a number in YAML, and meant as it is written."""
+        return str(version) if isinstance(version, int | float) and not isinstance(version, bool) else version
+
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:

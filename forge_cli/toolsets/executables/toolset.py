@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from pydantic import Field
 
@@ -77,11 +77,25 @@ class ExecutablesConfig(ToolsetConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutableTool(Tool):
-    """A tool whose arguments become words of a command line."""
+    """A tool whose arguments become words of a command line, if ``words`` can make any of them."""
+
+    words: Callable[[Args], object]
 
     @cached_property
     def schema(self) -> InputSchema:
-        return Arguments(cast(JsonObject, self.input_schema))
+        return CheckedArguments(cast(JsonObject, self.input_schema), words=self.words)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CheckedArguments(Arguments):
+    """Arguments that are refused before any verdict where a path among them cannot be used."""
+
+    words: Callable[[Args], object]
+
+    def validate(self, args: Any) -> JsonObject:
+        valid = super().validate(args)
+        self.words(valid)
+        return valid
 
 
 class ExecutablesToolset(Toolset):
@@ -151,6 +165,7 @@ class ExecutablesToolset(Toolset):
             input_schema=program.manifest.input_schema(),
             execute=partial(self._call, program),
             preview=partial(self._preview, program),
+            words=partial(self._runner.arguments, program),
             digest=program.digest,
             source=Source("executable", str(program.folder)),
         )
@@ -194,6 +209,8 @@ class ExecutablesToolset(Toolset):
         wanted, name = self.config.tools, args["tool_name"]
         offered = [known for known in self._known if wanted is None or known in wanted]
         if name not in offered:
+            if problem := self._problems().get(name):
+                raise ToolError(f"'{visible(name)}' cannot be called: {problem}")
             near = nearest(name, offered)
             known = f"did you mean '{near}'?" if near else f"there are: {', '.join(offered) or 'none'}"
             raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {known}")

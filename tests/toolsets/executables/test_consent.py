@@ -159,3 +159,12 @@ def test_nobody_is_asked_about_a_path_outside_the_zones(project: Project, write_
     seen = project.run(calls(call("show", file="/etc/passwd"), through("show", file="/etc/passwd")), "done", answers=[])
     assert seen.statuses == ["error", "error"]
     assert seen.asked == []
+
+
+def test_a_path_outside_the_zones_is_refused_before_any_verdict(project: Project, write_tool: WriteTool) -> None:
+    section(project, "{approval: {default: preApproved}}")
+    write_tool("show", "echo 1", "parameters: [{name: file, type: path}]")
+    made = call("show", file="/etc/passwd"), through("show", file="/etc/passwd")
+    seen = project.run(calls(*made), "done", answers=[])
+    assert seen.statuses == ["error", "error"]
+    assert seen.of(ApprovalDecided) == []

@@ -52,6 +52,21 @@ def test_what_is_broken_is_a_row_with_its_place(
     assert any(line.startswith("bad") and BROKEN[1] in line for line in table.splitlines())
 
 
+@pytest.mark.parametrize("words", [["show"], ["call", "-y"]])
+def test_who_asks_for_what_is_broken_reads_why(project: Project, write_tool: WriteTool, words: list[str]) -> None:
+    write_tool("bad", "echo 1", BROKEN[0])
+    done = project.forge("tools", *words, "bad")
+    assert done.returncode == 2
+    assert BROKEN[1] in done.stderr
+
+
+def test_the_model_reads_why_the_tool_it_wants_is_broken(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("bad", "echo 1", BROKEN[0])
+    seen = worker.run(calls(call("run_custom_tool", tool_name="bad")), "done")
+    assert seen.statuses == ["error"]
+    assert BROKEN[1] in (seen.outcomes[0].error or "")
+
+
 def test_a_worker_lists_only_what_it_wants(project: Project, write_tool: WriteTool) -> None:
     project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n")
     write_tool("bad", "echo 1", BROKEN[0])
