@@ -11,11 +11,10 @@ from typing import TextIO
 from forge_cli.cli.common import in_loop, opened
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import find_record, workspace_of
-from forge_cli.cli.table import counted
 from forge_cli.cli.verdict import Answer, answer_of, verdict_on
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.schema import JsonObject
-from forge_cli.core.text import visible
+from forge_cli.core.text import counted, visible
 from forge_cli.core.tool import ToolCall
 from forge_cli.engine.drift import described
 from forge_cli.engine.judge import Caller

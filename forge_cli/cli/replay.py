@@ -21,9 +21,9 @@ from forge_cli.cli.common import (
 )
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import open_recording, worker_of, workspace_of
-from forge_cli.cli.table import counted
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.schema import JsonObject
+from forge_cli.core.text import counted
 from forge_cli.engine.drift import Drift
 from forge_cli.engine.recorded import Recording
 from forge_cli.engine.repeat import Repetition, Stopped

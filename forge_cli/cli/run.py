@@ -29,11 +29,13 @@ from forge_cli.cli.session import Choice, Session, open_session
 from forge_cli.cli.stdin import task_from
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.events import SessionEnd
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.engine.host import PluginHost
 from forge_cli.engine.output import OutputSchema
+from forge_cli.engine.record import Recorder
 from forge_cli.engine.recorded import Recording
 from forge_cli.engine.repeat import driven_by
 from forge_cli.engine.result import WorkerResult
@@ -213,8 +215,37 @@ def run(
         plugins=not no_plugins,
     )
     with data_output() as out:
-        code = finish(plan, in_loop(_carry_out, plan, out), out)
+        try:
+            result = in_loop(_carry_out, plan, out)
+        except ForgeError as error:
+            _tell_failure(plan, error, out)
+            raise
+        code = finish(plan, result, out)
     raise typer.Exit(code)
+
+
+def _tell_failure(plan: Plan, error: ForgeError, out: TextIO) -> None:
+    """Who reads JSON is told as JSON, too, that the work could not even begin."""
+    result = WorkerResult(
+        status="failed",
+        exit_code=error.exit_code,
+        response="",
+        session_id="",
+        worker=plan.worker,
+        model=plan.model or "",
+        error=str(error),
+    )
+    redactor = Redactor(os.environ)
+    match plan.format:
+        case Format.json:
+            out.write(json.dumps(redactor.redact(result.wire()), ensure_ascii=False) + "\n")
+        case Format.stream_json:
+            recorder = Recorder(session="", worker=plan.worker, depth=0, redactor=redactor)
+            recorder.add_sink(JsonLines(out))
+            recorder(SessionEnd(result.wire()))
+        case Format.text:
+            return
+    out.flush()
 
 
 def _recorded(name: str | None, model: str | None, session: Choice, record: Path | None) -> Recording | None:

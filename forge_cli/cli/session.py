@@ -12,6 +12,7 @@ from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.events import VERSION
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.engine.output import OutputSchema
 from forge_cli.engine.overview import overview
 from forge_cli.engine.past import Past, read_past
 from forge_cli.engine.runtime import Resumed
@@ -76,7 +77,7 @@ def open_session(choice: Choice, worker: Worker, workspace: Path, task: str | No
         if choice.fork:
             yield _forked(read, past, choice, stack)
         else:
-            yield Session(read.session, log, Resumed(past if log else past.without_yes(), read.lines[-1]), read.lines)
+            yield Session(read.session, log, _go_on(read, past if log else past.without_yes()), read.lines)
 
 
 def _new(choice: Choice, session: str, stack: ExitStack) -> Session:
@@ -134,7 +135,20 @@ def _forked(read: Log, past: Past, choice: Choice, stack: ExitStack) -> Session:
     lines = read.copied(session.id)
     if session.log:
         session.log.copy(lines)
-    return replace(session, resumed=Resumed(past, lines[-1], forked_from=read.session), lines=lines)
+    resumed = replace(_go_on(read, past), last=lines[-1], forked_from=read.session)
+    return replace(session, resumed=resumed, lines=lines)
+
+
+def _go_on(read: Log, past: Past) -> Resumed:
+    """What goes on as it was begun where nobody says otherwise: the model, and the schema of the task."""
+    begun = next((line for line in reversed(read.lines) if line["type"] == "sessionStart"), {})
+    schema = begun.get("outputSchema")
+    return Resumed(
+        past,
+        read.lines[-1],
+        model=begun.get("model"),
+        output_schema=OutputSchema(schema) if isinstance(schema, dict) else None,
+    )
 
 
 def last_session(worker: Worker, workspace: Path) -> Path:

@@ -31,11 +31,6 @@ def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, br
         sys.stdout.write(f"{RED}{line.rstrip()}{PLAIN}\n" if failed and _coloured() else line)
 
 
-def counted(number: int, what: str) -> str:
-    """``1 call``, ``2 calls``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _cell(value: Any) -> str:
     return "" if value is None else visible(str(value).partition("\n")[0])
 

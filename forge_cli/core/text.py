@@ -20,3 +20,9 @@ def _is_hidden(char: str) -> bool:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+def counted(number: float, what: str) -> str:
+    """``1 call``, ``2 calls``."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:,g}"
+    return f"{shown} {what}" if number == 1 else f"{shown} {what}s"

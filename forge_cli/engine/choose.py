@@ -1,4 +1,4 @@
-"""Which model answers: the one that is named first by flag, worker, caller, environment or the user's config."""
+"""Which model answers: the one that is named first by flag, worker, caller, environment, config or session."""
 
 from __future__ import annotations
 
@@ -31,14 +31,19 @@ class NamedModel:
 
 
 def named_model(
-    given: str | None, worker: Worker, above: NamedModel | None, settings: Settings, workspace: Path
+    given: str | None,
+    worker: Worker,
+    above: NamedModel | None,
+    settings: Settings,
+    workspace: Path,
+    before: str | None = None,
 ) -> NamedModel:
-    """The name that counts; ``above`` is the model of the worker that called."""
+    """The name that counts; ``above`` is the model of the worker that called, ``before`` that of the same session."""
     if given is None and worker.config.model:
         return NamedModel(worker.config.model, (worker.folder,))
     if given is None and above:
         return above
-    name = given or os.environ.get("FORGE_MODEL") or settings.model
+    name = given or os.environ.get("FORGE_MODEL") or settings.model or before
     if not name:
         hint = "name one with -m PROVIDER:MODEL, `model:` in the worker, or FORGE_MODEL; script:FILE needs no key"
         raise WorkerError(None, f"no model is named for the worker '{worker.name}'", hint=hint)

@@ -22,6 +22,7 @@ from forge_cli.core.errors import BlockedError, Stale, ToolError
 from forge_cli.core.events import ApprovalDecided, Status, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import ResultValue, Text, as_result, bounded
+from forge_cli.core.text import counted
 from forge_cli.core.tool import Delegation, Preview, ToolCall, ToolContext, ToolOutcome
 from forge_cli.core.wire import error_text
 from forge_cli.engine.controller import ApprovalController, Parked
@@ -81,15 +82,18 @@ class Guard(Judge):
             return judged if judged.verdict.approval is Approval.PRE_APPROVED else None
         return None
 
-    async def park(self, call: ToolCall) -> None:
-        """Put the request of a call on record, if it has one to make, while an earlier call waits."""
+    async def park(self, call: ToolCall) -> bool:
+        """Put the request of a call on record, if it has one to make, while an earlier call waits; did it?"""
+        parked = False
         with self.interrupt.scope(), suppress(Refusal, Parked):
             judged = await self.judge(call, Caller.MODEL)
             if judged.verdict.approval is Approval.ASK and not self.reopened.knows(call):
                 key = self.fingerprint_of(judged)
                 if self.controller.settled(key) is None:
+                    parked = True
                     self.bus.emit(ToolStarted(call.id, call.name, call.input))
                     await self.controller.request_approval(self._request(judged, await self._preview(judged), key))
+        return parked
 
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
         """A call that will not be taken up any more still gets its result."""
@@ -254,7 +258,9 @@ class Guard(Judge):
                 return ToolOutcome.failed(call, "error", error_text(error))
             except (Exception, SystemExit, BaseExceptionGroup) as error:  # foreign code: a failure is a result too
                 return ToolOutcome.failed(call, "error", error_text(error))
-        return ToolOutcome.failed(call, "timeout", f"{call.name} was stopped after {tool.timeout:g} seconds")
+        return ToolOutcome.failed(
+            call, "timeout", f"{call.name} was stopped after {counted(tool.timeout or 0, 'second')}"
+        )
 
     def _context(self, judged: Judged, stamp: str | None) -> ToolContext:
         return ToolContext(

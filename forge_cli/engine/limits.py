@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 
 from forge_cli.core.messages import Usage
+from forge_cli.core.text import counted
 from forge_cli.core.tool import ToolOutcome
 from forge_cli.engine.prices import Price
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
@@ -108,7 +109,7 @@ class Budget:
     def out_of_time(self) -> LimitReached:
         """What to raise when ``seconds_left`` are over in the middle of something."""
         last = self._first_to_end() or self
-        return self._reached(f"{last.limits.max_time or 0:,g} seconds", last)
+        return self._reached(counted(last.limits.max_time or 0, "second"), last)
 
     def _check_turns(self, reader: Budget) -> None:
         limit, taken = self.limits.max_turns, self.turns
@@ -117,16 +118,16 @@ class Budget:
         elif reader is not self:
             return
         if limit is not None and taken >= limit:
-            raise reader._reached(f"{limit} turns", self)
+            raise reader._reached(counted(limit, "turn"), self)
 
     def _check(self, reader: Budget) -> None:
         limits = self.limits
         if limits.max_tokens is not None and tokens_of(self.usage) >= limits.max_tokens:
-            raise reader._reached(f"{limits.max_tokens:,} tokens", self)
+            raise reader._reached(counted(limits.max_tokens, "token"), self)
         if limits.max_cost is not None and self._known_cost >= limits.max_cost:
             raise reader._reached(_dollars(limits.max_cost), self)
         if self._left() == 0:
-            raise reader._reached(f"{limits.max_time:,g} seconds", self)
+            raise reader._reached(counted(limits.max_time or 0, "second"), self)
 
     def _left(self) -> float:
         limit = self.limits.max_time

@@ -62,7 +62,13 @@ class Tally:
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     outcomes: list[ToolOutcome] = field(default_factory=list)
+    waiting: int = 0
     output: Any = None
+
+    @property
+    def calls(self) -> int:
+        """Every call that was taken up, also those that were refused or wait for an answer."""
+        return len(self.outcomes) + self.waiting
 
 
 @dataclass(kw_only=True)
@@ -209,6 +215,7 @@ class Loop:
             await turn.take([call for call in calls if call.id not in results and call not in lost])
         finally:
             tally.outcomes += turn.outcomes
+            tally.waiting += turn.waiting
         results.update((outcome.call.id, _result(outcome)) for outcome in turn.outcomes)
         if turn.parked:
             raise turn.parked

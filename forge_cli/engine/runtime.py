@@ -65,6 +65,10 @@ class Resumed:
     past: Past
     last: Mapping[str, Any]
     forked_from: str | None = None
+    model: str | None = None
+    """The model that answered before; it does so again where nobody names one."""
+    output_schema: OutputSchema | None = None
+    """What the answer had to fit; it still has to, where the same task goes on."""
 
 
 @dataclass(kw_only=True)
@@ -220,6 +224,9 @@ class WorkerRuntime:
         return ApprovalMode.strictest(own, self.settings.approval.mode) or ApprovalMode.INTERACTIVE
 
     def _output(self) -> OutputSchema | None:
+        """What the program says, else what an unfinished task was begun with, else what the worker says."""
+        if self.output_schema is None and self.resumed and self.resumed.past.unfinished:
+            self.output_schema = self.resumed.output_schema
         return self.output_schema or wanted_output(self.worker)
 
     def _model(self, workspace: Path) -> ModelProvider:
@@ -232,7 +239,8 @@ class WorkerRuntime:
         above = self.above
         if above and above.named is None and self.model is None and not self.worker.config.model:
             return above.model
-        named = named_model(self.model, self.worker, above.named if above else None, self.settings, workspace)
+        before = self.resumed.model if self.resumed else None
+        named = named_model(self.model, self.worker, above.named if above else None, self.settings, workspace, before)
         self._named = named
         return named.make(self.host, self.settings, self._notify)
 
@@ -349,7 +357,7 @@ class WorkerRuntime:
             worker=self.worker.name,
             model=loop.model.name,
             turns=tally.turns,
-            tool_calls=len(tally.outcomes) + sum(result.tool_calls for result in self._below.results),
+            tool_calls=tally.calls + sum(result.tool_calls for result in self._below.results),
             denials=(*denials_of(tally.outcomes), *(each for result in self._below.results for each in result.denials)),
             usage=budget.usage,
             cost=budget.cost,

@@ -25,6 +25,8 @@ class Turn:
     stop_on_refusal: bool
     outcomes: list[ToolOutcome] = field(default_factory=list)
     parked: Parked | None = None
+    waiting: int = 0
+    """How many calls wait for an answer."""
     refused: ToolOutcome | None = None
 
     async def take(self, calls: Sequence[ToolCall]) -> None:
@@ -62,7 +64,7 @@ class Turn:
                 try:
                     outcomes[index] = await self.guard.call(each.call, Caller.MODEL, each)
                 except Parked as parked:
-                    self.parked = self.parked or parked
+                    self._park(parked)
                 except Exception as failure:  # raised below as it is, and not as one of a group
                     failures.append(failure)
 
@@ -78,12 +80,16 @@ class Turn:
         if self.refused:
             self._note(self.guard.skip(call, NOT_CALLED))
         elif self.parked:
-            await self.guard.park(call)
+            self.waiting += await self.guard.park(call)
         else:
             try:
                 self._note(await self.guard.call(call, Caller.MODEL, judged))
             except Parked as parked:
-                self.parked = parked
+                self._park(parked)
+
+    def _park(self, parked: Parked) -> None:
+        self.parked = self.parked or parked
+        self.waiting += 1
 
     def _note(self, outcome: ToolOutcome) -> None:
         self.outcomes.append(outcome)

@@ -210,7 +210,9 @@ class Processes:
         try:
             child = _start(words, cwd, env, wrap, outputs, takes_input=takes_input)
         except (OSError, ValueError) as error:
-            raise ToolError(f"{shown(words[0])} cannot be started: {error}") from None
+            nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
+            remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
+            raise ToolError(f"{shown(words[0])} cannot be started: {error}{remedy}") from None
         self._children.add(child)
         self._tasks.start_soon(self._attend, child)
         return child

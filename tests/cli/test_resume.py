@@ -684,3 +684,28 @@ def test_a_yes_for_the_session_is_not_for_the_next_time(keeper) -> None:
     )
     assert again.statuses == ["denied", "denied"]
     assert len(again.asked) == 2
+
+
+def test_the_model_of_the_session_goes_on_where_nobody_names_one(keeper, cli) -> None:
+    script(keeper, calls(call("risk", text="a")), "{result}")
+    worker = keeper.read("worker.yaml")
+    unnamed = "\n".join(line for line in worker.splitlines() if not line.startswith("model:"))
+    keeper.write("worker.yaml", unnamed)
+    named = worker.partition("model: ")[2].partition("\n")[0]
+    assert cli("run", "worker.yaml", "go", "-m", named, "--on-ask", "park").code == 10
+    done = cli("run", "worker.yaml", "-c", "-y", "-p")
+    assert (done.code, done.out) == (0, "kept a\n")
+
+
+def test_an_unfinished_task_still_has_to_fit_its_schema(keeper, cli) -> None:
+    script(keeper, calls(call("risk", text="a")), '{"n": 1}')
+    keeper.write("schema.json", '{"type": "object", "required": ["n"]}')
+    assert cli("run", "worker.yaml", "go", "--output-schema", "schema.json", "--on-ask", "park").code == 10
+    done = cli("run", "worker.yaml", "-c", "-y", "--output-format", "json")
+    assert json.loads(done.out)["output"] == {"n": 1}
+
+
+def test_calls_that_wait_are_counted(keeper, cli) -> None:
+    script(keeper, THREE, TOLD)
+    done = cli("run", "worker.yaml", "go", "--on-ask", "park", "--output-format", "json")
+    assert (json.loads(done.out)["tool_calls"], done.code) == (3, 10)

@@ -306,7 +306,7 @@ def test_the_users_own_trace_is_for_when_no_flag_says_otherwise(cli, tester) -> 
 def test_quiet_still_tells_what_went_wrong(cli, tester) -> None:
     done = cli("run", "worker.yaml", "go", "-p", "--max-turns", "1")
     assert (done.code, done.out) == (5, "First words. \n")
-    assert done.err == "forge: the limit of 1 turns was reached\n"
+    assert done.err == "forge: the limit of 1 turn was reached\n"
 
 
 def test_the_smaller_limit_counts(cli, tester) -> None:
@@ -314,7 +314,7 @@ def test_the_smaller_limit_counts(cli, tester) -> None:
     done = cli("run", "worker.yaml", "go", "--max-turns", "2", "--output-format", "json")
     found = json.loads(done.out)
     assert (done.code, found["status"], found["exit_code"], found["turns"]) == (5, "limit", 5, 1)
-    assert found["error"] == "the limit of 1 turns was reached"
+    assert found["error"] == "the limit of 1 turn was reached"
 
 
 def test_approve_all_says_yes_but_not_to_what_is_blocked(cli, tester) -> None:
@@ -430,3 +430,14 @@ def test_a_reader_that_leaves_early_is_no_news(tester) -> None:
     assert json.loads(done.stdout)["type"] == "sessionStart"
     assert "Traceback" not in tester.read("err")
     assert "internal error" not in tester.read("err")
+
+
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_work_that_cannot_begin_is_told_as_json_too(cli, tester: Project, form: str) -> None:
+    done = cli("run", "nowhere.yaml", "go", "--output-format", form)
+    assert done.code == 3
+    (line,) = [json.loads(line) for line in done.out.splitlines()]
+    result = line if form == "json" else line["result"]
+    assert (result["status"], result["exit_code"], result["tool_calls"]) == ("failed", 3, 0)
+    assert "nowhere.yaml" in result["error"]
+    assert done.err.startswith("forge: ")

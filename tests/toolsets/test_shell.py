@@ -329,6 +329,17 @@ def test_a_signal_is_told(worker: Project) -> None:
     assert value.summary == "exit code: 137 (ended by signal 9)"
 
 
+@needs_bwrap
+@pytest.mark.parametrize(
+    ("command", "code", "number"), [("kill -9 $$", None, 9), ("exit 7", 7, None), ("exit 200", 200, None)]
+)
+def test_a_signal_is_told_of_a_confined_command_too(
+    project: Project, command: str, code: int | None, number: int | None
+) -> None:
+    value = told(with_shell(project, "{default: ask}", "{isolation: required}"), command)
+    assert (value.data["exitCode"], value.data["signal"]) == (code, number)
+
+
 def test_a_timeout_is_an_error_that_keeps_what_was_said(worker: Project) -> None:
     seen = worker.run(
         calls(call("shell", command="echo so far; exec sleep 300", timeout=0.5)),

@@ -20,6 +20,7 @@ from forge_cli.core.results import (
     cut,
     from_wire,
 )
+from forge_cli.core.text import counted
 from forge_cli.core.wire import jsonable
 from forge_cli.sandbox.process import Finished
 
@@ -28,7 +29,7 @@ KIND = "executable.run"
 
 def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
     """The result of a program that has ended; one that failed is an error with the same result in it."""
-    state = f"stopped after {seconds:g} seconds" if done.timed_out else _ended(done)
+    state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else _ended(done)
     data = {
         "exitCode": done.exit_code,
         "signal": done.signal,

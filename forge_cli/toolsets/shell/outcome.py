@@ -6,6 +6,7 @@ import json
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, cut
+from forge_cli.core.text import counted
 from forge_cli.sandbox.process import Finished
 
 RESULT, SESSION = "shell.result", "shell.session"
@@ -17,7 +18,7 @@ READ_AT_ONCE = MODEL_LIMIT - 200
 
 def result(command: str, done: Finished, seconds: float) -> Custom:
     """A command that has ended; one that failed is an error that carries its output."""
-    state = f"stopped after {seconds:g} seconds" if done.timed_out else ended(done)
+    state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else ended(done)
     data = {
         "command": _fitting(command),
         "exitCode": done.exit_code,

@@ -44,6 +44,12 @@ def test_a_manifest_becomes_a_schema(folder: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("written", "read"), [("1.0", "1.0"), ("2", "2"), ("1.2.3", "1.2.3"), ("'1.0'", "1.0")])
+def test_a_version_needs_no_quotes(folder: Path, written: str, read: str) -> None:
+    (folder / "tool.yaml").write_text(f"{HEAD}version: {written}\n")
+    assert read_manifest(folder).version == read
+
+
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
