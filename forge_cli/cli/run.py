@@ -226,15 +226,7 @@ def run(
 
 def _tell_failure(plan: Plan, error: ForgeError, out: TextIO) -> None:
     """Who reads JSON is told as JSON, too, that the work could not even begin."""
-    result = WorkerResult(
-        status="failed",
-        exit_code=error.exit_code,
-        response="",
-        session_id="",
-        worker=plan.worker,
-        model=plan.model or "",
-        error=str(error),
-    )
+    result = WorkerResult.not_begun(error, session_id="", worker=plan.worker, model=plan.model or "")
     redactor = Redactor(os.environ)
     match plan.format:
         case Format.json:

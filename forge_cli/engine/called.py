@@ -72,12 +72,4 @@ async def _result(runtime: WorkerRuntime, task: str, files: Sequence[Attachment]
         async with runtime:
             return await runtime.run(task, files)
     except ForgeError as error:
-        return WorkerResult(
-            status="failed",
-            exit_code=error.exit_code,
-            response="",
-            session_id=runtime.session_id,
-            worker=runtime.worker.name,
-            model="",
-            error=str(error),
-        )
+        return WorkerResult.not_begun(error, session_id=runtime.session_id, worker=runtime.worker.name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from forge_cli.core.errors import ExitCode, ToolError
+from forge_cli.core.errors import ExitCode, ForgeError, ToolError
 from forge_cli.core.messages import Usage
 from forge_cli.core.tool import ToolOutcome
 from forge_cli.engine.controller import Parked
@@ -36,6 +36,19 @@ class WorkerResult:
     output: Any = None
     duration_ms: int = 0
     error: str | None = None
+
+    @classmethod
+    def not_begun(cls, error: ForgeError, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
+        """A worker that could not even start has failed."""
+        return cls(
+            status="failed",
+            exit_code=error.exit_code,
+            response="",
+            session_id=session_id,
+            worker=worker,
+            model=model,
+            error=str(error),
+        )
 
     @property
     def success(self) -> bool:

@@ -14,6 +14,7 @@ from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.errors import BlockedError, Stale, ToolError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli.core.text import counted
 from forge_cli.core.tool import READ_ONLY, Args, MakePreview, Preview, Tool, ToolContext, digest_of
 from forge_cli.core.toolset import Toolset
 from forge_cli.sandbox import patches
@@ -168,7 +169,7 @@ class FilesystemToolset(Toolset):
         return Custom(
             "patch.result",
             files,
-            summary=f"Patched {len(files)} {'file' if len(files) == 1 else 'files'}.",
+            summary=f"Patched {counted(len(files), 'file')}.",
             model_text=told,
         )
 

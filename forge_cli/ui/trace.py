@@ -25,7 +25,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Usage
 from forge_cli.core.results import cut
-from forge_cli.core.text import visible
+from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.console import new_console
@@ -89,7 +89,7 @@ class _Trace:
             case WorkerUpdate(status="started" | "resumed"):
                 self._line(2, f"{event.status} by {event.parent}", "cyan")
             case WorkerUpdate():
-                used = f": {_count(event.turns or 0, 'turn')}, {_tokens(vars(event.usage or Usage()))}"
+                used = f": {counted(event.turns or 0, 'turn')}, {_tokens(vars(event.usage or Usage()))}"
                 why = f": {event.error}" if event.error else used
                 self._line(2, f"{event.status}{why}", "green" if event.status == "completed" else "red")
             case SessionEnd():
@@ -133,7 +133,7 @@ def _summary(result: Mapping[str, Any]) -> str:
     denied = len(result.get("denials", ()))
     refused = f" ({denied} refused)" if denied else ""
     return (
-        f"{result['status']}: {_count(result['turns'], 'turn')}, {_count(result['tool_calls'], 'call')}{refused}, "
+        f"{result['status']}: {counted(result['turns'], 'turn')}, {counted(result['tool_calls'], 'call')}{refused}, "
         f"{_tokens(result.get('usage', {}))}, {result['duration_ms'] / 1000:.1f} s"
     )
 
@@ -143,7 +143,3 @@ def _tokens(usage: Mapping[str, int]) -> str:
     read, written = usage.get("cache_read_tokens", 0), usage.get("cache_write_tokens", 0)
     cached = f" (and {read} from its cache, {written} into it)" if read or written else ""
     return f"{usage.get('input_tokens', 0)} tokens in{cached}, {usage.get('output_tokens', 0)} out"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

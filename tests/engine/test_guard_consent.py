@@ -168,12 +168,18 @@ async def test_a_preview_is_shown_and_its_stamp_reaches_the_tool(gate: OpenGate)
 
 
 async def test_nothing_is_previewed_when_nobody_looks(gate: OpenGate) -> None:
+    previewed: list[Any] = []
+
     async def preview(args: dict[str, Any], context: ToolContext) -> Preview:
-        raise AssertionError("nobody asked")
+        previewed.append(args)
+        return Preview(Text("a look"))
 
     for mode in ("approve_all", "auto_deny"):
-        await gate(Recorded(preview=preview).tool, mode=mode)("act")
-    await gate(Recorded(preview=preview, needs_approval=False).tool, answers=[])("act")
+        await gate(Recorded(preview=preview).tool, mode=mode)("act", text="it")
+    await gate(Recorded(preview=preview, needs_approval=False).tool, answers=[])("act", text="it")
+    assert previewed == []
+    await gate(Recorded(preview=preview).tool, answers=[True])("act", text="it")
+    assert len(previewed) == 1
 
 
 async def _crash(args: Any, context: ToolContext) -> Preview:
