@@ -15,10 +15,10 @@ from table import Row, cpu_seconds, main, take_turns
 
 from forge_cli.cli.common import opened
 from forge_cli.core.tool import ToolCall
-from forge_cli.engine.judge import Caller
+from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker
-from forge_cli.sandbox.children import wrapper_for
-from forge_cli.sandbox.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.wrapper import wrapper_for
 from forge_cli.toolsets.executables.languages import shell
 from forge_cli.toolsets.executables.registry import SETTLED, Registry
 from forge_cli.toolsets.executables.run import PYTHON

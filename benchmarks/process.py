@@ -16,10 +16,10 @@ from pathlib import Path
 import anyio
 from table import Row, main, megabytes
 
-from forge_cli.sandbox.confinement import Confinement
-from forge_cli.sandbox.isolation import mechanism
-from forge_cli.sandbox.process import Command, Processes, Wrap, bash, clean_environment, unconfined
-from forge_cli.sandbox.zones import Mode, Zone
+from forge_cli.sandbox.isolation.confinement import Confinement
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.processes.process import Command, Processes, Wrap, bash, clean_environment, unconfined
+from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 
 LINE = "true"
 FACTOR, EXTRA = 1.5, 2.0
@@ -103,7 +103,7 @@ async def stop(what: str, folder: Path, wrap: Wrap) -> Row:
 async def rows(folder: Path, rounds: int) -> list[Row]:
     found = [await shell_true("shell true", unconfined, folder, rounds), await stop("stop", folder, unconfined)]
     if cage := mechanism():
-        confinement = Confinement(zones=(Zone("here", folder, Mode.RW),), workspace=folder)
+        confinement = Confinement(zones=(Zone("here", folder, ZoneMode.RW),), workspace=folder)
         wrap = partial(cage.wrap, confinement=confinement)
         found.append(await shell_true("shell true, confined", wrap, folder, rounds))
         found.append(await stop("stop, confined", folder, wrap))

@@ -11,12 +11,12 @@ from pathlib import Path
 from table import Row, least_cpu, main
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEnd, TurnStart
+from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEndEvent, TurnStart
 from forge_cli.core.messages import Usage
 from forge_cli.core.results import Text
-from forge_cli.engine.past import read_past
-from forge_cli.engine.record import Recorder
-from forge_cli.engine.sessions import SessionLog, broken_link, read_session
+from forge_cli.record.log import SessionLog, broken_link, read_session
+from forge_cli.record.recorder import Recorder
+from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import Redactor
 
 SHORT, LONG = 1_000, 10_000
@@ -34,7 +34,7 @@ def events(count: int) -> list[Event]:
         found += [
             TurnStart(turn, "0" * 64, ("read_file", "write_file")),
             MessageEvent({**said, "calls": made}),
-            TurnEnd(turn, "tool_use", Usage(1_000, 50)),
+            TurnEndEvent(turn, "tool_use", Usage(1_000, 50)),
             ToolStarted(call, "write_file", args),
             decided(call),
             ToolResult(call, "write_file", "success", Text("Created it. " * 10), 3),

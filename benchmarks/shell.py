@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.rules import Judge, RuleList, ShellRule
+from forge_cli.toolsets.shell.rules import LineJudge, RuleList, ShellRule
 
 CASES = Path(__file__).resolve().parent.parent / "tests" / "cases" / "shell_rules.jsonl"
 ALLOWED = ("git status", "ls", "echo", "cat", "a", "timeout 5 git", "sed", "tar", "xargs cat")
@@ -20,7 +20,7 @@ RULES = [
     *(ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in ALLOWED),
     *(ShellRule(pattern=pattern, approval=Approval.BLOCKED) for pattern in BLOCKED),
 ]
-JUDGE = Judge([RuleList("", RULES)], Approval.ASK)
+JUDGE = LineJudge([RuleList("", RULES)], Approval.ASK)
 LONG = 128 * 1024
 MEASURABLE = 0.05
 """Seconds below which the ratio of two times is noise."""

@@ -60,17 +60,17 @@ if TYPE_CHECKING:
     from forge_cli.core.toolset import Toolset as Toolset
     from forge_cli.core.toolset import ToolsetConfig as ToolsetConfig
     from forge_cli.core.toolset import ToolsetEnv as ToolsetEnv
-    from forge_cli.engine.controller import ApprovalController as ApprovalController
-    from forge_cli.engine.result import WorkerResult as WorkerResult
-    from forge_cli.engine.runtime import WorkerRuntime as WorkerRuntime
+    from forge_cli.engine.gate.controller import ApprovalController as ApprovalController
+    from forge_cli.engine.runtime.result import WorkerResult as WorkerResult
+    from forge_cli.engine.runtime.runtime import WorkerRuntime as WorkerRuntime
     from forge_cli.files.worker import Limits as Limits
     from forge_cli.files.worker import Worker as Worker
     from forge_cli.files.worker import load_worker as load_worker
-    from forge_cli.ui.prompts import cli_approval_callback as cli_approval_callback
-    from forge_cli.ui.slash import classify_command as classify_command
-    from forge_cli.ui.slash import is_command as is_command
-    from forge_cli.ui.slash import parse_command as parse_command
-    from forge_cli.ui.trace import trace_formatter as trace_formatter
+    from forge_cli.ui.terminal.prompts import cli_approval_callback as cli_approval_callback
+    from forge_cli.ui.terminal.slash import classify_command as classify_command
+    from forge_cli.ui.terminal.slash import is_command as is_command
+    from forge_cli.ui.terminal.slash import parse_command as parse_command
+    from forge_cli.ui.terminal.trace import trace_formatter as trace_formatter
 
 _ROOMS = {
     "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest Effect OnAsk Verdict",
@@ -85,13 +85,13 @@ _ROOMS = {
     "core.tool": "ManualExecution Preview Tool ToolCall ToolContext ToolOutcome is_manual_tool llm_tools manual_tools"
     " tool",
     "core.toolset": "Toolset ToolsetConfig ToolsetEnv",
-    "engine.controller": "ApprovalController",
-    "engine.result": "WorkerResult",
-    "engine.runtime": "WorkerRuntime",
+    "engine.gate.controller": "ApprovalController",
+    "engine.runtime.result": "WorkerResult",
+    "engine.runtime.runtime": "WorkerRuntime",
     "files.worker": "Limits Worker load_worker",
-    "ui.prompts": "cli_approval_callback",
-    "ui.slash": "classify_command is_command parse_command",
-    "ui.trace": "trace_formatter",
+    "ui.terminal.prompts": "cli_approval_callback",
+    "ui.terminal.slash": "classify_command is_command parse_command",
+    "ui.terminal.trace": "trace_formatter",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

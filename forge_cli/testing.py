@@ -18,10 +18,10 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.schema import JsonObject
-from forge_cli.engine.result import WorkerResult
-from forge_cli.engine.runtime import WorkerRuntime
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker
-from forge_cli.models.script import Script, ScriptedModel
+from forge_cli.models.script import ScriptedModel, ScriptFile
 
 EventT = TypeVar("EventT", bound=Event)
 Answers = Iterable[ApprovalDecision | bool]
@@ -40,7 +40,7 @@ def calls(*made: JsonObject, text: str = "") -> JsonObject:
 def scripted_model(*turns: JsonObject | str, name: str = "test") -> ScriptedModel:
     """A model that speaks these turns, written as in a script file; a plain string is a turn of text."""
     spoken = [{"text": turn} if isinstance(turn, str) else turn for turn in turns]
-    return ScriptedModel(name, parse_config(Script, {"turns": spoken}, file=name))
+    return ScriptedModel(name, parse_config(ScriptFile, {"turns": spoken}, file=name))
 
 
 @dataclass

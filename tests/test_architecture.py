@@ -16,10 +16,11 @@ MAY_IMPORT = {
     "core": frozenset({"core"}),
     "files": frozenset({"core", "files"}),
     "sandbox": BASE,
-    "engine": BASE | {"engine"},
+    "record": BASE | {"record"},
+    "engine": BASE | {"record", "engine"},
     "toolsets": BASE | {"toolsets"},
     "models": BASE | {"models"},
-    "ui": BASE | {"ui"},
+    "ui": BASE | {"record", "ui"},
 }
 ABOVE_ALL = frozenset({"__main__", "__init__", "cli", "testing"})
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
@@ -201,7 +202,7 @@ def references(modules: list[Module], owners: set[str], attribute: str) -> list[
 
 
 def test_one_place_executes_tools() -> None:
-    assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/guard.py"]
+    assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/guard.py"]
 
 
 def test_one_place_starts_the_event_loop() -> None:
@@ -216,19 +217,19 @@ BROKEN = [
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli import Tool"),
     (imports_point_down, "forge_cli/core/x.py", "from ..engine import guard"),
     (imports_point_down, "forge_cli/core/x.py", "from .. import engine"),
-    (imports_point_down, "forge_cli/sandbox/x.py", "import forge_cli.engine.loop"),
+    (imports_point_down, "forge_cli/sandbox/x.py", "import forge_cli.engine.turns.loop"),
     (imports_point_down, "forge_cli/engine/x.py", "import forge_cli.toolsets.shell"),
     (imports_point_down, "forge_cli/toolsets/x.py", "from forge_cli.models import script"),
     (
         imports_point_down,
         "forge_cli/toolsets/deep/x.py",
-        "def f():\n    from forge_cli.engine.runtime import WorkerRuntime",
+        "def f():\n    from forge_cli.engine.runtime.runtime import WorkerRuntime",
     ),
     (imports_point_down, "forge_cli/ui/web/x.py", "from forge_cli import engine"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli.core.tool import Tool"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import core"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli.testing import project"),
-    (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "import forge_cli.engine.guard"),
+    (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "import forge_cli.engine.gate.guard"),
     (imports_stand_on_top, "forge_cli/core/x.py", "def f():\n    import json"),
     (imports_stand_on_top, "forge_cli/cli/run.py", "class A:\n    async def f(self):\n        from os import path"),
     (rich_is_for_people, "forge_cli/toolsets/x.py", "from rich.console import Console"),
@@ -246,9 +247,9 @@ BROKEN = [
 
 KEPT = [
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli import __version__\nfrom forge_cli.core import tool"),
-    (imports_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.paths import resolve\nimport json"),
+    (imports_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.files.sandbox import resolve\nimport json"),
     (imports_point_down, "forge_cli/ui/x.py", "from . import render\nfrom ..core.events import Event"),
-    (imports_point_down, "forge_cli/cli/run.py", "from forge_cli.engine.runtime import WorkerRuntime"),
+    (imports_point_down, "forge_cli/cli/run.py", "from forge_cli.engine.runtime.runtime import WorkerRuntime"),
     (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x/y.py", "from forge_cli.toolsets.x.z import Z"),
     (imports_point_down, "forge_cli/testing.py", "from forge_cli.toolsets.shell import Shell"),
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import Tool, tool\nimport forge_cli"),

@@ -23,19 +23,19 @@ from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.config import Config
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, Status
+from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
 from forge_cli.core.results import WELL_KNOWN_KINDS, DisplayHints
-from forge_cli.core.tool import Status as CallStatus
+from forge_cli.core.tool import OutcomeStatus
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import camel_case
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.record import Recorder
-from forge_cli.engine.result import ResultStatus
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.result import ResultStatus
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
-from forge_cli.models.script import Script
+from forge_cli.models.script import ScriptFile
+from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
-from forge_cli.sandbox.zones import SandboxConfig
+from forge_cli.sandbox.zones.zones import SandboxConfig
 
 ROOT = Path(__file__).parent.parent
 OWN = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
@@ -125,7 +125,7 @@ def config_keys() -> Iterator[Needed]:
 
 
 def script_keys() -> Iterator[Needed]:
-    yield from (Needed(key, "script.yaml") for key in _keys(Script))
+    yield from (Needed(key, "script.yaml") for key in _keys(ScriptFile))
 
 
 def _keys(config: type[Config], above: str = "") -> Iterator[str]:
@@ -177,8 +177,8 @@ def the_record() -> Iterator[Needed]:
     lines: list[dict[str, Any]] = []
     recorder = Recorder(session="s", worker="w", depth=0, redactor=Redactor({}))
     recorder.add_sink(lines.append)
-    recorder(Status("info", "x"))
-    recorder(Status("info", "x", origin=Origin("v", 1, "task", ("w", "v"))))
+    recorder(StatusEvent("info", "x"))
+    recorder(StatusEvent("info", "x", origin=Origin("v", 1, "task", ("w", "v"))))
     yield from (Needed(key, "The record") for key in {**lines[0], **lines[1]} if key not in {"level", "message"})
 
 
@@ -216,7 +216,7 @@ def results() -> Iterator[Needed]:
     hints = typing.get_type_hints(DisplayHints)
     views = [view for part in typing.get_args(hints["preferred_view"]) for view in typing.get_args(part)]
     yield from (Needed(word, "Display hints") for word in [*hints, *views])
-    yield from (Needed(status, "How a call ends") for status in typing.get_args(CallStatus))
+    yield from (Needed(status, "How a call ends") for status in typing.get_args(OutcomeStatus))
 
 
 def public_names() -> Iterator[Needed]:

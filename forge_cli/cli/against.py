@@ -11,16 +11,16 @@ from typing import TextIO
 from forge_cli.cli.common import in_loop, opened
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import find_record, workspace_of
-from forge_cli.cli.verdict import Answer, answer_of, verdict_on
+from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import counted, visible
 from forge_cli.core.tool import ToolCall
-from forge_cli.engine.drift import described
-from forge_cli.engine.judge import Caller
-from forge_cli.engine.sessions import Log, read_session
-from forge_cli.engine.spoken import read_call
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker
+from forge_cli.record.log import Log, read_session
+from forge_cli.record.messages import read_call
 from forge_cli.sandbox.secrets import has_mark
 
 CHANGES = {
@@ -37,8 +37,8 @@ class PastCall:
 
     call: ToolCall
     caller: Caller
-    before: Answer | None = None
-    after: Answer | None = None
+    before: VerdictAnswer | None = None
+    after: VerdictAnswer | None = None
     remembered: bool = False
     """Was it allowed because an earlier one was allowed for the whole session?"""
 
@@ -48,7 +48,7 @@ class PastCall:
             return None
         return CHANGES[self.after["verdict"]]
 
-    def prompts(self, answer: Answer | None) -> bool:
+    def prompts(self, answer: VerdictAnswer | None) -> bool:
         return answer is not None and answer["verdict"] == "ask" and not self.remembered
 
     def wire(self) -> JsonObject:
@@ -120,7 +120,7 @@ def _taken_up(line: JsonObject, wanted: dict[str, ToolCall]) -> PastCall:
     return PastCall(ToolCall(line["toolCallId"], line["toolName"], line["args"]), Caller.PERSON)
 
 
-def _answer(verdict: str, line: JsonObject) -> Answer:
+def _answer(verdict: str, line: JsonObject) -> VerdictAnswer:
     more = {key: line.get(key) for key in ("rule", "where", "by")}
     return answer_of(line.get("toolName"), verdict, line.get("reason", ""), **more)
 
@@ -170,6 +170,6 @@ def _print(session: str, calls: Sequence[PastCall], others: int, out: TextIO) ->
     out.writelines(f"{visible(line)}\n" for line in lines)
 
 
-def _told(answer: Answer) -> str:
+def _told(answer: VerdictAnswer) -> str:
     place = f" ({answer['where'] or answer['rule']})" if answer["where"] or answer["rule"] else ""
     return f"{answer['verdict']}: {answer['reason']}{place}"

@@ -26,19 +26,19 @@ from forge_cli.cli.common import (
     work_folder,
 )
 from forge_cli.cli.output import data_output
-from forge_cli.cli.verdict import Answer, answer_of, verdict_on
+from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
 from forge_cli.core.errors import UsageError
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import ToolCall
-from forge_cli.engine.guard import Guard
-from forge_cli.engine.judge import Caller
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker
-from forge_cli.ui.slash import OptionValue, input_of, parse_arguments
+from forge_cli.ui.terminal.slash import OptionValue, input_of, parse_arguments
 
 app = new_app()
 
-Calls = AsyncIterator[tuple[str, Any, Mapping[str, OptionValue]] | Answer]
+Calls = AsyncIterator[tuple[str, Any, Mapping[str, OptionValue]] | VerdictAnswer]
 """Tool, input and typed options of each; what is no call at all has its answer already."""
 
 
@@ -136,7 +136,7 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
     yield rest
 
 
-async def _judged(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> Answer:
+async def _judged(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> VerdictAnswer:
     """What people type is read with the tool's schema; JSON is judged as it is, for a model's call would be."""
     offer = guard.offers.get(tool)
     options = input_of(typed, offer.tool.schema.json_schema) if offer else {}
@@ -145,7 +145,7 @@ async def _judged(guard: Guard, tool: str, given: Any, typed: Mapping[str, Optio
     return await verdict_on(guard, ToolCall("approve", tool, {}, unreadable=json.dumps(given)), Caller.MODEL)
 
 
-def _sentences(answer: Answer) -> str:
+def _sentences(answer: VerdictAnswer) -> str:
     lines = [f"{answer['verdict']}: {answer['tool']}", f"  reason: {answer['reason']}"]
     lines += [f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]]
     lines += [f"  {detail}" for detail in answer.get("details", ())]

@@ -23,12 +23,12 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.config import MarkedDict, parse_config
 from forge_cli.core.errors import ExitCode, Mark, Terminated, UsageError
-from forge_cli.core.events import Status
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
 from forge_cli.core.schema import JsonObject
-from forge_cli.engine.assemble import Assembly, assemble
-from forge_cli.engine.controller import ApprovalController
-from forge_cli.engine.host import PluginHost
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.assemble import Assembly, assemble
 from forge_cli.files.worker import Worker, WorkerConfig
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ JsonInputOption = Annotated[
 ]
 
 
-class Command(TyperCommand):
+class PlainCommand(TyperCommand):
     """A command whose usage reads ``WORKER [TASK|-]``; typer would write ``{WORKER}``."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -54,7 +54,7 @@ class App(typer.Typer):
     """Commands of the house unless another class is named."""
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
-        return super().command(name, cls=cls or Command, **settings)
+        return super().command(name, cls=cls or PlainCommand, **settings)
 
 
 def new_app(**settings: object) -> typer.Typer:
@@ -175,7 +175,7 @@ async def opened(
             host=host or PluginHost(),
             controller=ApprovalController(mode, bus=bus),
             interrupt=interrupt or InterruptSignal(),
-            notify=lambda level, message: bus.emit(Status(level, message)),
+            notify=lambda level, message: bus.emit(StatusEvent(level, message)),
             stack=stack,
             within=within,
             make_zones=make_zones,

@@ -17,10 +17,10 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
-from forge_cli.engine.host import PluginHost
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
-from forge_cli.sandbox.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.toolsets.executables.registry import Registry
 from forge_cli.toolsets.executables.run import lacks
 
@@ -30,7 +30,7 @@ OLDEST = (3, 11)
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """One thing that was looked at. ``essential`` ones make the command fail; the others are for information."""
 
     id: str
@@ -59,38 +59,38 @@ def doctor(as_json: JsonOption = False) -> None:
     raise typer.Exit(ExitCode.DONE if all(check.ok for check in checks if check.essential) else ExitCode.FAILED)
 
 
-def _print(check: Check) -> None:
+def _print(check: DoctorCheck) -> None:
     mark = "ok     " if check.ok else "FAILED " if check.essential else "missing"
     remedy = f"; {check.remedy}" if check.remedy and not check.ok else ""
     sys.stdout.write(visible(f"{mark} {check.id}: {check.detail}{remedy}") + "\n")
 
 
-def _python() -> Check:
+def _python() -> DoctorCheck:
     found = f"Python {platform.python_version()} on {platform.system()}"
-    return Check("python", sys.version_info >= OLDEST, found, "install Python 3.11 or newer")
+    return DoctorCheck("python", sys.version_info >= OLDEST, found, "install Python 3.11 or newer")
 
 
-def _home(home: Path) -> Check:
+def _home(home: Path) -> DoctorCheck:
     """Could forge write there? The nearest folder that exists decides."""
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     ok = existing.is_dir() and os.access(existing, os.W_OK)
     remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
-    return Check("home", ok, str(home) if home.exists() else f"{home} (made when it is needed)", remedy)
+    return DoctorCheck("home", ok, str(home) if home.exists() else f"{home} (made when it is needed)", remedy)
 
 
-def _config() -> Check:
+def _config() -> DoctorCheck:
     try:
         load_settings(forge_home())
     except ForgeError as error:
-        return Check("config", False, str(error).replace("\n", " "), "correct the file, or move it away")
-    return Check("config", True, str(forge_home() / "config.yaml"))
+        return DoctorCheck("config", False, str(error).replace("\n", " "), "correct the file, or move it away")
+    return DoctorCheck("config", True, str(forge_home() / "config.yaml"))
 
 
-def _terminal() -> Check:
+def _terminal() -> DoctorCheck:
     if is_interactive():
-        return Check("terminal", True, "calls that ask can be answered here")
+        return DoctorCheck("terminal", True, "calls that ask can be answered here")
     detail = "no terminal here (or CI is set): calls that ask follow --on-ask"
-    return Check("terminal", False, detail, "run forge in a terminal to be asked", essential=False)
+    return DoctorCheck("terminal", False, detail, "run forge in a terminal to be asked", essential=False)
 
 
 def _isolation() -> dict[str, str | None]:
@@ -98,51 +98,53 @@ def _isolation() -> dict[str, str | None]:
     return {"level": "full" if found else "none", "mechanism": found.name if found else None}
 
 
-def _confinement() -> Check:
+def _confinement() -> DoctorCheck:
     found = mechanism()
     if found:
-        return Check("isolation", True, f"child processes are confined by {found.name}")
+        return DoctorCheck("isolation", True, f"child processes are confined by {found.name}")
     detail = "nothing here can confine child processes"
-    return Check("isolation", False, detail, "install bubblewrap (bwrap) 0.8 or newer", essential=False)
+    return DoctorCheck("isolation", False, detail, "install bubblewrap (bwrap) 0.8 or newer", essential=False)
 
 
-def _models(host: PluginHost) -> list[Check]:
+def _models(host: PluginHost) -> list[DoctorCheck]:
     rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
     return [
-        Check(f"model.{row['provider']}", False, row["error"], f"reinstall {row['origin']}")
+        DoctorCheck(f"model.{row['provider']}", False, row["error"], f"reinstall {row['origin']}")
         if "error" in row
-        else Check(f"model.{row['provider']}", row["ready"], f"needs {row['needs']}", row["missing"], essential=False)
+        else DoctorCheck(
+            f"model.{row['provider']}", row["ready"], f"needs {row['needs']}", row["missing"], essential=False
+        )
         for row in rows
     ]
 
 
-def _plugins(host: PluginHost) -> list[Check]:
+def _plugins(host: PluginHost) -> list[DoctorCheck]:
     """Every toolset that is installed, loaded by itself."""
-    checks: list[Check] = []
+    checks: list[DoctorCheck] = []
     for plugin in host.toolset_plugins():
         try:
             host.toolset(plugin.name)
         except ForgeError as error:
-            checks.append(Check(f"toolset.{plugin.name}", False, error.message, error.hint))
+            checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, error.hint))
         else:
-            checks.append(Check(f"toolset.{plugin.name}", True, str(plugin)))
+            checks.append(DoctorCheck(f"toolset.{plugin.name}", True, str(plugin)))
     return checks
 
 
-def _executables(root: Path) -> list[Check]:
+def _executables(root: Path) -> list[DoctorCheck]:
     """What lies in ~/.forge/tools: what is no tool and why, and what a sound one lacks to be called."""
     registry = Registry(root)
     try:
         programs = registry.scan()
     except ForgeError as error:
-        return [Check("executables", False, str(error), "make it a folder that you can read")]
+        return [DoctorCheck("executables", False, str(error), "make it a folder that you can read")]
     broken = [
-        Check(f"executable.{name}", False, problem.replace("\n", " "), f"correct it, or remove {root / name}")
+        DoctorCheck(f"executable.{name}", False, problem.replace("\n", " "), f"correct it, or remove {root / name}")
         for name, problem in registry.problems.items()
     ]
     lacking = [
-        Check(f"executable.{program.name}", False, problem, essential=False)
+        DoctorCheck(f"executable.{program.name}", False, problem, essential=False)
         for program in programs
         if (problem := lacks(program))
     ]
-    return [Check("executables", True, f"{len(programs)} in {root}"), *broken, *lacking]
+    return [DoctorCheck("executables", True, f"{len(programs)} in {root}"), *broken, *lacking]

@@ -11,9 +11,9 @@ from typing import Literal
 from forge_cli.cli.common import work_folder
 from forge_cli.core.errors import Mark, UsageError, WorkerError
 from forge_cli.core.schema import JsonObject
-from forge_cli.engine.recorded import Recording, read_recording
-from forge_cli.engine.sessions import SUFFIX, SessionLost, find_session, parse_line, read_session
+from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.record.log import SUFFIX, SessionLost, find_session, parse_line, read_session
 
 
 class RecordFile:

@@ -24,11 +24,11 @@ from forge_cli.cli.record import open_recording, worker_of, workspace_of
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import counted
-from forge_cli.engine.drift import Drift
-from forge_cli.engine.recorded import Recording
-from forge_cli.engine.repeat import Repetition, Stopped
-from forge_cli.engine.replay import Course, Tools
-from forge_cli.ui.terminal import TerminalUI
+from forge_cli.engine.replay.drift import Drift
+from forge_cli.engine.replay.recording import Recording
+from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
+from forge_cli.engine.replay.replay import Course, Tools
+from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
 
@@ -76,7 +76,7 @@ def replay(
     raise typer.Exit(code)
 
 
-async def carry_out(repetition: Repetition) -> Course | Drift | Stopped:
+async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
     """Repeat a session; who stops it, or where it differs, is an answer too."""
     interactive = repetition.tools is Tools.LIVE and is_interactive()
     find = repetition.host.renderer
@@ -85,13 +85,13 @@ async def carry_out(repetition: Repetition) -> Course | Drift | Stopped:
         async with screen:
             try:
                 return await repetition.go()
-            except (Drift, Stopped) as end:
+            except (Drift, ReplayStopped) as end:
                 return end
 
 
-def _report(recording: Recording, end: Course | Drift | Stopped, as_json: bool, out: TextIO) -> ExitCode:
+def _report(recording: Recording, end: Course | Drift | ReplayStopped, as_json: bool, out: TextIO) -> ExitCode:
     match end:
-        case Stopped(exit_code=code):
+        case ReplayStopped(exit_code=code):
             return code
         case Drift():
             if as_json:

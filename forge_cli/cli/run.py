@@ -25,7 +25,7 @@ from forge_cli.cli.common import (
 )
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import RecordFile, check_target, open_recording
-from forge_cli.cli.session import Choice, Session, open_session
+from forge_cli.cli.session import OpenSession, SessionChoice, open_session
 from forge_cli.cli.stdin import task_from
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -33,20 +33,20 @@ from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.events import SessionEnd
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.output import OutputSchema
-from forge_cli.engine.record import Recorder
-from forge_cli.engine.recorded import Recording
-from forge_cli.engine.repeat import driven_by
-from forge_cli.engine.result import WorkerResult
-from forge_cli.engine.runtime import WorkerRuntime
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.replay.recording import Recording
+from forge_cli.engine.replay.repeat import driven_by
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
+from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.jsonl import JsonLines
-from forge_cli.ui.terminal import TerminalUI
+from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
 
@@ -67,7 +67,7 @@ Exit codes:
 """
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     text = "text"
     json = "json"
     stream_json = "stream-json"
@@ -95,13 +95,13 @@ class Plan:
     model: str | None
     mode: ApprovalMode | None
     on_ask: OnAsk
-    format: Format
+    format: OutputFormat
     output: Path | None
     trace: TraceLevel
     interactive: bool
     limits: Limits
     schema: OutputSchema | None
-    session: Choice
+    session: SessionChoice
     workspace: Path
     attachments: tuple[Attachment, ...]
     record: Path | None
@@ -109,7 +109,7 @@ class Plan:
     plugins: bool
 
     def streams_text(self, out: TextIO) -> bool:
-        return self.format is Format.text and out.isatty() and self.trace != "quiet"
+        return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
 
 
 def _more_than_nothing(limit: float | None) -> float | None:
@@ -137,8 +137,8 @@ def run(
     ] = False,
     on_ask: Annotated[Ask, typer.Option("--on-ask", help="What an ask means when nobody can be asked.")] = Ask.deny,
     output_format: Annotated[
-        Format, typer.Option("--output-format", help="What goes to standard output.")
-    ] = Format.text,
+        OutputFormat, typer.Option("--output-format", help="What goes to standard output.")
+    ] = OutputFormat.text,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format stream-json.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the final answer to FILE as well.")
@@ -190,7 +190,7 @@ def run(
     if ephemeral and on_ask is Ask.park and record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
-    session = Choice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
+    session = SessionChoice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
     if record is not None:
         check_target(record)
     recorded = _recorded(replay, model, session, record)
@@ -201,7 +201,7 @@ def run(
         model=model,
         mode=chosen_mode(approval_mode, yes),
         on_ask=OnAsk(on_ask.value),
-        format=Format.stream_json if as_json else output_format,
+        format=OutputFormat.stream_json if as_json else output_format,
         output=output,
         trace=_trace(trace, print_only),
         interactive=is_interactive() and not print_only,
@@ -229,18 +229,18 @@ def _tell_failure(plan: Plan, error: ForgeError, out: TextIO) -> None:
     result = WorkerResult.not_begun(error, session_id="", worker=plan.worker, model=plan.model or "")
     redactor = Redactor(os.environ)
     match plan.format:
-        case Format.json:
+        case OutputFormat.json:
             out.write(json.dumps(redactor.redact(result.wire()), ensure_ascii=False) + "\n")
-        case Format.stream_json:
+        case OutputFormat.stream_json:
             recorder = Recorder(session="", worker=plan.worker, depth=0, redactor=redactor)
             recorder.add_sink(JsonLines(out))
             recorder(SessionEnd(result.wire()))
-        case Format.text:
+        case OutputFormat.text:
             return
     out.flush()
 
 
-def _recorded(name: str | None, model: str | None, session: Choice, record: Path | None) -> Recording | None:
+def _recorded(name: str | None, model: str | None, session: SessionChoice, record: Path | None) -> Recording | None:
     if name is None:
         return None
     if model is not None or session.goes_on:
@@ -269,7 +269,7 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
         out=out,
     )
     with open_session(plan.session, worker, plan.workspace, plan.task) as session:
-        printed = JsonLines(out) if plan.format is Format.stream_json else None
+        printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None
         kept = RecordFile(plan.record, session.lines) if plan.record else None
         runtime = WorkerRuntime(
             worker=worker,
@@ -291,7 +291,7 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
                 return await runtime.run(plan.task, plan.attachments)
 
 
-def _on_ask(plan: Plan, session: Session) -> OnAsk:
+def _on_ask(plan: Plan, session: OpenSession) -> OnAsk:
     """Nothing can wait where nothing is kept."""
     if plan.on_ask is not OnAsk.PARK or session.log is not None or plan.record is not None:
         return plan.on_ask
@@ -303,9 +303,9 @@ def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
     """Print what was asked for, keep the answer, and say what went wrong."""
     answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
     match plan.format:
-        case Format.json:
+        case OutputFormat.json:
             out.write(json.dumps(Redactor(os.environ).redact(result.wire()), ensure_ascii=False) + "\n")
-        case Format.text if answer and not plan.streams_text(out):
+        case OutputFormat.text if answer and not plan.streams_text(out):
             out.write((visible(answer, keep="\n\t") if out.isatty() else answer) + "\n")
         case _:
             pass

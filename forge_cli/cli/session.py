@@ -12,11 +12,10 @@ from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.events import VERSION
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.engine.output import OutputSchema
-from forge_cli.engine.overview import overview
-from forge_cli.engine.past import Past, read_past
-from forge_cli.engine.runtime import Resumed
-from forge_cli.engine.sessions import (
+from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.worker import Worker
+from forge_cli.record.log import (
     Log,
     SessionLog,
     broken_link,
@@ -25,11 +24,12 @@ from forge_cli.engine.sessions import (
     read_session,
     session_files,
 )
-from forge_cli.files.worker import Worker
+from forge_cli.record.overview import overview
+from forge_cli.record.resume import Past, read_past
 
 
 @dataclass(frozen=True)
-class Choice:
+class SessionChoice:
     """What the flags say about the session."""
 
     resume: str | None = None
@@ -49,7 +49,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Session:
+class OpenSession:
     """A session to work on; without a log nothing of it is kept."""
 
     id: str
@@ -60,7 +60,9 @@ class Session:
 
 
 @contextmanager
-def open_session(choice: Choice, worker: Worker, workspace: Path, task: str | None = None) -> Iterator[Session]:
+def open_session(
+    choice: SessionChoice, worker: Worker, workspace: Path, task: str | None = None
+) -> Iterator[OpenSession]:
     """The session that was chosen, locked and open for as long as it is worked on.
 
     With an empty ``task`` it must have something left to do.
@@ -77,20 +79,22 @@ def open_session(choice: Choice, worker: Worker, workspace: Path, task: str | No
         if choice.fork:
             yield _forked(read, past, choice, stack)
         else:
-            yield Session(read.session, log, _go_on(read, past if log else past.without_yes()), read.lines)
+            yield OpenSession(read.session, log, _go_on(read, past if log else past.without_yes()), read.lines)
 
 
-def _new(choice: Choice, session: str, stack: ExitStack) -> Session:
+def _new(choice: SessionChoice, session: str, stack: ExitStack) -> OpenSession:
     if choice.ephemeral:
-        return Session(session)
+        return OpenSession(session)
     try:
-        return Session(session, stack.enter_context(SessionLog.create(session)))
+        return OpenSession(session, stack.enter_context(SessionLog.create(session)))
     except OSError as error:
         _warn(f"this session is not kept: {_what(error)}")
-        return Session(session)
+        return OpenSession(session)
 
 
-def _reopened(choice: Choice, worker: Worker, workspace: Path, stack: ExitStack) -> tuple[Log, SessionLog | None]:
+def _reopened(
+    choice: SessionChoice, worker: Worker, workspace: Path, stack: ExitStack
+) -> tuple[Log, SessionLog | None]:
     path = last_session(worker, workspace) if choice.resume is None else find_session(choice.resume)
     log = None
     if choice.ephemeral or choice.fork:
@@ -130,7 +134,7 @@ def past_of(read: Log) -> Past:
         raise WorkerError(None, problem, hint="start a new one") from error
 
 
-def _forked(read: Log, past: Past, choice: Choice, stack: ExitStack) -> Session:
+def _forked(read: Log, past: Past, choice: SessionChoice, stack: ExitStack) -> OpenSession:
     session = _new(choice, new_session_id(), stack)
     lines = read.copied(session.id)
     if session.log:

@@ -20,12 +20,12 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, Worker
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.engine.drift import Drift
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.repeat import Repetition, Stopped
-from forge_cli.engine.replay import Course
-from forge_cli.engine.sessions import SUFFIX
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.replay.drift import Drift
+from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
+from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+from forge_cli.record.log import SUFFIX
 
 FOLDER = "tests"
 SKIPPED = {"node_modules", "__pycache__", "site-packages"}
@@ -118,7 +118,7 @@ async def _test(record: Path, interrupt: InterruptSignal, host: PluginHost) -> O
             worker=worker, recording=recording, workspace=worker.folder, interrupt=interrupt, host=host
         )
         return Outcome(record, name, await repetition.go())
-    except Stopped as stopped:
+    except ReplayStopped as stopped:
         raise typer.Exit(stopped.exit_code) from None
     except ForgeError as error:
         return Outcome(record, name, error)

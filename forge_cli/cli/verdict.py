@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from forge_cli.core.tool import ToolCall
-from forge_cli.engine.guard import Guard
-from forge_cli.engine.judge import Caller, Refusal
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Caller, Refusal
 
-Answer = dict[str, Any]
+VerdictAnswer = dict[str, Any]
 
 
-async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Answer:
+async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAnswer:
     """The verdict with every reason for it; ``refused`` when the call could not run at all."""
     try:
         judged = await guard.judge(call, caller)
@@ -31,6 +31,6 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Answer:
     )
 
 
-def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> Answer:
+def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> VerdictAnswer:
     empty = {"rule": None, "where": None, "by": None, "risk": None}
     return {"tool": tool, "verdict": verdict, "reason": reason, **empty, **more}

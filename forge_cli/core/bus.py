@@ -18,7 +18,7 @@ from forge_cli.core.events import (
     InputPrompt,
     MessageEvent,
     Origin,
-    Status,
+    StatusEvent,
     ToolStarted,
     UserInput,
 )
@@ -162,7 +162,7 @@ class RuntimeUI:
 
     def show_status(self, status: Mapping[str, Any]) -> None:
         """``{"level": "info" | "warning" | "error", "message": ...}``; ``type`` is understood for ``level``."""
-        self.bus.emit(Status(status.get("level", status.get("type", "info")), str(status["message"])))
+        self.bus.emit(StatusEvent(status.get("level", status.get("type", "info")), str(status["message"])))
 
     def show_tool_started(self, tool_call_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
         self.bus.emit(ToolStarted(tool_call_id, tool_name, args))

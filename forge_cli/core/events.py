@@ -11,7 +11,7 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.messages import ToolSpec, Usage
 from forge_cli.core.results import ResultValue
 from forge_cli.core.schema import JsonObject
-from forge_cli.core.tool import Status as CallStatus
+from forge_cli.core.tool import OutcomeStatus
 from forge_cli.core.wire import wire
 
 VERSION = 1
@@ -94,7 +94,7 @@ class Streaming(Event):
 
 
 @dataclass(frozen=True)
-class Status(Event):
+class StatusEvent(Event):
     """Progress, warnings, and whatever else a person should know while it happens."""
 
     type: ClassVar[str] = "status"
@@ -119,7 +119,7 @@ class ToolResult(Event):
     type: ClassVar[str] = "toolResult"
     tool_call_id: str
     tool_name: str
-    status: CallStatus
+    status: OutcomeStatus
     value: ResultValue
     duration_ms: int
     error: str | None = None
@@ -196,7 +196,7 @@ class InputPrompt(Event):
 
 
 @dataclass(frozen=True)
-class TurnEnd(Event):
+class TurnEndEvent(Event):
     type: ClassVar[str] = "turnEnd"
     turn: int
     stop: str
@@ -250,7 +250,7 @@ DISPLAY = (
     TurnStart,
     MessageEvent,
     Streaming,
-    Status,
+    StatusEvent,
     ToolStarted,
     ToolResult,
     ApprovalRequired,
@@ -259,7 +259,7 @@ DISPLAY = (
     ContextUsage,
     ManualToolsAvailable,
     InputPrompt,
-    TurnEnd,
+    TurnEndEvent,
     SessionEnd,
 )
 ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from forge_cli.core.toolset import SandboxView
 
 Args = dict[str, Any]
-Word = bool | Approval | Verdict
-NeedsApproval = Word | Callable[[Args], Word | Awaitable[Word]] | None
-Mode = Literal["llm", "manual", "both"]
-Status = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
+OwnVerdict = bool | Approval | Verdict
+NeedsApproval = OwnVerdict | Callable[[Args], OwnVerdict | Awaitable[OwnVerdict]] | None
+ToolMode = Literal["llm", "manual", "both"]
+OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -40,7 +40,7 @@ READ_ONLY = frozenset({Effect.READ})
 class ManualExecution:
     """Who may call a tool: the model (``llm``), a person (``manual``) or either; label and category are for menus."""
 
-    mode: Mode = "llm"
+    mode: ToolMode = "llm"
     label: str | None = None
     category: str | None = None
 
@@ -71,7 +71,7 @@ class ToolOutcome:
     """The one result that every call gets, whatever happened."""
 
     call: ToolCall
-    status: Status
+    status: OutcomeStatus
     value: ResultValue
     error: str | None = None
     duration_ms: int = 0
@@ -86,7 +86,7 @@ class ToolOutcome:
         return for_model(self.value)
 
     @classmethod
-    def failed(cls, call: ToolCall, status: Status, sentence: str, *, by: str | None = None) -> ToolOutcome:
+    def failed(cls, call: ToolCall, status: OutcomeStatus, sentence: str, *, by: str | None = None) -> ToolOutcome:
         kept = cut(sentence, VALUE_LIMIT)
         return cls(call, status, Text(kept), error=kept, by=by)
 
@@ -202,7 +202,7 @@ class Tool:
         return InputSchema.of(self.input_schema)
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> ToolMode:
         return self.manual.mode if self.manual else "llm"
 
     @property
@@ -294,7 +294,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     needs_approval: NeedsApproval | str = None,
-    manual: Mode | None = None,
+    manual: ToolMode | None = None,
     label: str | None = None,
     category: str | None = None,
     read_only: bool | None = None,
@@ -319,7 +319,7 @@ def tool(function: Function | None = None, /, **stated: Any) -> Any:
 
 def _options(
     *,
-    manual: Mode | None = None,
+    manual: ToolMode | None = None,
     label: str | None = None,
     category: str | None = None,
     read_only: bool | None = None,

@@ -43,7 +43,7 @@ class ToolsetConfig(Config):
 
 
 BY_NAME = ("needs_approval", "preview")
-Level = Literal["info", "warning", "error"]
+StatusLevel = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class ToolsetEnv:
     workspace: Path
     home: Path
     sandbox: Any
-    notify: Callable[[Level, str], None]
+    notify: Callable[[StatusLevel, str], None]
     above: Any = None
     """The same toolset of the nearest worker that called this one, directly or not; what it blocks stays blocked."""
 

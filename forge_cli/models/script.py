@@ -24,19 +24,19 @@ class ScriptedCall(Config):
     input: dict[str, Any] = Field(default_factory=dict)
 
 
-class Expectation(Config):
+class TurnExpectation(Config):
     result: str
 
 
 class ScriptedTurn(Config):
     """One turn of the model: what it must have been told, what it says, what it calls."""
 
-    expect: Expectation | None = None
+    expect: TurnExpectation | None = None
     text: str = ""
     calls: list[ScriptedCall] = Field(default_factory=list)
 
 
-class Script(Config):
+class ScriptFile(Config):
     turns: list[ScriptedTurn]
 
 
@@ -49,7 +49,7 @@ class ScriptedModel:
 
     context_window: int | None = None
 
-    def __init__(self, file: str, script: Script) -> None:
+    def __init__(self, file: str, script: ScriptFile) -> None:
         self.name = f"script:{file}"
         self._script = script
         self._spoken: int | None = None
@@ -123,7 +123,7 @@ class _Known:
 
 def make(name: str, env: ModelEnv) -> ScriptedModel:
     file = env.find(name)
-    script = parse_config(Script, read_document(file).data, file=str(file))
+    script = parse_config(ScriptFile, read_document(file).data, file=str(file))
     env.notify("info", f"the model is scripted: its words come from {name}, and nothing leaves this machine")
     return ScriptedModel(name, script)
 

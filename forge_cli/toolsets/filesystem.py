@@ -18,7 +18,7 @@ from forge_cli.core.text import counted
 from forge_cli.core.tool import READ_ONLY, Args, MakePreview, Preview, Tool, ToolContext, digest_of
 from forge_cli.core.toolset import Toolset
 from forge_cli.sandbox import patches
-from forge_cli.sandbox.paths import Access, Sandbox
+from forge_cli.sandbox.files.sandbox import Access, Sandbox
 from forge_cli.sandbox.search.grep import grep
 from forge_cli.sandbox.search.tree import list_dir
 from forge_cli.sandbox.secrets import added_mark, has_mark

@@ -22,7 +22,7 @@ from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.allowed import find_allowed
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.sandbox.paths import Access, Sandbox
+from forge_cli.sandbox.files.sandbox import Access, Sandbox
 
 MOST_ATTACHMENTS = 20
 _INPUT: JsonObject = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.engine.sessions import broken_link, read_session
+from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project
 
 WORKER = """

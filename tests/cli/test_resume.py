@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.engine.past import read_past
-from forge_cli.engine.runtime import Resumed
-from forge_cli.engine.sessions import broken_link, read_session
+from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, call, calls
 
 from .logs import script, sessions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.sandbox.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project
 
 IN_CI = bool(os.environ.get("CI"))

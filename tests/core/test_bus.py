@@ -14,7 +14,7 @@ from forge_cli.core.events import (
     Event,
     InputPrompt,
     MessageEvent,
-    Status,
+    StatusEvent,
     ToolStarted,
     UserInput,
 )
@@ -63,12 +63,12 @@ async def test_everybody_hears_everything_until_they_leave(bus: EventBus) -> Non
     other: list[Event] = []
     leave = bus.subscribe(one.append)
     bus.subscribe(other.append)
-    bus.emit(Status("info", "first"))
+    bus.emit(StatusEvent("info", "first"))
     leave()
     leave()
-    bus.emit(Status("info", "second"))
-    assert one == [Status("info", "first")]
-    assert other == [Status("info", "first"), Status("info", "second")]
+    bus.emit(StatusEvent("info", "second"))
+    assert one == [StatusEvent("info", "first")]
+    assert other == [StatusEvent("info", "first"), StatusEvent("info", "second")]
 
 
 async def test_nobody_there_means_denied_at_once(bus: EventBus) -> None:
@@ -176,11 +176,11 @@ async def test_the_bus_goes_on_after_a_handler_that_fails(bus: EventBus) -> None
 
     leave = bus.subscribe(fail)
     with pytest.raises(RuntimeError):
-        bus.emit(Status("info", "one"))
+        bus.emit(StatusEvent("info", "one"))
     leave()
     bus.subscribe(seen.append)
-    bus.emit(Status("info", "two"))
-    assert seen == [Status("info", "two")]
+    bus.emit(StatusEvent("info", "two"))
+    assert seen == [StatusEvent("info", "two")]
 
 
 async def test_the_bus_in_the_words_of_a_program(bus: EventBus) -> None:
@@ -194,9 +194,9 @@ async def test_the_bus_in_the_words_of_a_program(bus: EventBus) -> None:
     ui.show_tool_started("t1", "read_file", {"path": "/src"})
     assert seen == [
         MessageEvent({"role": "assistant", "content": "Hello!"}),
-        Status("info", "Processing..."),
-        Status("warning", "slow"),
-        Status("info", "plain"),
+        StatusEvent("info", "Processing..."),
+        StatusEvent("warning", "slow"),
+        StatusEvent("info", "plain"),
         ToolStarted("t1", "read_file", {"path": "/src"}),
     ]
 

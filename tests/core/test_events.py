@@ -17,11 +17,11 @@ from forge_cli.core.events import (
     MessageEvent,
     SessionEnd,
     SessionStart,
-    Status,
+    StatusEvent,
     Streaming,
     ToolResult,
     ToolStarted,
-    TurnEnd,
+    TurnEndEvent,
     TurnStart,
     UserInput,
 )
@@ -36,9 +36,9 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (TurnStart(1, "abc", ("add",)), {"turn": 1, "requestDigest": "abc", "tools": ["add"]}),
     (MessageEvent({"role": "user", "content": "hi"}), {"message": {"role": "user", "content": "hi"}}),
     (Streaming("s1", "Hel", done=False), {"requestId": "s1", "delta": "Hel", "done": False}),
-    (Status("info", "half"), {"level": "info", "message": "half"}),
+    (StatusEvent("info", "half"), {"level": "info", "message": "half"}),
     (
-        Status("info", "half", "c1", 0.5),
+        StatusEvent("info", "half", "c1", 0.5),
         {"level": "info", "message": "half", "toolCallId": "c1", "progress": 0.5},
     ),
     (
@@ -69,7 +69,7 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (ManualToolsAvailable(({"name": "push"},)), {"tools": [{"name": "push"}]}),
     (InputPrompt("i1", "name?"), {"requestId": "i1", "prompt": "name?"}),
     (
-        TurnEnd(1, "end", Usage(1, 2)),
+        TurnEndEvent(1, "end", Usage(1, 2)),
         {
             "turn": 1,
             "stop": "end",

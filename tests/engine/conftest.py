@@ -19,11 +19,11 @@ from forge_cli import (
     ToolOutcome,
 )
 from forge_cli.core.events import Event, ToolResult
-from forge_cli.engine.guard import Guard
-from forge_cli.engine.judge import Caller, Offer
-from forge_cli.engine.policy import Policy
-from forge_cli.sandbox.paths import Sandbox
-from forge_cli.sandbox.zones import open_zones
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Caller, Offer
+from forge_cli.engine.gate.policy import Policy
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.zones.zones import open_zones
 from forge_cli.testing import Project
 
 from .tree import Tree

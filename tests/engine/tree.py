@@ -6,8 +6,8 @@ from typing import Any
 
 from forge_cli import ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd, Usage
 from forge_cli.core.events import ToolResult
-from forge_cli.engine.past import read_past
-from forge_cli.engine.runtime import Resumed
+from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, Seen, call, calls
 
 ASK_HELPER = calls(call("helper", input="do it"))

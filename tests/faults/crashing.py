@@ -14,10 +14,10 @@ from typing import Any
 
 from forge_cli import Message, ModelEnv, ModelRequest, WorkerRuntime, load_worker
 from forge_cli.cli.common import in_loop
-from forge_cli.cli.session import Choice, open_session
+from forge_cli.cli.session import SessionChoice, open_session
 from forge_cli.core.messages import Delta
-from forge_cli.engine.sessions import SessionLog
 from forge_cli.models.script import make
+from forge_cli.record.log import SessionLog
 
 
 class Strict:
@@ -72,7 +72,7 @@ def at_line(kind: str, number: int, log: SessionLog) -> Any:
 async def main(folder: Path, point: str, session_id: str | None) -> dict[str, Any]:
     worker = load_worker(folder / "worker.yaml")
     kind, _, number = point.partition(":")
-    with open_session(Choice(resume=session_id), worker, folder) as session:
+    with open_session(SessionChoice(resume=session_id), worker, folder) as session:
         assert session.log is not None
         sinks: list[Any] = [session.log]
         if kind in ("line", "half"):

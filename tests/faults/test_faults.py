@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.engine.sessions import broken_link, read_session
+from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project
 
 TURNS = 30

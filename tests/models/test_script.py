@@ -6,8 +6,8 @@ import pytest
 
 from forge_cli import ForgeError
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import Status, Streaming, ToolStarted
-from forge_cli.engine.output import OutputSchema
+from forge_cli.core.events import StatusEvent, Streaming, ToolStarted
+from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = "def echo(text: str) -> str: return text\ndef deep(data: dict) -> dict: return data\n"
@@ -52,7 +52,7 @@ def test_a_script_is_played(worker: Project) -> None:
 def test_it_is_announced_as_scripted(worker: Project) -> None:
     seen = played(worker, "turns: [{text: hi}]")
     announced = "the model is scripted: its words come from script.yaml, and nothing leaves this machine"
-    assert Status("info", announced) in seen.events
+    assert StatusEvent("info", announced) in seen.events
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from forge_cli.core.config import parse_config
-from forge_cli.sandbox import beneath
-from forge_cli.sandbox.paths import Sandbox
-from forge_cli.sandbox.zones import SandboxConfig, open_zones
+from forge_cli.sandbox.files import openat2 as beneath
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
 THREE_ZONES: list[dict[str, Any]] = [
     {"name": "scratch", "mode": "rw", "approval": {"write": "preApproved", "delete": "preApproved"}},

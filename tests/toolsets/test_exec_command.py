@@ -14,12 +14,12 @@ from forge_cli import ApprovalDecision, ApprovalRequest, WorkerRuntime, load_wor
 from forge_cli.core.events import ApprovalDecided, Event
 from forge_cli.core.results import Custom
 from forge_cli.core.tool import ToolOutcome
-from forge_cli.engine.judge import Caller
-from forge_cli.sandbox.isolation import mechanism
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project, call, calls, scripted_model
 from forge_cli.toolsets.shell.sessions import is_bare_shell
 
-from ..sandbox.processes import gate, sleepers, tag
+from ..sandbox.children import gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 

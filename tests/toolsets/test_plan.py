@@ -8,10 +8,10 @@ from rich.console import Console
 
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.results import Custom, Text
-from forge_cli.engine.host import PluginHost
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.plan import checklist
-from forge_cli.ui.render import render
+from forge_cli.ui.terminal.render import render
 
 from ..listener import Listener
 

@@ -14,13 +14,13 @@ import pytest
 
 from forge_cli import InterruptSignal
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Status, TurnStart
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, StatusEvent, TurnStart
 from forge_cli.core.results import Custom
-from forge_cli.sandbox.children import UNCONFINED
-from forge_cli.sandbox.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.wrapper import UNCONFINED
 from forge_cli.testing import Project, Seen, call, calls
 
-from ..sandbox.processes import sleepers, tag
+from ..sandbox.children import sleepers, tag
 
 needs_bwrap = pytest.mark.skipif(
     not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
@@ -219,7 +219,7 @@ def test_examples_are_checked_when_the_worker_is_loaded(project: Project, key: s
 def test_odd_rules_are_warned_of(project: Project) -> None:
     rules = "[{pattern: ls, approval: ask}, {pattern: ls -l, approval: preApproved}, {pattern: '', approval: ask}]"
     with_shell(project, f"{{rules: {rules}}}")
-    warnings = [status.message for status in project.run("hi").of(Status) if status.level == "warning"]
+    warnings = [status.message for status in project.run("hi").of(StatusEvent) if status.level == "warning"]
     assert warnings == [
         "toolsets.shell: rules[1] 'ls -l': it never counts: rules[0] 'ls' comes first and matches the same",
         "toolsets.shell: rules[2] '': an empty pattern matches nothing",

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from forge_cli import EventBus, Text, Usage, trace_formatter
 from forge_cli.cli.common import in_loop
-from forge_cli.core.events import Event, Origin, Status, Streaming, ToolResult, ToolStarted, WorkerUpdate
+from forge_cli.core.events import Event, Origin, StatusEvent, Streaming, ToolResult, ToolStarted, WorkerUpdate
 from forge_cli.testing import Project
-from forge_cli.ui.terminal import TerminalUI
+from forge_cli.ui.terminal.terminal import TerminalUI
 
 LEAF = Origin("leaf", 2, "task_2", ("boss", "helper", "leaf"))
 ENDED = WorkerUpdate("completed", "helper", "c1", turns=2, usage=Usage(5, 7), origin=LEAF)
@@ -34,7 +34,7 @@ def test_the_trace_is_further_in_and_names_the_worker() -> None:
         ToolStarted("c1", "echo", {"n": 1}, origin=LEAF),
         ToolResult("c1", "echo", "success", Text("one\ntwo"), 3, origin=LEAF),
         ENDED,
-        Status("warning", "the root speaks"),
+        StatusEvent("warning", "the root speaks"),
     ) == [
         "    leaf: started by helper",
         "    leaf: > echo n=1",

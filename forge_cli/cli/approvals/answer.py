@@ -18,16 +18,16 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import ApprovalResponse
 from forge_cli.core.text import visible
-from forge_cli.engine.record import Recorder
-from forge_cli.engine.sessions import Log, SessionLog, find_session
-from forge_cli.engine.waiting import Waiting, requests_of
+from forge_cli.record.log import Log, SessionLog, find_session
+from forge_cli.record.pending import Waiting, requests_of
+from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor, has_mark
 from forge_cli.ui.transcript.requests import LOST
 
 app = new_app()
 
 
-class Answer(StrEnum):
+class YesOrNo(StrEnum):
     yes = "yes"
     no = "no"
 
@@ -36,7 +36,7 @@ class Answer(StrEnum):
 def answer(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="A session, by its id or the beginning of it.")],
     request: Annotated[str, typer.Argument(metavar="REQUEST", help="One of its requests, as the list shows them.")],
-    word: Annotated[Answer, typer.Argument(metavar="yes|no")],
+    word: Annotated[YesOrNo, typer.Argument(metavar="yes|no")],
     feedback: Annotated[
         str | None, typer.Argument(metavar="FEEDBACK", help="After no: words for the model to read.")
     ] = None,
@@ -50,7 +50,7 @@ def answer(
         check_sound(read)
         waiting = requests_of(past_of(read), read.lines)
         chosen = _chosen(read, waiting, request)
-        _record(log, read, ApprovalResponse(chosen.id, ApprovalDecision(word is Answer.yes, note=feedback or None)))
+        _record(log, read, ApprovalResponse(chosen.id, ApprovalDecision(word is YesOrNo.yes, note=feedback or None)))
     left = [each for each in waiting if each.answer is None and each is not chosen]
     sys.stdout.write(visible(_told(read, chosen, word, left), keep="\n") + "\n")
 
@@ -81,10 +81,10 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
     recorder(event)
 
 
-def _told(read: Log, chosen: Waiting, word: Answer, left: Sequence[Waiting]) -> str:
+def _told(read: Log, chosen: Waiting, word: YesOrNo, left: Sequence[Waiting]) -> str:
     """What was answered, and what to do next."""
     said = [f"{word.value} to {chosen.request['toolName']} ({chosen.id})"]
-    if word is Answer.yes and has_mark(chosen.request.get("args")):
+    if word is YesOrNo.yes and has_mark(chosen.request.get("args")):
         said.append(f"but {LOST}")
     for each in left:
         said.append(f"still waits: {each.id}: {each.request['toolName']}")

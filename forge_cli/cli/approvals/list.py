@@ -10,12 +10,12 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.session import check_sound, past_of
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.overview import overview
-from forge_cli.engine.sessions import read_session, session_files
-from forge_cli.engine.waiting import Waiting, requests_of
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.log import read_session, session_files
+from forge_cli.record.overview import overview
+from forge_cli.record.pending import Waiting, requests_of
 from forge_cli.sandbox.secrets import has_mark
-from forge_cli.ui.console import new_console
+from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.requests import draw_request
 
 app = new_app()

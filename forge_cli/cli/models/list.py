@@ -9,8 +9,8 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.wire import error_text
-from forge_cli.engine.host import MODEL, PluginHost
-from forge_cli.engine.scan import Plugin
+from forge_cli.engine.plugins.host import MODEL, PluginHost
+from forge_cli.engine.plugins.scan import Plugin
 
 app = new_app()
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from forge_cli.core.text import visible
-from forge_cli.engine.sessions import Log, find_session, read_session
+from forge_cli.record.log import Log, find_session, read_session
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A session, by its id or the beginning of it.")]
 

@@ -13,7 +13,7 @@ from forge_cli.cli.common import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sessions.common import IdArgument, read_log
 from forge_cli.core.errors import ForgeError
-from forge_cli.engine.host import PluginHost
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.page import page
@@ -21,7 +21,7 @@ from forge_cli.ui.transcript.page import page
 app = new_app()
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     md = "md"
     html = "html"
 
@@ -30,7 +30,7 @@ class Format(StrEnum):
 def export(
     session: IdArgument,
     format: Annotated[
-        Format | None, typer.Option("--format", help="Without it, html for a FILE that ends in .html, else md.")
+        ExportFormat | None, typer.Option("--format", help="Without it, html for a FILE that ends in .html, else md.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to FILE, not to standard output.")
@@ -38,8 +38,8 @@ def export(
 ) -> None:
     """Write a session as Markdown, or as a page that loads nothing and runs nothing."""
     told = read_transcript(read_log(session).lines)
-    guessed = Format.html if output and output.suffix.lower() in (".html", ".htm") else Format.md
-    write = page if (format or guessed) is Format.html else markdown
+    guessed = ExportFormat.html if output and output.suffix.lower() in (".html", ".htm") else ExportFormat.md
+    write = page if (format or guessed) is ExportFormat.html else markdown
     with data_output():
         document = write(told, PluginHost().renderer)
     if output is None:

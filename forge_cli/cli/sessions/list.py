@@ -11,8 +11,8 @@ import typer
 from forge_cli.cli.common import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import WorkerError
-from forge_cli.engine.overview import overview
-from forge_cli.engine.sessions import session_files
+from forge_cli.record.log import session_files
+from forge_cli.record.overview import overview
 from forge_cli.ui.transcript.entries import local_time
 
 app = new_app()

@@ -10,8 +10,8 @@ import typer
 from forge_cli.cli.common import new_app
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
-from forge_cli.engine.lock import lock, unlock
-from forge_cli.engine.sessions import find_kept
+from forge_cli.record.lock import lock, unlock
+from forge_cli.record.log import find_kept
 
 app = new_app()
 

@@ -14,7 +14,7 @@ from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import UsageError
 from forge_cli.core.results import from_wire
 from forge_cli.core.schema import JsonObject
-from forge_cli.engine.sessions import parse_line, session_files
+from forge_cli.record.log import parse_line, session_files
 
 app = new_app()
 

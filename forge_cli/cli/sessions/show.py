@@ -8,8 +8,8 @@ import sys
 from forge_cli.cli.common import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sessions.common import IdArgument, read_log
-from forge_cli.engine.host import PluginHost
-from forge_cli.ui.console import new_console
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.terminal import draw
 

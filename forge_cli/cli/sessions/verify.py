@@ -12,7 +12,7 @@ from forge_cli.cli.common import JsonOption, new_app
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible
-from forge_cli.engine.sessions import broken_link, find_session, read_session, session_files
+from forge_cli.record.log import broken_link, find_session, read_session, session_files
 
 app = new_app()
 

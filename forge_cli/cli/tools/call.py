@@ -11,8 +11,9 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from forge_cli.cli.common import Mode as ModeChoice
 from forge_cli.cli.common import (
-    Command,
+    PlainCommand,
     chosen_mode,
     in_loop,
     interruptible,
@@ -22,7 +23,6 @@ from forge_cli.cli.common import (
     opened,
     work_folder,
 )
-from forge_cli.cli.common import Mode as ModeChoice
 from forge_cli.cli.output import data_output
 from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
 from forge_cli.core.approval import ApprovalMode
@@ -34,16 +34,16 @@ from forge_cli.core.results import FileContent, Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool, ToolCall, ToolOutcome
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.judge import Caller
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
-from forge_cli.ui.console import new_console
-from forge_cli.ui.forms import fill_form
-from forge_cli.ui.render import render
-from forge_cli.ui.slash import flags_of, input_of, parse_arguments
-from forge_cli.ui.terminal import TerminalUI
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.forms import fill_form
+from forge_cli.ui.terminal.render import render
+from forge_cli.ui.terminal.slash import flags_of, input_of, parse_arguments
+from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
 
@@ -171,7 +171,7 @@ def _code(outcome: ToolOutcome) -> ExitCode:
             return ExitCode.FAILED
 
 
-class RawCommand(Command):
+class RawCommand(PlainCommand):
     """Takes its words as they are: the tool's own arguments are no options of forge."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -12,8 +12,8 @@ from forge_cli.cli.tools.programs import problem_of
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.core.config import nearest
 from forge_cli.core.errors import UsageError
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.scan import OWN
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import OWN
 from forge_cli.files.worker import Worker, load_worker
 
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]

@@ -14,8 +14,8 @@ from forge_cli.core.results import Diff
 from forge_cli.files.home import forge_home
 from forge_cli.toolsets.executables.approved import Approved, File, read_files
 from forge_cli.toolsets.executables.registry import walk
-from forge_cli.ui.console import new_console
-from forge_cli.ui.render import plain, render_diff
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.render import plain, render_diff
 
 app = new_app()
 

@@ -12,13 +12,13 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.fields import shown
 from forge_cli.core.results import cut
 from forge_cli.core.tool import ToolCall, ToolOutcome
-from forge_cli.engine.assemble import Assembly
-from forge_cli.engine.conformance import Check, examine
-from forge_cli.engine.judge import Caller
+from forge_cli.engine.gate.conformance import ConformanceCheck, examine
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import forge_home
-from forge_cli.sandbox.process import Finished
+from forge_cli.sandbox.processes.process import Finished
 from forge_cli.toolsets.executables.build import build
-from forge_cli.toolsets.executables.manifest import Example, Expectation
+from forge_cli.toolsets.executables.manifest import Example, ExampleExpectation
 from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 
@@ -26,19 +26,19 @@ LOADS = "loads"
 SAID = 400
 
 
-async def check_program(program: Program, assembly: Assembly) -> list[Check]:
+async def check_program(program: Program, assembly: Assembly) -> list[ConformanceCheck]:
     """Look at a program, make it ready, and run its examples through the gate."""
     offer = assembly.toolbox.offers.get(program.name)
     if offer is None:
-        return [Check.of(program.name, LOADS, "it was changed while it was tested; try again")]
+        return [ConformanceCheck.of(program.name, LOADS, "it was changed while it was tested; try again")]
     checks = examine(replace(offer.tool, timeout=program.manifest.timeout))
     try:
-        checks.append(Check(program.name, "build", True, await build(program, forge_home())))
+        checks.append(ConformanceCheck(program.name, "build", True, await build(program, forge_home())))
     except ToolError as error:
-        return [*checks, Check.of(program.name, "build", str(error))]
+        return [*checks, ConformanceCheck.of(program.name, "build", str(error))]
     for number, example in enumerate(program.manifest.examples, 1):
         problem = await _problem(program, example, assembly)
-        checks.append(Check.of(program.name, f"example {number}", *([problem] if problem else [])))
+        checks.append(ConformanceCheck.of(program.name, f"example {number}", *([problem] if problem else [])))
     return checks
 
 
@@ -61,7 +61,7 @@ def _refusal(outcome: ToolOutcome) -> str:
     return outcome.error or outcome.status
 
 
-def _differences(expected: Expectation, done: Finished) -> Iterator[str]:
+def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
     if done.timed_out:
         yield f"it was stopped after {done.duration_ms / 1000:.1f} seconds"
     elif done.exit_code != expected.exit:

@@ -17,12 +17,12 @@ from forge_cli.cli.tools.rows import Row, rows_of, worker_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import SourceKind
 from forge_cli.core.wire import error_text
-from forge_cli.engine.host import PluginError, PluginHost
-from forge_cli.engine.scan import Plugin
+from forge_cli.engine.plugins.host import PluginError, PluginHost
+from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.home import forge_home
 from forge_cli.files.kept import Kept
 from forge_cli.files.worker import load_worker
-from forge_cli.toolsets.executables.stats import Stats, Usage
+from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
 app = new_app()
 
@@ -58,7 +58,7 @@ def list_tools(
 def _print_stats(rows: list[Row], *, as_json: bool) -> None:
     """By the folder that each tool comes from, since a worker may give it another name."""
     known = Stats(forge_home() / "tools").read()
-    used = [(row, known.get(Path(row.origin).name, Usage())) for row in rows]
+    used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows]
     if as_json:
         print_json([{**row.wire(), "stats": usage.wire()} for row, usage in used])
     else:
@@ -66,7 +66,7 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
         print_table(columns, [{**row.wire(), **_figures(usage)} for row, usage in used])
 
 
-def _figures(usage: Usage) -> dict[str, str]:
+def _figures(usage: ToolStats) -> dict[str, str]:
     """What people read of a tool's life; what is not known yet is a dash."""
     last = datetime.fromisoformat(usage.last_use).astimezone() if usage.last_use else None
     return {

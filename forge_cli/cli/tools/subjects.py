@@ -19,9 +19,9 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import nearest
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.tool import digest_of
-from forge_cli.engine.assemble import Assembly
-from forge_cli.engine.conformance import Check, examine, trial
-from forge_cli.engine.host import PluginError, PluginHost
+from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
+from forge_cli.engine.plugins.host import PluginError, PluginHost
+from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset, load_module, offers_of
@@ -37,7 +37,7 @@ HOOK = "forge_impl"
 class Subject(Protocol):
     """Tools that are looked at together."""
 
-    async def checks(self) -> list[Check]: ...
+    async def checks(self) -> list[ConformanceCheck]: ...
 
 
 def subject_of(target: str | None) -> Subject:
@@ -58,7 +58,7 @@ def subject_of(target: str | None) -> Subject:
         return Programs([path.name])
     if not (path / FILE).is_file():
         raise UsageError(f"{path} has no {FILE}", hint="give the folder of a tool, or the path of a tools.py")
-    return Folder(path)
+    return FolderSubject(path)
 
 
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
@@ -77,15 +77,15 @@ class Programs:
 
     names: Sequence[str]
 
-    async def checks(self) -> list[Check]:
+    async def checks(self) -> list[ConformanceCheck]:
         registry = Registry(tools_root())
         found = {name: registry.look(name) for name in self.names}
         sound = [name for name, program in found.items() if program]
-        checks: list[Check] = []
+        checks: list[ConformanceCheck] = []
         async with _open(ExecutablesToolset.name, {"tools": sound}) as assembly:
             for name, program in found.items():
                 if program is None:
-                    checks.append(Check.of(name, FILE, registry.problems[name]))
+                    checks.append(ConformanceCheck.of(name, FILE, registry.problems[name]))
                 else:
                     checks += await check_program(program, assembly)
         return checks
@@ -97,7 +97,7 @@ class InstalledToolset:
 
     name: str
 
-    async def checks(self) -> list[Check]:
+    async def checks(self) -> list[ConformanceCheck]:
         host = PluginHost()
         try:
             _, plugin = host.toolset(self.name)
@@ -108,7 +108,7 @@ class InstalledToolset:
                 return [*own, *await Programs(folder_names()).checks()]
             return await _offered(self.name, {})
         except PluginError as error:
-            return [Check.of(self.name, LOADS, str(error))]
+            return [ConformanceCheck.of(self.name, LOADS, str(error))]
 
     def _needs_settings(self) -> UsageError:
         own = self.name == CustomToolset.name
@@ -122,13 +122,15 @@ class ToolsFile:
 
     path: Path
 
-    async def checks(self) -> list[Check]:
+    async def checks(self) -> list[ConformanceCheck]:
         try:
             names = self._names()
         except ForgeError as error:
-            return [Check.of(self.path.name, LOADS, str(error))]
+            return [ConformanceCheck.of(self.path.name, LOADS, str(error))]
         if not names:
-            return [Check.of(self.path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset")]
+            return [
+                ConformanceCheck.of(self.path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset")
+            ]
         checks = await self._offered(names)
         if all(check.check != LOADS for check in checks):
             return checks
@@ -139,17 +141,17 @@ class ToolsFile:
         module = load_module(self.path, content, digest_of(content))
         return [name for name in offers_of(module) if not hasattr(getattr(module, name), HOOK)]
 
-    async def _offered(self, names: list[str], called: str | None = None) -> list[Check]:
+    async def _offered(self, names: list[str], called: str | None = None) -> list[ConformanceCheck]:
         return await _offered(CustomToolset.name, {"module": str(self.path), "tools": names}, called)
 
 
 @dataclass(frozen=True)
-class Folder:
+class FolderSubject:
     """A tool that lies somewhere else: looked at as it would be in ``~/.forge/tools``."""
 
     path: Path
 
-    async def checks(self) -> list[Check]:
+    async def checks(self) -> list[ConformanceCheck]:
         with _home_with(self.path) as copy:
             checks = await Programs([self.path.name]).checks()
         return [replace(check, detail=check.detail.replace(str(copy), str(self.path))) for check in checks]
@@ -175,14 +177,14 @@ def _home_with(folder: Path) -> Iterator[Path]:
                 os.environ["FORGE_HOME"] = before
 
 
-async def _offered(toolset: str, section: Mapping[str, object], called: str | None = None) -> list[Check]:
+async def _offered(toolset: str, section: Mapping[str, object], called: str | None = None) -> list[ConformanceCheck]:
     """What is offered with these settings, each tool looked at, and tried where that does no harm."""
     try:
         async with _open(toolset, section) as assembly:
             tools = [offer.tool for offer in assembly.toolbox.offers.values()]
             return [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
     except ForgeError as error:
-        return [Check.of(called or toolset, LOADS, str(error))]
+        return [ConformanceCheck.of(called or toolset, LOADS, str(error))]
 
 
 @asynccontextmanager

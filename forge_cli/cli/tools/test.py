@@ -17,7 +17,7 @@ from forge_cli.cli.tools.programs import tools_root
 from forge_cli.cli.tools.subjects import subject_of
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
-from forge_cli.engine.conformance import Check
+from forge_cli.engine.gate.conformance import ConformanceCheck
 
 app = new_app()
 
@@ -50,7 +50,7 @@ def check_tools(
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
-def _print(checks: Sequence[Check]) -> None:
+def _print(checks: Sequence[ConformanceCheck]) -> None:
     """What passed in one line a tool, and a line for whatever did not."""
     for tool, group in groupby(checks, key=lambda check: check.tool):
         of_tool = list(group)

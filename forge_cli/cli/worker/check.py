@@ -11,7 +11,7 @@ import typer
 from forge_cli.cli.common import DirectoryOption, in_loop, new_app, opened, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import Event, Status
+from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.files.worker import Worker, load_worker
 
@@ -42,5 +42,5 @@ async def _check(worker: Worker, workspace: Path) -> tuple[int, int]:
 
 
 def _warn(event: Event) -> None:
-    if isinstance(event, Status):
+    if isinstance(event, StatusEvent):
         sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

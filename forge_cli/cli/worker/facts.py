@@ -10,16 +10,16 @@ from forge_cli.cli.common import opened
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
-from forge_cli.engine.assemble import Assembly
-from forge_cli.engine.delegation import MAX_DEPTH
-from forge_cli.engine.guard import Guard
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.judge import Offer, blocked_above
-from forge_cli.engine.limits import merged
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Offer, blocked_above
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.delegation import MAX_DEPTH
+from forge_cli.engine.turns.limits import merged
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
-from forge_cli.sandbox.zones import Zone
+from forge_cli.sandbox.zones.zones import Zone
 
 CALLS = "workers"
 """The toolset whose tools are workers."""

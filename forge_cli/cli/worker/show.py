@@ -15,10 +15,10 @@ from forge_cli.cli.table import print_json, print_table
 from forge_cli.cli.worker.facts import Facts, facts_of, lines_of_tree, lines_of_zones, policy_of, tree_of
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import Event, Status
+from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
-from forge_cli.engine.host import PluginHost
-from forge_cli.engine.prompt import system_prompt, wanted_output
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
@@ -68,7 +68,7 @@ async def _look(name: str, workspace: Path, view: str) -> Facts:
 
 
 def _warn(event: Event) -> None:
-    if isinstance(event, Status) and event.level != "info":
+    if isinstance(event, StatusEvent) and event.level != "info":
         sys.stderr.write(f"{event.level}: {visible(event.message)}\n")
 
 

@@ -13,7 +13,7 @@ OTHER_WAYS = "or take another model: -m openai:MODEL for any OpenAI-compatible s
 
 
 @dataclass(frozen=True)
-class Access:
+class Credentials:
     """A secret, the variable it came from, and the address it is for (None is Anthropic's own)."""
 
     variable: str
@@ -21,7 +21,7 @@ class Access:
     address: str | None = None
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], model: str) -> Access:
+    def of(cls, environ: Mapping[str, str], model: str) -> Credentials:
         """What the environment says; an unusable part of it is named, and never shown."""
         variable = next((name for name in (KEY, TOKEN) if environ.get(name, "").strip()), None)
         if variable is None:

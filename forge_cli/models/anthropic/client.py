@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import ModelError
-from forge_cli.models.anthropic.access import KEY, Access
+from forge_cli.models.anthropic.access import KEY, Credentials
 
 if TYPE_CHECKING:
     import anthropic
@@ -23,7 +23,7 @@ class NoStream(Exception):
 class Client:
     """One connection pool; the attempts are counted elsewhere, so the SDK makes one each time."""
 
-    def __init__(self, access: Access, silence: float) -> None:
+    def __init__(self, access: Credentials, silence: float) -> None:
         self._access = access
         self._silence = silence
         self._sdk: anthropic.AsyncAnthropic | None = None

@@ -19,7 +19,7 @@ class Garbled(Exception):
 
 
 @dataclass
-class Answer:
+class MessageAnswer:
     """What has come of one answer; nothing in it counts before it is ``whole``."""
 
     blocks: list[Block] = field(default_factory=list)

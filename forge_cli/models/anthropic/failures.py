@@ -11,7 +11,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import ModelError
-from forge_cli.models.anthropic.access import ADDRESS, OTHER_WAYS, Access
+from forge_cli.models.anthropic.access import ADDRESS, OTHER_WAYS, Credentials
 from forge_cli.models.anthropic.client import NoStream
 from forge_cli.models.anthropic.decode import Garbled
 
@@ -60,7 +60,7 @@ class Failure:
 CUT = Failure("the connection broke off in the middle of the answer", "try again", passing=True)
 
 
-def explain(error: Exception, access: Access) -> Failure:
+def explain(error: Exception, access: Credentials) -> Failure:
     """The failure behind an exception of the SDK or its wire; anything else is a bug and goes on as it is."""
     import anthropic
     import httpx2
@@ -84,7 +84,7 @@ def explain(error: Exception, access: Access) -> Failure:
             raise error
 
 
-def _status(error: anthropic.APIStatusError, access: Access) -> Failure:
+def _status(error: anthropic.APIStatusError, access: Credentials) -> Failure:
     status = error.status_code if error.status_code >= 400 else _STATUS_OF.get(error.type or "", 400)
     sentence, hint = _sentence(status, access)
     said = error.api_message if isinstance(error.api_message, str) else ""
@@ -100,7 +100,7 @@ def _status(error: anthropic.APIStatusError, access: Access) -> Failure:
     )
 
 
-def _sentence(status: int, access: Access) -> tuple[str, str | None]:
+def _sentence(status: int, access: Credentials) -> tuple[str, str | None]:
     if status == 401:
         return f"the key in {access.variable} is not accepted", f"set a valid one, {OTHER_WAYS}"
     if status == 403:
@@ -108,11 +108,11 @@ def _sentence(status: int, access: Access) -> tuple[str, str | None]:
     return _SENTENCES.get(status) or (_BROKEN if status >= 500 else _REFUSED)
 
 
-def _look_at_address(access: Access) -> str:
+def _look_at_address(access: Credentials) -> str:
     return f"{ADDRESS} says {access.address}: is that the right place?" if access.address else "try again later"
 
 
-def _unreachable(error: Exception, access: Access) -> Failure:
+def _unreachable(error: Exception, access: Credentials) -> Failure:
     reasons = list(_causes(error))
     place = access.address or "https://api.anthropic.com"
     if any(isinstance(reason, ssl.SSLCertVerificationError) for reason in reasons):

@@ -14,9 +14,9 @@ import anyio
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.models.anthropic import catalog
-from forge_cli.models.anthropic.access import Access
+from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.client import Client
-from forge_cli.models.anthropic.decode import Answer
+from forge_cli.models.anthropic.decode import MessageAnswer
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.failures import CUT, Failure, explain
 from forge_cli.sandbox.secrets import Redactor
@@ -38,7 +38,7 @@ class AnthropicModel:
     """
 
     def __init__(
-        self, model: str, access: Access, notify: Notify, *, delay: float = 1.0, silence: float = SILENCE
+        self, model: str, access: Credentials, notify: Notify, *, delay: float = 1.0, silence: float = SILENCE
     ) -> None:
         self.name = f"anthropic:{model}"
         self.context_window = catalog.context_window(model)
@@ -56,10 +56,10 @@ class AnthropicModel:
         said: list[Block] = []
         text, usage = "", Usage()
         for _ in range(PAUSES):
-            answer = Answer()
+            answer = MessageAnswer()
             async with aclosing(self._ask(self._encoder.body(request, said))) as pieces:
                 async for piece in pieces:
-                    if isinstance(piece, Answer):
+                    if isinstance(piece, MessageAnswer):
                         answer = piece
                         continue
                     yield piece
@@ -75,7 +75,7 @@ class AnthropicModel:
         for delta in self._last(answer, said, usage):
             yield delta
 
-    def _last(self, answer: Answer, said: list[Block], usage: Usage) -> list[Delta]:
+    def _last(self, answer: MessageAnswer, said: list[Block], usage: Usage) -> list[Delta]:
         """What follows the text: the calls, and how the turn ended."""
         native = kept(self._model, said)
         match answer.stop:
@@ -93,10 +93,10 @@ class AnthropicModel:
             case _:
                 return [*answer.calls, TurnEnd("tool_use" if answer.calls else "end", usage, native)]
 
-    async def _ask(self, body: bytes) -> AsyncGenerator[TextDelta | Restart | Answer]:
+    async def _ask(self, body: bytes) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last."""
         for attempt in range(1, ATTEMPTS + 1):
-            answer, failure, shown = Answer(), CUT, False
+            answer, failure, shown = MessageAnswer(), CUT, False
             try:
                 async with await self._client.post(body) as events:
                     async for event in events:
@@ -133,7 +133,7 @@ def make(name: str, env: ModelEnv) -> AnthropicModel:
     if env.options.get("tools") == "schema":
         problem = f"models: anthropic:{name} calls tools by itself and cannot be forced into a schema"
         raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
-    model = AnthropicModel(name, Access.of(os.environ, f"anthropic:{name}"), env.notify)
+    model = AnthropicModel(name, Credentials.of(os.environ, f"anthropic:{name}"), env.notify)
     model.context_window = env.options.get("context") or model.context_window
     return model
 
@@ -141,7 +141,7 @@ def make(name: str, env: ModelEnv) -> AnthropicModel:
 def missing() -> str | None:
     """What the environment lacks; None where it will do."""
     try:
-        Access.of(os.environ, "anthropic:MODEL")
+        Credentials.of(os.environ, "anthropic:MODEL")
     except ModelError as error:
         return f"{error.message}; {error.hint}"
     return None

@@ -44,7 +44,7 @@ class Slot:
 
 
 @dataclass
-class Answer:
+class ChatAnswer:
     """What has come so far; ``stop`` and the calls count once the stream has ended well."""
 
     finish: str | None = None

@@ -11,7 +11,7 @@ from forge_cli.core.messages import Message, ModelRequest, ToolSpec
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import jsonable
-from forge_cli.models.openai.answer import Answer, new_call_id, read_object
+from forge_cli.models.openai.answer import ChatAnswer, new_call_id, read_object
 from forge_cli.models.openai.native import user_content
 
 _FREE: JsonObject = {"type": "object", "additionalProperties": True}
@@ -61,7 +61,7 @@ class ForcedDialect:
                 ]
                 return [{"role": "user", "content": "\n\n".join(told)}]
 
-    def read(self, answer: Answer, taken: set[str]) -> tuple[str, list[ToolCall]]:
+    def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
         text = answer.text
         fenced = _FENCE.fullmatch(text)
         match read_object(fenced[1] if fenced else text):

@@ -12,7 +12,7 @@ from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import jsonable
-from forge_cli.models.openai.answer import Answer
+from forge_cli.models.openai.answer import ChatAnswer
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
@@ -38,7 +38,7 @@ class NativeDialect:
             case "tool":
                 return [_result(result) for result in message.results]
 
-    def read(self, answer: Answer, taken: set[str]) -> tuple[str, list[ToolCall]]:
+    def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
         return answer.text, answer.calls(taken)
 
 

@@ -16,7 +16,7 @@ from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextD
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import jsonable
-from forge_cli.models.openai.answer import Answer
+from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.faults import Fault, cut
 from forge_cli.models.openai.server import Server
 
@@ -41,7 +41,7 @@ class Dialect(Protocol):
         """One entry of the history, as one or more messages of the API."""
         ...
 
-    def read(self, answer: Answer, taken: set[str]) -> tuple[str, list[ToolCall]]:
+    def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
         """What a finished answer says and calls; the ids in ``taken`` are used up."""
         ...
 
@@ -73,7 +73,7 @@ class OpenAIModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
         for attempt in count(1):
-            answer = Answer()
+            answer = ChatAnswer()
             try:
                 async with aclosing(self._listen(body, answer)) as pieces:
                     async for piece in pieces:
@@ -91,7 +91,7 @@ class OpenAIModel:
     async def aclose(self) -> None:
         await self._server.aclose()
 
-    async def _listen(self, body: bytes, answer: Answer) -> AsyncGenerator[str]:
+    async def _listen(self, body: bytes, answer: ChatAnswer) -> AsyncGenerator[str]:
         """Hear one answer; yields the text that may be shown already."""
         async with aclosing(self._server.chunks(body, self._model)) as chunks:
             async for chunk in chunks:
@@ -112,7 +112,7 @@ class OpenAIModel:
         self._notify("warning", f"{self.name}: {problem}; {again} ({attempt + 1} of {fault.attempts})")
         await anyio.sleep(delay)
 
-    def _conclude(self, answer: Answer) -> list[Delta]:
+    def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
         stop = "tool_use" if calls and answer.stop == "end" else answer.stop
         if stop == "max_tokens":

@@ -8,9 +8,9 @@ from contextlib import suppress
 from hashlib import sha256
 
 from forge_cli.core.errors import Stale, ToolError
+from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.model import Change
-from forge_cli.sandbox.paths import Sandbox
 
 Kept = Mapping[str, os.stat_result | None]
 """What the files had besides their content before anything was carried out."""

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.protected import is_secret
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.indent import in_place_of, reindent
 from forge_cli.sandbox.patches.match import Form, Spot, Target
 from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, Update
-from forge_cli.sandbox.patches.source import Source, SourceLine
-from forge_cli.sandbox.protected import is_secret
+from forge_cli.sandbox.patches.source import PatchSource, SourceLine
 
 Read = Callable[[str], bytes | None]
 Resolve = Callable[[str], str]
@@ -113,7 +113,7 @@ def _check_whole(files: _Files, path: str, hunks: Sequence[Hunk]) -> None:
 
 
 def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) -> bytes:
-    source = Source.of(path, content)
+    source = PatchSource.of(path, content)
     secret = any(is_secret(name) for name in f"{path}/{files.real(path)}".split("/"))
     target = Target(source.texts, quiet=secret)
     ending = source.lines[0].ending if source.lines else "\n"
@@ -130,7 +130,7 @@ def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) ->
     return replace(source, lines=(*lines, *source.lines[taken:]), final_newline=final_newline).encoded()
 
 
-def _replaced(source: Source, hunk: Hunk, spot: Spot, ending: str, name: str) -> Iterator[SourceLine]:
+def _replaced(source: PatchSource, hunk: Hunk, spot: Spot, ending: str, name: str) -> Iterator[SourceLine]:
     """The lines that come where the hunk is: those that stay as the file has them, the others with its endings."""
     there = source.lines[spot.index : spot.index + len(hunk.old)]
     pairs = zip(hunk.old, (line.text for line in there), strict=True)

@@ -19,7 +19,7 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
-class Source:
+class PatchSource:
     """Every line has an ending here; whether the last one has it in the file is told apart."""
 
     lines: tuple[SourceLine, ...]
@@ -27,7 +27,7 @@ class Source:
     mark: str = ""
 
     @classmethod
-    def of(cls, path: str, data: bytes) -> Source:
+    def of(cls, path: str, data: bytes) -> PatchSource:
         if b"\0" in data:
             raise ToolError(f"{shown(path)} is a binary file of {len(data)} bytes, which cannot be patched")
         try:

@@ -18,10 +18,10 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.process import clean_environment
-from forge_cli.sandbox.search.ignore import Level
+from forge_cli.sandbox.processes.process import clean_environment
+from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects
-from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, Start
+from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, SearchStart
 
 Found = Callable[[bytes, Sequence[int]], bool]
 """Takes the path of a file, below the root, and the numbers of its lines; False is enough."""
@@ -55,7 +55,7 @@ class EngineFailed(ToolError):
     """The engine did not get to the end of its answer."""
 
 
-async def ripgrep(program: str, start: Start, query: Query, found: Found) -> None:
+async def ripgrep(program: str, start: SearchStart, query: Query, found: Found) -> None:
     """Search with ripgrep."""
     words = [program, *_RIPGREP]
     if query.last_name:
@@ -66,9 +66,9 @@ async def ripgrep(program: str, start: Start, query: Query, found: Found) -> Non
 
 
 @contextmanager
-def _rules_above(start: Start) -> Iterator[list[str]]:
+def _rules_above(start: SearchStart) -> Iterator[list[str]]:
     """The rules above the start, as a file: ripgrep by itself would read those above the zone as well."""
-    rules = list(Level.above_folder(os.fsencode(start.below), root=str(start.root)).lines())
+    rules = list(IgnoreLevel.above_folder(os.fsencode(start.below), root=str(start.root)).lines())
     if not rules:
         yield []
         return
@@ -78,7 +78,7 @@ def _rules_above(start: Start) -> Iterator[list[str]]:
         yield [f"--ignore-file={file.name}"]
 
 
-async def python(start: Start, query: Query, found: Found) -> None:
+async def python(start: SearchStart, query: Query, found: Found) -> None:
     """Search with Python; its regular expressions take a while to be there, and a plain text does without."""
     pattern = query.pattern
     program = _PROGRAM.format("text" if pattern.is_text else "expression")

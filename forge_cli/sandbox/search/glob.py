@@ -14,7 +14,7 @@ from forge_cli.sandbox.search.tokens import (
     STAR,
     BadGlob,
     Braces,
-    Token,
+    GlobToken,
     Unit,
     Wild,
     tokens_of,
@@ -64,7 +64,7 @@ class Glob:
         return not self._ways or any(_fits(way, names, _names_fit) for way in self._ways)
 
 
-def _without_braces(tokens: list[Token]) -> list[Flat]:
+def _without_braces(tokens: list[GlobToken]) -> list[Flat]:
     """Every way to read a glob with braces, and with sets that a slash is a member of."""
     ways: list[Flat] = [[]]
     for token in tokens:
@@ -82,7 +82,7 @@ def _joined(way: Flat, choice: Flat) -> list[Flat]:
     return [[*way, *choice[1:]], [*way, STAR, FOLDERS_BETWEEN, *choice[1:]]]
 
 
-def _choices(token: Token) -> list[Flat]:
+def _choices(token: GlobToken) -> list[Flat]:
     if isinstance(token, Braces):
         return [way for branch in token.branches for way in _without_braces(branch)]
     if isinstance(token, Wild) or not token > SEPARATOR:

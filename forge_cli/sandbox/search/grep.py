@@ -12,12 +12,12 @@ from typing import Literal
 import anyio
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.protected import is_secret
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.virtual import virtual
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.paths import Sandbox
-from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search import engines
-from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Choice, Query, Start
-from forge_cli.sandbox.virtual import virtual
+from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, FileFilter, Query, SearchStart
 
 Engine = Literal["ripgrep", "python"]
 
@@ -72,9 +72,9 @@ async def grep(
     return Matches(pattern, path, tuple(hits.lines()), hits.total, stopped)
 
 
-async def _search(program: str | None, start: Start, query: Query, hits: _Hits) -> None:
+async def _search(program: str | None, start: SearchStart, query: Query, hits: _Hits) -> None:
     """One start by ripgrep; by the other engine where there is none, or one that fails, being too old perhaps."""
-    choice = Choice(start, query)
+    choice = FileFilter(start, query)
 
     def found(path: bytes, numbers: Sequence[int]) -> bool:
         return not choice.takes(path) or hits.add(start, path, numbers)
@@ -96,16 +96,16 @@ def _ripgrep(sandbox: Sandbox) -> str | None:
     return None if any(real.is_relative_to(zone.root) for zone in sandbox.zones) else str(real)
 
 
-def _starts(sandbox: Sandbox, path: str) -> Iterator[Start]:
+def _starts(sandbox: Sandbox, path: str) -> Iterator[SearchStart]:
     info = sandbox.stat(path)
     if info.path == "/":
-        yield from (Start(zone.root) for zone in sorted(sandbox.zones, key=lambda zone: zone.name))
+        yield from (SearchStart(zone.root) for zone in sorted(sandbox.zones, key=lambda zone: zone.name))
         return
     if secret := next((name for name in (*path.split("/"), *info.path.split("/")) if is_secret(name)), None):
         raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
     _, name, *below = info.path.split("/")
     root = next(zone.root for zone in sandbox.zones if zone.name == name)
-    yield Start(root, "/".join(below), is_file=info.kind == "file")
+    yield SearchStart(root, "/".join(below), is_file=info.kind == "file")
 
 
 @dataclass
@@ -119,7 +119,7 @@ class _Hits:
     _kept: dict[str, list[int]] = field(default_factory=dict)
     _files: set[str] = field(default_factory=set)
 
-    def add(self, start: Start, path: bytes, numbers: Sequence[int]) -> bool:
+    def add(self, start: SearchStart, path: bytes, numbers: Sequence[int]) -> bool:
         """Whether the search goes on; a file that lies in two zones counts once.
 
         An engine that stops in the middle of a file has not seen whether it is binary.

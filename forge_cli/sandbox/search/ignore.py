@@ -20,7 +20,7 @@ _SIZE_MAX = 1024 * 1024
 _SPECIAL = frozenset("*?[]{}\\")
 
 
-class Rule:
+class IgnoreRule:
     """One line of a ``.gitignore``; its glob has to match a whole path below the folder of the file."""
 
     def __init__(self, glob: str, *, negated: bool = False, folders_only: bool = False) -> None:
@@ -30,7 +30,7 @@ class Rule:
         self.matches = Glob(glob).matches
 
     @classmethod
-    def parse(cls, line: str) -> Rule | None:
+    def parse(cls, line: str) -> IgnoreRule | None:
         """The rule, or None for a comment and for what means nothing."""
         if line.startswith("#"):
             return None
@@ -57,12 +57,12 @@ class Rule:
         return f"{'!' if self.negated else ''}/{prefix}{self.glob}{'/' if self.folders_only else ''}"
 
 
-def rules_of(data: bytes) -> tuple[Rule, ...]:
+def rules_of(data: bytes) -> tuple[IgnoreRule, ...]:
     """The rules of a file, up to the first line that is no UTF-8 text."""
     rules = []
     for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         try:
-            rule = Rule.parse(line.decode())
+            rule = IgnoreRule.parse(line.decode())
         except UnicodeDecodeError:
             break
         if rule:
@@ -70,19 +70,21 @@ def rules_of(data: bytes) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-class Level:
+class IgnoreLevel:
     """The rules of one folder and, for what they say nothing about, of those above it.
 
     ``folder`` is its path below the root of the zone: empty, or with a slash at its end.
     """
 
-    def __init__(self, rules: tuple[Rule, ...] = (), folder: bytes = b"", above: Level | None = None) -> None:
+    def __init__(
+        self, rules: tuple[IgnoreRule, ...] = (), folder: bytes = b"", above: IgnoreLevel | None = None
+    ) -> None:
         self.rules = rules
         self.folder = folder
         self.above = above
 
     @classmethod
-    def above_folder(cls, folder: bytes, *, root: str = ".") -> Level:
+    def above_folder(cls, folder: bytes, *, root: str = ".") -> IgnoreLevel:
         """The level of the folder that the given one is in; nothing above the root of the zone counts."""
         level = cls()
         names = folder.split(b"/") if folder else []
@@ -90,14 +92,14 @@ class Level:
             level = level.enter(b"/".join(names[:count]), root=root)
         return level
 
-    def enter(self, folder: bytes, *, root: str = ".") -> Level:
+    def enter(self, folder: bytes, *, root: str = ".") -> IgnoreLevel:
         """The level of a folder below; one without rules of its own adds nothing."""
         rules = _read(os.path.join(os.fsencode(root), folder, os.fsencode(FILE)))
-        return Level(rules, folder + b"/" if folder else b"", self) if rules else self
+        return IgnoreLevel(rules, folder + b"/" if folder else b"", self) if rules else self
 
     def ignores(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Whether the last rule that matches leaves the path out; None where none matches."""
-        level: Level | None = self
+        level: IgnoreLevel | None = self
         while level is not None:
             below = path[len(level.folder) :]
             for rule in reversed(level.rules):
@@ -121,7 +123,7 @@ class Level:
         yield from (rule.below(os.fsdecode(self.folder).rstrip("/")) for rule in self.rules)
 
 
-def _read(path: bytes) -> tuple[Rule, ...]:
+def _read(path: bytes) -> tuple[IgnoreRule, ...]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.protected import is_secret
 from forge_cli.sandbox.names import shown, unusable
-from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search.glob import Glob
-from forge_cli.sandbox.search.ignore import Level
+from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects, dialects
 from forge_cli.sandbox.search.tokens import BadGlob
 
@@ -62,7 +62,7 @@ def _glob(include: str) -> str:
 
 
 @dataclass(frozen=True)
-class Start:
+class SearchStart:
     """Where a search begins: a file or folder below the root of a zone."""
 
     root: Path
@@ -71,12 +71,12 @@ class Start:
 
 
 @dataclass
-class Choice:
+class FileFilter:
     """Which files below a start count; the engines leave most others out, this decides."""
 
-    start: Start
+    start: SearchStart
     query: Query
-    _levels: dict[bytes, Level | None] = field(default_factory=dict)
+    _levels: dict[bytes, IgnoreLevel | None] = field(default_factory=dict)
 
     def takes(self, path: bytes) -> bool:
         if self.start.is_file:
@@ -91,16 +91,16 @@ class Choice:
     def _first(self) -> bytes:
         return os.fsencode(self.start.below)
 
-    def _level(self, folder: bytes) -> Level | None:
+    def _level(self, folder: bytes) -> IgnoreLevel | None:
         """The rules in a folder; None for one that a search does not enter."""
         if folder not in self._levels:
             self._levels[folder] = self._entered(folder)
         return self._levels[folder]
 
-    def _entered(self, folder: bytes) -> Level | None:
+    def _entered(self, folder: bytes) -> IgnoreLevel | None:
         root = str(self.start.root)
         if folder == self._first:
-            return Level.above_folder(folder, root=root).enter(folder, root=root)
+            return IgnoreLevel.above_folder(folder, root=root).enter(folder, root=root)
         level = self._level(folder.rpartition(b"/")[0]) if folder else None
         if level is None or _is_closed(folder) or level.leaves_out(folder, is_folder=True):
             return None

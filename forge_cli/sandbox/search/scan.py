@@ -12,7 +12,7 @@ import stat
 import sys
 
 from forge_cli.sandbox.search.glob import Glob
-from forge_cli.sandbox.search.ignore import FILE, Level
+from forge_cli.sandbox.search.ignore import FILE, IgnoreLevel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Scan:
         if self.start and not os.path.isdir(self.start):
             yield self.start
             return
-        pending = [(self.start, True, Level.above_folder(self.start))]
+        pending = [(self.start, True, IgnoreLevel.above_folder(self.start))]
         while pending:
             path, is_folder, level = pending.pop()
             if is_folder:
@@ -52,7 +52,7 @@ class Scan:
             else:
                 yield path
 
-    def _inside(self, folder: bytes, level: Level) -> list[tuple[bytes, bool, Level]]:
+    def _inside(self, folder: bytes, level: IgnoreLevel) -> list[tuple[bytes, bool, IgnoreLevel]]:
         """What is to be looked at in a folder, last name first."""
         try:
             with os.scandir(folder or b".") as found:
@@ -76,7 +76,7 @@ class Scan:
         return self.names.matches(path[len(self.start) + 1 :] if self.start else path)
 
 
-def _by_path(found: tuple[bytes, bool, Level]) -> bytes:
+def _by_path(found: tuple[bytes, bool, IgnoreLevel]) -> bytes:
     return found[0]
 
 

@@ -27,10 +27,10 @@ class Braces:
     """Alternatives; one of them is there."""
 
     def __init__(self) -> None:
-        self.branches: list[list[Token]] = [[]]
+        self.branches: list[list[GlobToken]] = [[]]
 
 
-Token = Unit | Wild | Braces
+GlobToken = Unit | Wild | Braces
 
 
 class _Reader:
@@ -42,7 +42,7 @@ class _Reader:
         self.braces = [Braces()]
 
     @property
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[GlobToken]:
         return self.braces[-1].branches[-1]
 
     @property
@@ -67,7 +67,7 @@ class _Reader:
         self.tokens.extend(frozenset([byte]) for byte in text.encode())
 
 
-def tokens_of(glob: str) -> list[Token]:
+def tokens_of(glob: str) -> list[GlobToken]:
     reader = _Reader(glob)
     while (char := reader.take()) is not None:
         _token(reader, char)

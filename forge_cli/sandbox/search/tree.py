@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import DisplayHints, FileList
-from forge_cli.sandbox.paths import Sandbox
+from forge_cli.sandbox.files.sandbox import Sandbox
 
 SEEN_MAX = 20_000
 _CLOSED = frozenset({".git"})

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.process import Processes, clean_environment
+from forge_cli.sandbox.processes.process import Processes, clean_environment
 from forge_cli.toolsets.executables.golang import COMPILE_LIMIT, GoBuilder
 from forge_cli.toolsets.executables.languages import BUILD, shell
 from forge_cli.toolsets.executables.registry import Program

@@ -21,7 +21,7 @@ TIMEOUT = 30.0
 ITEM_LIMIT = 131_071
 """Bytes of one item of a command line, which is what Linux takes."""
 
-Kind = Literal["string", "number", "integer", "boolean", "path"]
+ParameterKind = Literal["string", "number", "integer", "boolean", "path"]
 
 _PARAMETER = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 _BITS = 14_000
@@ -32,7 +32,7 @@ class Parameter(Config):
     """One ``--name=value`` of the program."""
 
     name: str
-    type: Kind = "string"
+    type: ParameterKind = "string"
     required: bool = False
     description: str = ""
     enum: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -91,7 +91,7 @@ class Parameter(Config):
         return f"--{self.name}={text}"
 
 
-class Expectation(Config):
+class ExampleExpectation(Config):
     """What an example has to come to."""
 
     exit: int = 0
@@ -102,7 +102,7 @@ class Example(Config):
     """A call that shows how the tool is used, and what comes of it."""
 
     arguments: dict[str, Any] = Field(default_factory=dict)
-    expect: Expectation = Expectation()
+    expect: ExampleExpectation = ExampleExpectation()
 
 
 class Manifest(Config):

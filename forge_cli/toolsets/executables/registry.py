@@ -14,7 +14,7 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
-from forge_cli.toolsets.executables.script import Script, read_script
+from forge_cli.toolsets.executables.script import Requirements, read_script
 
 RESERVED = frozenset({"create_custom_tool", "run_custom_tool"})
 FILES_AT_MOST = 2000
@@ -34,7 +34,7 @@ class Program:
     digest: str
     files: tuple[str, ...]
     """Every file of the tool, relative to its folder."""
-    script: Script | None = None
+    script: Requirements | None = None
     """What a source in Python says that it needs."""
 
     @property
@@ -43,7 +43,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ExecutableEntry:
     """What was found in one folder: a program, or why there is none."""
 
     stamp: Stamp
@@ -57,7 +57,7 @@ class Registry:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ExecutableEntry] = {}
 
     def scan(self) -> list[Program]:
         """The tools as they are now, by name."""
@@ -74,7 +74,7 @@ class Registry:
             return known.program
         entry = _read(Path(folder))
         if known and known.program and entry.program and known.program.digest == entry.program.digest:
-            entry = Entry(entry.stamp, entry.settled, known.program)
+            entry = ExecutableEntry(entry.stamp, entry.settled, known.program)
         self._entries[name] = entry
         return entry.program
 
@@ -94,20 +94,20 @@ def _folders(root: Path) -> list[str]:
         raise WorkerError(None, f"{root} cannot be read: {error.strerror}") from None
 
 
-def _read(folder: Path) -> Entry:
+def _read(folder: Path) -> ExecutableEntry:
     now = time.time_ns()
     stamp: Stamp = ()
     try:
         paths = list(walk(folder))
         stamp = tuple(_stamp(str(folder), path) for path in paths)
         settled = all(now - max(mtime, ctime) > SETTLED for _, mtime, _, _, ctime in stamp)
-        return Entry(stamp, settled, _program(folder, [path for path in paths if not path.endswith("/")]))
+        return ExecutableEntry(stamp, settled, _program(folder, [path for path in paths if not path.endswith("/")]))
     except ForgeError as error:
-        return Entry(stamp, False, problem=str(error))
+        return ExecutableEntry(stamp, False, problem=str(error))
     except FileNotFoundError:
-        return Entry((), False, problem=f"{folder}: is gone, or changes at this moment")
+        return ExecutableEntry((), False, problem=f"{folder}: is gone, or changes at this moment")
     except OSError as error:
-        return Entry((), False, problem=f"{folder}: cannot be read: {error.strerror or error}")
+        return ExecutableEntry((), False, problem=f"{folder}: cannot be read: {error.strerror or error}")
 
 
 def _program(folder: Path, files: list[str]) -> Program:

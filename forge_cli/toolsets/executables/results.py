@@ -22,7 +22,7 @@ from forge_cli.core.results import (
 )
 from forge_cli.core.text import counted
 from forge_cli.core.wire import jsonable
-from forge_cli.sandbox.process import Finished
+from forge_cli.sandbox.processes.process import Finished
 
 KIND = "executable.run"
 

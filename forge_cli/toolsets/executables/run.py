@@ -13,8 +13,8 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.results import VALUE_LIMIT, ResultValue
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
-from forge_cli.sandbox.paths import Access, Sandbox
-from forge_cli.sandbox.process import Finished, Processes, Wrap, clean_environment, unconfined
+from forge_cli.sandbox.files.sandbox import Access, Sandbox
+from forge_cli.sandbox.processes.process import Finished, Processes, Wrap, clean_environment, unconfined
 from forge_cli.toolsets.executables.approved import Approved
 from forge_cli.toolsets.executables.golang import NO_GO, GoBuilder
 from forge_cli.toolsets.executables.languages import GO, find_go, python_flags, shell
@@ -30,7 +30,7 @@ KEPT = VALUE_LIMIT // 4
 
 
 @dataclass(frozen=True)
-class Start:
+class ProgramStart:
     """The words that start a program, and what it has to see for that besides its own folder."""
 
     words: list[str]
@@ -87,13 +87,13 @@ class Runner:
         self._stats.called(program.name, ok=not failed(done), duration_ms=done.duration_ms)
         return outcome(program.name, done, seconds)
 
-    def _confined(self, program: Program, start: Start) -> Wrap:
+    def _confined(self, program: Program, start: ProgramStart) -> Wrap:
         """The program can read its own folder, although forge's home around it is hidden."""
         if self._wrap is None or self._wrap is unconfined:
             return unconfined
         return partial(self._wrap, visible=[program.folder, *start.visible])
 
-    async def _ready(self, program: Program) -> Start:
+    async def _ready(self, program: Program) -> ProgramStart:
         """What is started, once it is compiled or its packages are installed; a failure to do so is one of the tool."""
         try:
             return await self._start(program)
@@ -101,19 +101,19 @@ class Runner:
             self._stats.called(program.name, ok=False)
             raise
 
-    async def _start(self, program: Program) -> Start:
+    async def _start(self, program: Program) -> ProgramStart:
         file = program.entrypoint
         match file.suffix:
             case ".go":
-                return Start([str(await self._go.binary(program))])
+                return ProgramStart([str(await self._go.binary(program))])
             case ".py":
                 flags = python_flags(program.folder, program.files)
                 python, visible = await self._python(program)
-                return Start([python, *flags, str(file)], visible)
+                return ProgramStart([python, *flags, str(file)], visible)
             case ".sh":
-                return Start([shell(), str(file)])
+                return ProgramStart([shell(), str(file)])
             case _:
-                return Start([str(file)])
+                return ProgramStart([str(file)])
 
     async def _python(self, program: Program) -> tuple[str, Sequence[Path]]:
         """The interpreter for a source, and where that lives: an environment of its own where it asks for packages."""

@@ -21,7 +21,7 @@ _AT_LEAST = re.compile(r">=\s*(\d+(?:\.\d+)*)")
 
 
 @dataclass(frozen=True)
-class Script:
+class Requirements:
     """The packages and the Python that a program needs."""
 
     dependencies: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Script:
         return [*([f"Python {self.requires_python}"] if old else []), *packages]
 
 
-def read_script(file: Path) -> Script | None:
+def read_script(file: Path) -> Requirements | None:
     """The metadata in a source; None where there is none, and a WorkerError with its place where it is wrong."""
     text = file.read_bytes().decode(errors="replace").replace("\r\n", "\n")
     begins = list(_BEGIN.finditer(text))
@@ -51,7 +51,7 @@ def read_script(file: Path) -> Script | None:
     return _parsed(block["content"], file, line)
 
 
-def _parsed(content: str, file: Path, begin: int) -> Script:
+def _parsed(content: str, file: Path, begin: int) -> Requirements:
     said = "\n".join(line[2:] for line in content.split("\n"))
     try:
         data = tomllib.loads(said)
@@ -68,7 +68,7 @@ def _parsed(content: str, file: Path, begin: int) -> Script:
     if _has_editable(data):
         problem = "tool.uv.sources: an editable package runs code while it is installed; name a wheel instead"
         raise WorkerError(Mark(str(file), begin), problem)
-    return Script(tuple(dependencies), python)
+    return Requirements(tuple(dependencies), python)
 
 
 def _has_editable(data: Any) -> bool:

@@ -27,7 +27,7 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
-class Usage:
+class ToolStats:
     """How often a tool was called since it was made, and how that went."""
 
     created: str | None = None
@@ -75,7 +75,7 @@ class Stats:
         """A call has ended; one that did not even start took no time."""
         self._add(tool, {"event": "called", "ok": ok, "durationMs": duration_ms, "session": self._session})
 
-    def read(self) -> dict[str, Usage]:
+    def read(self) -> dict[str, ToolStats]:
         """Every tool that anything is known of."""
         with suppress(OSError), _held(self._file, fcntl.LOCK_SH) as descriptor:
             return _usages(_lines(descriptor))
@@ -128,24 +128,24 @@ def _lines(descriptor: int) -> Iterator[Any]:
                 yield json.loads(line)
 
 
-def _usages(lines: Iterable[Any]) -> dict[str, Usage]:
-    found: dict[str, Usage] = {}
+def _usages(lines: Iterable[Any]) -> dict[str, ToolStats]:
+    found: dict[str, ToolStats] = {}
     seen: set[tuple[str, str]] = set()
     for line in lines:
         match line:
             case {"tool": str() as tool, "time": str() as time, "event": "created"}:
-                found[tool] = Usage(created=time)
+                found[tool] = ToolStats(created=time)
                 seen = {each for each in seen if each[0] != tool}
             case {"tool": str() as tool, "time": str() as time, "event": "called", "session": str() as session}:
                 new = (tool, session) not in seen
                 seen.add((tool, session))
-                found[tool] = _with_call(found.get(tool, Usage()), line, time, new_session=new)
+                found[tool] = _with_call(found.get(tool, ToolStats()), line, time, new_session=new)
             case {"tool": str() as tool, "event": "total"}:
                 found[tool] = _total(line)
     return found
 
 
-def _with_call(usage: Usage, line: Mapping[str, Any], time: str, *, new_session: bool) -> Usage:
+def _with_call(usage: ToolStats, line: Mapping[str, Any], time: str, *, new_session: bool) -> ToolStats:
     took = line.get("durationMs")
     took = took if isinstance(took, int) else None
     return replace(
@@ -159,9 +159,9 @@ def _with_call(usage: Usage, line: Mapping[str, Any], time: str, *, new_session:
     )
 
 
-def _total(line: Mapping[str, Any]) -> Usage:
+def _total(line: Mapping[str, Any]) -> ToolStats:
     """The sum of earlier lines; what is not of its type counts as nothing."""
     times: dict[str, Any] = {name: line[name] for name in ("created", "last_use") if isinstance(line.get(name), str)}
     names = ("calls", "failures", "sessions", "duration_ms", "timed")
     counts: dict[str, Any] = {name: line[name] for name in names if isinstance(line.get(name), int)}
-    return Usage(**times, **counts)
+    return ToolStats(**times, **counts)

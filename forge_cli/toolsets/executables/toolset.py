@@ -19,9 +19,9 @@ from forge_cli.core.schema import InputSchema, JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Preview, Source, Tool, ToolContext
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.sandbox.children import wrapper_for
-from forge_cli.sandbox.process import Finished, Processes
-from forge_cli.sandbox.zones import Mode, Zone
+from forge_cli.sandbox.isolation.wrapper import wrapper_for
+from forge_cli.sandbox.processes.process import Finished, Processes
+from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
 from forge_cli.toolsets.executables.registry import Program, Registry
@@ -107,7 +107,7 @@ class ExecutablesToolset(Toolset):
     @classmethod
     def zones(cls, home: Path) -> Sequence[Zone]:
         """The file tools see the folder of the tools as ``/tools``; every write in it asks."""
-        return [Zone("tools", home / "tools", Mode.RW)]
+        return [Zone("tools", home / "tools", ZoneMode.RW)]
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

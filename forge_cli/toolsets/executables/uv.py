@@ -12,7 +12,7 @@ import anyio
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import cut
-from forge_cli.sandbox.process import Processes, clean_environment
+from forge_cli.sandbox.processes.process import Processes, clean_environment
 from forge_cli.toolsets.executables.golang import locked
 from forge_cli.toolsets.executables.registry import Program
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import visible
-from forge_cli.toolsets.shell.hazards import command_hazard
+from forge_cli.toolsets.shell.allow.hazards import command_hazard
+from forge_cli.toolsets.shell.allow.lexer import ShellWord
+from forge_cli.toolsets.shell.programs.wrappers import ASSIGNMENT
 from forge_cli.toolsets.shell.rules import ShellRule, judge_line
-from forge_cli.toolsets.shell.words import Word
-from forge_cli.toolsets.shell.wrappers import ASSIGNMENT
 
 _ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x"))
 """Words that could follow a pattern; if it pre-approves with none of them, it never does."""
@@ -90,7 +90,7 @@ def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
 
 
 def _never_approves(tokens: tuple[str, ...]) -> str | None:
-    whys = [command_hazard([Word(word) for word in (*tokens, *ending)], len(tokens)) for ending in _ENDINGS]
+    whys = [command_hazard([ShellWord(word) for word in (*tokens, *ending)], len(tokens)) for ending in _ENDINGS]
     return whys[1] if all(whys) else None
 
 

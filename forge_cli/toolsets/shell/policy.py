@@ -18,11 +18,11 @@ from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.files.settings import load_settings
-from forge_cli.sandbox.paths import Sandbox
-from forge_cli.sandbox.zones import Access, Mode
-from forge_cli.toolsets.shell.line import read_line
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.zones.zones import Access, ZoneMode
+from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
-from forge_cli.toolsets.shell.rules import Judge, LineVerdict, Part, RuleList, ShellRule
+from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
@@ -52,7 +52,7 @@ def user_rules(home: Path) -> UserRules:
 
 
 @dataclass(frozen=True)
-class Policy:
+class ShellPolicy:
     """What is said of command lines for one worker; blocked by anybody wins, and the strictest match counts."""
 
     worker: ShellConfig
@@ -85,9 +85,9 @@ class Policy:
         return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
 
     @cached_property
-    def _judge(self) -> Judge:
+    def _judge(self) -> LineJudge:
         lists = [RuleList(name, section.rules) for name, section in self._sections()]
-        return Judge(lists, self.worker.default)
+        return LineJudge(lists, self.worker.default)
 
     def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
         yield _WORKER, self.worker
@@ -105,7 +105,9 @@ class Policy:
 
     def _writable(self) -> list[str]:
         """Folders in the working directory that a redirection may write to without asking."""
-        zones = [zone for zone in self.sandbox.zones if zone.mode is Mode.RW and zone.write is Approval.PRE_APPROVED]
+        zones = [
+            zone for zone in self.sandbox.zones if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED
+        ]
         inside = [zone.root for zone in zones if zone.root.is_relative_to(self.workspace)]
         return [str(root.relative_to(self.workspace)) for root in inside]
 
@@ -146,6 +148,6 @@ def _details(found: LineVerdict) -> tuple[str, ...]:
     return (*map(_detail, found.parts), *([cover] if found.suggestion else []))
 
 
-def _detail(part: Part) -> str:
+def _detail(part: CommandPart) -> str:
     rule = "no rule" if part.rule is None else f"{part.origin}.rules[{part.rule}]"
     return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {part.why}' if part.why else ''})"

@@ -12,15 +12,15 @@ from pydantic import Field
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.text import visible
-from forge_cli.toolsets.shell.frames import Found
-from forge_cli.toolsets.shell.hazards import command_hazard
-from forge_cli.toolsets.shell.line import COMMANDS_AT_MOST, Simple, read_line
-from forge_cli.toolsets.shell.patterns import Patterns
-from forge_cli.toolsets.shell.places import Places, redirect_hazard
-from forge_cli.toolsets.shell.quoting import restore
-from forge_cli.toolsets.shell.search import Hit, Search
-from forge_cli.toolsets.shell.suggest import suggestion_for
-from forge_cli.toolsets.shell.words import Unreadable
+from forge_cli.toolsets.shell.allow.hazards import command_hazard
+from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Simple, read_line
+from forge_cli.toolsets.shell.allow.redirects import Places, redirect_hazard
+from forge_cli.toolsets.shell.allow.suggest import suggestion_for
+from forge_cli.toolsets.shell.block.frames import FoundCommand
+from forge_cli.toolsets.shell.block.patterns import Patterns
+from forge_cli.toolsets.shell.block.quoting import restore
+from forge_cli.toolsets.shell.block.search import Hit, Search
 
 _SHOWN_MAX = 160
 _NESTED_MAX = 2000
@@ -63,7 +63,7 @@ class RuleList:
 
 
 @dataclass(frozen=True)
-class Part:
+class CommandPart:
     """One simple command of a line, and what is said of it; ``rule`` counts in the list called ``origin``."""
 
     text: str
@@ -83,7 +83,7 @@ class LineVerdict:
     approval: Approval
     reason: str
     rule: int | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CommandPart, ...] = ()
     suggestion: str | None = None
     origin: str | None = None
 
@@ -112,10 +112,10 @@ def judge_lists(
     command: str, lists: Sequence[RuleList], default: Approval, *, writable: Sequence[str] = ()
 ) -> LineVerdict:
     """Judge a line by several lists: blocked in any wins, a list without a match abstains, the strictest counts."""
-    return Judge(lists, default).judge(command, writable=writable)
+    return LineJudge(lists, default).judge(command, writable=writable)
 
 
-class Judge:
+class LineJudge:
     """Lists of rules, made ready for many lines."""
 
     def __init__(self, lists: Sequence[RuleList], default: Approval) -> None:
@@ -163,7 +163,7 @@ class Judge:
         firsts = (next((match for match in matches if match.covers(words)), None) for matches in candidates)
         return [match for match in firsts if match]
 
-    def _part(self, command: Simple, places: Places) -> Part:
+    def _part(self, command: Simple, places: Places) -> CommandPart:
         words = tuple(word.text for word in command.words)
         matches = self._matches(words)
         match, approval = self._strictest(matches)
@@ -173,7 +173,7 @@ class Judge:
             why = self._hazard(command, reach, places)
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
-        return Part(_shown(command), words, *_named(match), approval=approval, why=why)
+        return CommandPart(_shown(command), words, *_named(match), approval=approval, why=why)
 
     def _strictest(self, matches: Sequence[_Match]) -> tuple[_Match | None, Approval]:
         if not matches:
@@ -192,7 +192,7 @@ class Judge:
         if not commands:
             return LineVerdict(self._unsure, _NOTHING)
         places = Places(writable, any(word.text == "cd" for command in commands for word in command.words))
-        known: dict[tuple[object, ...], Part] = {}
+        known: dict[tuple[object, ...], CommandPart] = {}
         parts = []
         for command in commands:
             key = (*command.words, *command.redirects)
@@ -208,7 +208,7 @@ class Judge:
         reason = self._reason(part, self._matches(part.words), len(parts))
         return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin)
 
-    def _reason(self, part: Part, matches: Sequence[_Match], parts: int) -> str:
+    def _reason(self, part: CommandPart, matches: Sequence[_Match], parts: int) -> str:
         if part.why:
             return f"{_cut(part.text)}: {part.why}"
         match, _ = self._strictest(matches)
@@ -218,10 +218,10 @@ class Judge:
             return f"each of its {parts} commands is pre-approved"
         return _because(part.text, match.rule)
 
-    def _blocked(self, hit: Hit, match: _Match, parts: Sequence[Part]) -> LineVerdict:
+    def _blocked(self, hit: Hit, match: _Match, parts: Sequence[CommandPart]) -> LineVerdict:
         """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
         text = visible(" ".join(map(_quoted, hit.words)))
-        found = Part(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
+        found = CommandPart(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
         shown += [found] if found not in shown else []
         return LineVerdict(Approval.BLOCKED, _because(text, match.rule), found.rule, tuple(shown), origin=found.origin)
@@ -235,12 +235,12 @@ class Judge:
         text = next((part.text for part in parts if part.why), _without_padding(command))
         return LineVerdict(self._unsure, f"{_cut(text)}: {error.why}", parts=tuple(parts))
 
-    def _found_part(self, command: str, found: Found, why: str | None) -> Part:
+    def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
         words = tuple(map(restore, found.words))
         match, approval = self._strictest(self._matches(words))
         approval = Approval.strictest(approval, self._unsure) if why else approval
         text = _found_text(command, found)
-        return Part(text, words, *_named(match), approval=approval, why=why, nested=found.nested)
+        return CommandPart(text, words, *_named(match), approval=approval, why=why, nested=found.nested)
 
 
 def _named(match: _Match | None) -> tuple[int | None, str | None]:
@@ -262,7 +262,7 @@ def _shown(command: Simple) -> str:
     return visible(" ".join([*words, *redirects]))
 
 
-def _found_text(command: str, found: Found) -> str:
+def _found_text(command: str, found: FoundCommand) -> str:
     """The command as it stands in the line; long nested ones would repeat one another and are put together anew."""
     if found.nested and found.end - found.start > _NESTED_MAX:
         return visible(" ".join(_quoted(restore(word)) for word in found.words))

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import anyio
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.process import Child
-from forge_cli.toolsets.shell.line import read_line
-from forge_cli.toolsets.shell.reading import may_read
-from forge_cli.toolsets.shell.words import Unreadable
+from forge_cli.sandbox.processes.process import Child
+from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.parser import read_line
+from forge_cli.toolsets.shell.allow.stdin import may_read
 
 INTERRUPT = "\x03"
 SESSIONS_AT_MOST = 8
@@ -36,7 +36,7 @@ def is_bare_shell(command: str) -> bool:
 
 
 @dataclass
-class Session:
+class ProcessSession:
     """One command at work."""
 
     number: int
@@ -117,12 +117,12 @@ class Sessions:
     """The sessions of one toolset, by number."""
 
     def __init__(self) -> None:
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, ProcessSession] = {}
         self._last = 0
 
-    def add(self, command: str, child: Child, *, confined: bool, doubt: str | None = None) -> Session:
+    def add(self, command: str, child: Child, *, confined: bool, doubt: str | None = None) -> ProcessSession:
         self._last += 1
-        session = Session(self._last, command, child, confined, is_bare_shell(command), doubt)
+        session = ProcessSession(self._last, command, child, confined, is_bare_shell(command), doubt)
         self._sessions[self._last] = session
         return session
 
@@ -131,12 +131,12 @@ class Sessions:
         if len(self._sessions) >= SESSIONS_AT_MOST:
             raise ToolError(f"sessions {self._known()} are open, which is the most; read or end one first")
 
-    def get(self, number: int) -> Session:
+    def get(self, number: int) -> ProcessSession:
         if number not in self._sessions:
             raise ToolError(f"there is no session {number}; open are: {self._known()}")
         return self._sessions[number]
 
-    def close(self, session: Session) -> None:
+    def close(self, session: ProcessSession) -> None:
         self._sessions.pop(session.number, None)
 
     def _known(self) -> str:

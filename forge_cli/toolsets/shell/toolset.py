@@ -17,21 +17,21 @@ from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.results import Custom, Text
 from forge_cli.core.tool import Args, Preview, ToolContext, tool
 from forge_cli.core.toolset import Toolset
-from forge_cli.sandbox.children import wrapper_for
-from forge_cli.sandbox.paths import Access
-from forge_cli.sandbox.process import Processes, bash, clean_environment, unconfined
+from forge_cli.sandbox.files.sandbox import Access
+from forge_cli.sandbox.isolation.wrapper import wrapper_for
+from forge_cli.sandbox.processes.process import Processes, bash, clean_environment, unconfined
 from forge_cli.toolsets.shell import outcome
-from forge_cli.toolsets.shell.policy import Policy, ShellConfig, user_rules
-from forge_cli.toolsets.shell.reading import may_read_itself
-from forge_cli.toolsets.shell.sessions import INTERRUPT, Session, Sessions
+from forge_cli.toolsets.shell.allow.stdin import may_read_itself
+from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, user_rules
+from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Sessions
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
 
-Command = Annotated[str, Field(min_length=1, description="A command line for bash")]
-Folder = Annotated[
+CommandArgument = Annotated[str, Field(min_length=1, description="A command line for bash")]
+FolderArgument = Annotated[
     str | None, Field(description="Virtual path of the folder to run in", json_schema_extra={"format": "path"})
 ]
 Yield = Annotated[int, Field(ge=0, le=300_000, description="Milliseconds to wait for the end before giving back")]
@@ -43,7 +43,7 @@ class ShellToolset(Toolset):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self._policy = Policy(self.config, user_rules(self.env.home), self.env.sandbox, self.env.workspace)
+        self._policy = ShellPolicy(self.config, user_rules(self.env.home), self.env.sandbox, self.env.workspace)
         self._wrap = wrapper_for(self.env)
         for problem in self._policy.check():
             self.env.notify("warning", problem)
@@ -92,7 +92,7 @@ class ShellToolset(Toolset):
             return Verdict(self._unsure, "what this program makes of its input cannot be told", by="rule")
         return Verdict(self._unsure, str(session.doubt), by="rule", details=verdict.details)
 
-    def _line_verdict(self, session: Session, chars: str) -> Verdict:
+    def _line_verdict(self, session: ProcessSession, chars: str) -> Verdict:
         text = session.judged_text(chars)
         verdict = self.verdict(text, moved=session.moved)
         if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(text):
@@ -106,7 +106,7 @@ class ShellToolset(Toolset):
     @tool(needs_approval="_word", effects=DOES)
     async def shell(
         self,
-        command: Command,
+        command: CommandArgument,
         timeout: Annotated[float | None, Field(gt=0, le=3600, description="Seconds until it is stopped")] = None,
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
@@ -124,8 +124,8 @@ class ShellToolset(Toolset):
     @tool(needs_approval="_start_word", effects=DOES)
     async def exec_command(
         self,
-        command: Command,
-        workdir: Folder = None,
+        command: CommandArgument,
+        workdir: FolderArgument = None,
         yield_time_ms: Yield = 10_000,
         max_output_tokens: Annotated[int, Field(ge=1, le=100_000, description="How much output at most")] = 10_000,
     ) -> Custom:
@@ -184,7 +184,7 @@ class ShellToolset(Toolset):
     def _elsewhere(self, workdir: str | None) -> bool:
         return self._folder(workdir) != self.env.workspace
 
-    async def _news(self, session: Session, milliseconds: int, at_most: int = outcome.READ_AT_ONCE) -> Custom:
+    async def _news(self, session: ProcessSession, milliseconds: int, at_most: int = outcome.READ_AT_ONCE) -> Custom:
         """What a session has said since the last time, and whether it goes on."""
         await session.wait(milliseconds / 1000)
         output = session.child.stdout.take(min(at_most, outcome.READ_AT_ONCE))

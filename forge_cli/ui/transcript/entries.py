@@ -49,7 +49,7 @@ class Noted:
     depth: int = 0
 
 
-Entry = Said | Called | Noted
+TranscriptEntry = Said | Called | Noted
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Transcript:
     model: str = ""
     workspace: str = ""
     started: str = ""
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TranscriptEntry] = field(default_factory=list)
 
 
 def read_transcript(lines: Iterable[JsonObject]) -> Transcript:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.render import FindRenderer, no_renderers, written
+from forge_cli.ui.terminal.render import FindRenderer, no_renderers, written
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")

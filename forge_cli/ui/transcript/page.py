@@ -9,8 +9,8 @@ from html import escape
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.render import FindRenderer, no_renderers, written
-from forge_cli.ui.transcript.entries import Called, Entry, Noted, Said, Transcript
+from forge_cli.ui.terminal.render import FindRenderer, no_renderers, written
+from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, TranscriptEntry
 
 LONG = 30
 """Lines of a result; a longer one is folded away."""
@@ -58,12 +58,12 @@ def page(told: Transcript, find: FindRenderer = no_renderers) -> str:
     return PAGE.format(title=_line(f"{told.worker}: {told.session}"), style=STYLE, body="\n".join(body))
 
 
-def _indented(entry: Entry, find: FindRenderer) -> str:
+def _indented(entry: TranscriptEntry, find: FindRenderer) -> str:
     inside = "".join(_entry(entry, find))
     return f'<div style="margin-left: {2 * entry.depth}rem">{inside}</div>' if entry.depth else inside
 
 
-def _entry(entry: Entry, find: FindRenderer) -> Iterator[str]:
+def _entry(entry: TranscriptEntry, find: FindRenderer) -> Iterator[str]:
     match entry:
         case Said():
             yield f'<section class="{"user" if entry.who == "user" else "other"}"><h2>{_line(entry.who)}</h2>'

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
 from forge_cli.ui.transcript.entries import drawable, local_time
 
 LOST = "its input held a secret, which the session does not keep: it will be denied"

@@ -11,8 +11,8 @@ from rich.console import Console
 from forge_cli.core.results import cut
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.render import FindRenderer, Indented, no_renderers, plain, render
-from forge_cli.ui.trace import arguments
+from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.terminal.trace import arguments
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 
 LINES, LETTERS = 200, 20_000

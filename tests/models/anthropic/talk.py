@@ -20,7 +20,7 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.tool import ToolCall
 from forge_cli.models.anthropic import AnthropicModel
-from forge_cli.models.anthropic.access import KEY, Access
+from forge_cli.models.anthropic.access import KEY, Credentials
 
 ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 
@@ -85,7 +85,7 @@ class Talk:
     notes: list[tuple[str, str]] = field(default_factory=list)
 
     def provider(self) -> AnthropicModel:
-        access = Access(KEY, self.key, self.url)
+        access = Credentials(KEY, self.key, self.url)
         told = lambda level, message: self.notes.append((level, message))  # noqa: E731
         return AnthropicModel(self.model, access, told, delay=0.001, silence=self.silence)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from forge_cli.core.errors import ExitCode
-from forge_cli.engine.past import ELIDED, read_past
-from forge_cli.engine.runtime import Resumed
+from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.record.resume import ELIDED, read_past
 from forge_cli.testing import Project, Seen
 
 from .server import Answer, Api, Fails, Received, say, thinking, tool_use

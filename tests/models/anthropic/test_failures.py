@@ -16,7 +16,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
 from forge_cli.core.messages import Message, ModelEnv, ModelRequest
 from forge_cli.core.tool import ToolCall
 from forge_cli.models.anthropic import forge_models, make
-from forge_cli.models.anthropic.access import Access
+from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.failures import explain, wait_wanted
 
 from .server import Api, Cut, Deaf, Fails, Raw, Reply, Stall, say, thinking, tool_use
@@ -198,13 +198,13 @@ def test_a_certificate_that_is_not_trusted_is_not_tried_again() -> None:
     error = anthropic.APIConnectionError(request=httpx2.Request("POST", "https://example.org"))
     error.__cause__ = httpx2.ConnectError("failed")
     error.__cause__.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
-    failed = explain(error, Access("ANTHROPIC_API_KEY", "x", "https://example.org"))
+    failed = explain(error, Credentials("ANTHROPIC_API_KEY", "x", "https://example.org"))
     assert (failed.sentence, failed.passing) == ("the certificate of https://example.org is not trusted", False)
 
 
 def test_a_bug_is_no_failure() -> None:
     with pytest.raises(ZeroDivisionError):
-        explain(ZeroDivisionError(), Access("ANTHROPIC_API_KEY", "x"))
+        explain(ZeroDivisionError(), Credentials("ANTHROPIC_API_KEY", "x"))
 
 
 def test_the_server_says_how_long_to_wait(api: Api, talk: Talk) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from forge_cli.core.events import Status, ToolResult
+from forge_cli.core.events import StatusEvent, ToolResult
 from forge_cli.testing import Project
 
 from .server import Api, Cut, Fails, say, thinking, tool_use
@@ -90,6 +90,6 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
     assert (seen.result.response, seen.result.success) == ("It is 3.", True)
     assert [result.tool_call_id for result in seen.of(ToolResult)] == ["toolu_1"]
     assert [message["content"] for message in api.received[2].data["messages"]][1][1]["text"] == "Let me add."
-    told = [status.message for status in seen.of(Status)]
+    told = [status.message for status in seen.of(StatusEvent)]
     assert "the connection broke off in the middle of the answer; trying again in 0.0 s (2 of 5)" in told[0]
     assert told[1] == "the answer starts again: the connection broke off in the middle of the answer"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.models.openai.answer import Answer
+from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.sse import LONGEST, SseReader, TooLong
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff"))
@@ -64,7 +64,7 @@ CHUNK = st.builds(
 
 @given(st.lists(CHUNK | st.dictionaries(st.sampled_from(KEYS), ANYTHING), max_size=4))
 def test_no_chunk_is_strange_enough(chunks: list[dict[str, Any]]) -> None:
-    answer = Answer()
+    answer = ChatAnswer()
     for chunk in chunks:
         answer.add(chunk).encode()
     calls = answer.calls(taken=())

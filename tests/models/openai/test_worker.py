@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from forge_cli.core.errors import ExitCode, ModelError
-from forge_cli.core.events import Streaming, TurnEnd
+from forge_cli.core.events import Streaming, TurnEndEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelEnv, Usage
 from forge_cli.models.openai import forge_models
@@ -60,7 +60,7 @@ def test_a_worker_makes_two_calls_and_requests_only_grow(server, make, project) 
     assert seen.result.usage == Usage(33, 21)
     assert seen.statuses == ["success", "invalid", "success"]
     assert [event.delta for event in seen.of(Streaming) if not event.done] == ["And ", "Six", "."]
-    assert [event.stop for event in seen.of(TurnEnd)] == ["tool_use", "tool_use", "end"]
+    assert [event.stop for event in seen.of(TurnEndEvent)] == ["tool_use", "tool_use", "end"]
     assert project.read("added") == "1+2;3+0;"
     first, second, third = [request.message_bytes for request in server.requests]
     assert second.startswith(first + b",")

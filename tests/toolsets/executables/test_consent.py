@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli import ApprovalDecision
-from forge_cli.core.events import ApprovalDecided, Status
+from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.testing import Project, call, calls
@@ -84,7 +84,7 @@ def test_the_door_itself_may_be_pre_approved_without_a_complaint(project: Projec
     write_tool("say", "echo 1")
     seen = project.run(calls(through("say")), "done")
     assert seen.statuses == ["success"]
-    assert [event.message for event in seen.of(Status) if event.level == "warning"] == []
+    assert [event.message for event in seen.of(StatusEvent) if event.level == "warning"] == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.results import Custom
 from forge_cli.testing import Project, Seen, call, calls
-from forge_cli.toolsets.executables.script import Script, read_script
+from forge_cli.toolsets.executables.script import Requirements, read_script
 
 WriteTool = Callable[..., Path]
 IN_CI = bool(os.environ.get("CI"))
@@ -208,13 +208,13 @@ def test_metadata_that_is_wrong_is_told_with_its_place(tmp_path: Path, source: s
     [
         ("print('hi')\n", None),
         ('"""About # /// script"""\n', None),
-        (needing("rich>=14", "a[b]"), Script(("rich>=14", "a[b]"))),
-        (needing("rich").replace("\n", "\r\n"), Script(("rich",))),
-        ("# /// script\n#\n# requires-python = '>=3.11'\n# ///\n", Script((), ">=3.11")),
-        ("# /// script\n# requires-python = '~=3.11, !=3.12.*,<4'\n# ///\n", Script((), "~=3.11, !=3.12.*,<4")),
+        (needing("rich>=14", "a[b]"), Requirements(("rich>=14", "a[b]"))),
+        (needing("rich").replace("\n", "\r\n"), Requirements(("rich",))),
+        ("# /// script\n#\n# requires-python = '>=3.11'\n# ///\n", Requirements((), ">=3.11")),
+        ("# /// script\n# requires-python = '~=3.11, !=3.12.*,<4'\n# ///\n", Requirements((), "~=3.11, !=3.12.*,<4")),
     ],
 )
-def test_metadata_is_read(tmp_path: Path, source: str, found: Script | None) -> None:
+def test_metadata_is_read(tmp_path: Path, source: str, found: Requirements | None) -> None:
     file = tmp_path / "t.py"
     file.write_bytes(source.encode())
     assert read_script(file) == found

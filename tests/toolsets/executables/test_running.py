@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.core.events import Status
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.testing import Project, Seen, call, calls
@@ -28,7 +28,7 @@ def value(seen: Seen, index: int = -1) -> Custom:
 
 
 def warnings(seen: Seen) -> list[str]:
-    return [event.message for event in seen.of(Status) if event.level == "warning"]
+    return [event.message for event in seen.of(StatusEvent) if event.level == "warning"]
 
 
 def test_arguments_are_words_and_never_a_shell_line(worker: Project, write_tool: WriteTool) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables import stats
 from forge_cli.toolsets.executables.registry import Registry
-from forge_cli.toolsets.executables.stats import FILE, Stats, Usage
+from forge_cli.toolsets.executables.stats import FILE, Stats, ToolStats
 
 BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
 
@@ -60,7 +60,7 @@ def test_a_large_file_becomes_a_small_one_that_says_the_same(tmp_path: Path, mon
     assert (tmp_path / FILE).stat().st_size < 2200
     assert (found["a"].calls, found["a"].failures, found["a"].mean_ms) == (50, 5, 10)
     assert (found["b"].calls, found["b"].failures, found["b"].mean_ms) == (50, 0, 20)
-    assert found.get("removed", Usage()).calls < 50
+    assert found.get("removed", ToolStats()).calls < 50
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [FILE]
 

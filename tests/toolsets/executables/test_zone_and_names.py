@@ -3,7 +3,7 @@
 import pytest
 
 from forge_cli import WorkerError
-from forge_cli.core.events import Status
+from forge_cli.core.events import StatusEvent
 from forge_cli.testing import Project, call, calls
 
 WORKER = "name: smith\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
@@ -42,5 +42,5 @@ def test_a_tool_may_take_the_name_of_another_with_a_warning(project: Project) ->
     seen = project.run(calls(call("file_info")), calls(call("file_info")), "ok")
     assert seen.statuses == ["success", "success"]
     assert "hello" in seen.outcomes[0].value.text()
-    warnings = [event.message for event in seen.of(Status) if "replaces" in event.message]
+    warnings = [event.message for event in seen.of(StatusEvent) if "replaces" in event.message]
     assert warnings == ["toolsets.executables: 'file_info' of executables replaces the one of filesystem"]

@@ -3,7 +3,7 @@
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.frames import Budget
+from forge_cli.toolsets.shell.block.frames import ScanBudget
 
 from .conftest import Judge
 
@@ -150,7 +150,7 @@ def test_what_is_not_taken_apart_is_searched(judge: Judge) -> None:
 @pytest.fixture
 def impatient(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """Judge a line behind more commands than are taken apart."""
-    monkeypatch.setattr("forge_cli.toolsets.shell.search.Budget", lambda: Budget(steps=40))
+    monkeypatch.setattr("forge_cli.toolsets.shell.block.search.Budget", lambda: ScanBudget(steps=40))
     return lambda line, **rules: judge("true; " * 50 + line, **rules)
 
 
@@ -178,7 +178,7 @@ def test_a_mistake_in_the_scan_leaves_the_bare_text(judge: Judge, monkeypatch: p
     def broken(*_: object, **__: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("forge_cli.toolsets.shell.search.scan", broken)
+    monkeypatch.setattr("forge_cli.toolsets.shell.block.search.scan", broken)
     assert judge("ls; 'r'm x", allow=["ls"], block=["rm"]).approval is Approval.BLOCKED
     assert judge("ls $x", allow=["ls"], block=["rm"]).approval is Approval.ASK
 

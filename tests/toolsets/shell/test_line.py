@@ -3,9 +3,9 @@
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.line import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
+from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
 from forge_cli.toolsets.shell.rules import ShellRule, judge_line
-from forge_cli.toolsets.shell.words import Unreadable
 
 READ = [
     ("git status", [["git", "status"]]),

@@ -5,7 +5,7 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import WorkerError
-from forge_cli.toolsets.shell.rules import LineVerdict, Part, RuleList, ShellRule, judge_lists
+from forge_cli.toolsets.shell.rules import CommandPart, LineVerdict, RuleList, ShellRule, judge_lists
 
 from .conftest import Judge
 
@@ -56,7 +56,7 @@ def test_each_part_may_be_covered_by_another_list() -> None:
 
 def test_the_verdict_is_whole() -> None:
     verdict = judge_lists("git log -3", lists([rule("ls", PRE), rule("git ", PRE)]), ASK)
-    part = Part("git log -3", ("git", "log", "-3"), rule=1, origin="worker", approval=PRE)
+    part = CommandPart("git log -3", ("git", "log", "-3"), rule=1, origin="worker", approval=PRE)
     assert verdict == LineVerdict(
         PRE, "'git log -3' matches the pre-approved rule 'git'", rule=1, parts=(part,), origin="worker"
     )

@@ -1,0 +1,122 @@
+"""Conformance: what every tool has to keep to, from whichever place it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from forge_cli.core.bus import new_id
+from forge_cli.core.fields import alternatives, derive_fields, expectation, kind_of, kinds, shown
+from forge_cli.core.results import VALUE_LIMIT
+from forge_cli.core.schema import InvalidInput, lint
+from forge_cli.core.tool import Tool, ToolCall
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Caller
+
+LONGEST = 3600
+PATIENCE = 30
+"""Seconds for a tool that is tried and has no timeout of its own."""
+_UNKNOWN = "no_such_field"
+_WRONG: tuple[Any, ...] = ({_UNKNOWN: True}, [[_UNKNOWN]], _UNKNOWN)
+_MANY = 10
+
+
+@dataclass(frozen=True)
+class ConformanceCheck:
+    """One thing that was looked at in one tool; ``detail`` says what is wrong with it, or what was done."""
+
+    tool: str
+    check: str
+    ok: bool
+    detail: str = ""
+
+    @classmethod
+    def of(cls, tool: str, check: str, *problems: str) -> ConformanceCheck:
+        return cls(tool, check, not problems, "; ".join(problems))
+
+
+def examine(tool: Tool) -> list[ConformanceCheck]:
+    """Everything that can be seen without calling the tool."""
+    unsound = lint(tool.schema.json_schema)
+    return [
+        ConformanceCheck.of(tool.name, "schema", *unsound),
+        ConformanceCheck.of(tool.name, "description", *_description(tool)),
+        ConformanceCheck.of(tool.name, "parameters", *_parameters(tool)),
+        ConformanceCheck.of(tool.name, "timeout", *_timeout(tool)),
+        ConformanceCheck.of(tool.name, "input", *(() if unsound else _input(tool))),
+    ]
+
+
+async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
+    """Call a tool that only reads and needs no input, through the gate; no other is called."""
+    if not tool.read_only or tool.schema.json_schema.get("required"):
+        return []
+    outcome = None
+    with anyio.move_on_after(PATIENCE):
+        outcome = await guard.call(ToolCall(new_id("call"), tool.name, {}), Caller.OPERATOR)
+    if outcome is None:
+        return [
+            ConformanceCheck.of(tool.name, "result", f"it did not end within {PATIENCE} seconds; give it a timeout")
+        ]
+    if outcome.status == "blocked":
+        return [ConformanceCheck(tool.name, "result", True, f"not called: {outcome.error}")]
+    if not outcome.ok:
+        return [ConformanceCheck.of(tool.name, "result", f"a call without input failed: {outcome.error}")]
+    return [ConformanceCheck.of(tool.name, "result", *_unfit(outcome.value.wire()))]
+
+
+def _unfit(value: Any) -> Iterator[str]:
+    try:
+        size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        yield f"it cannot be written as JSON: {error}"
+        return
+    if size > 2 * VALUE_LIMIT:
+        yield f"it is {size} characters of JSON; return less, or a part of it"
+
+
+def _description(tool: Tool) -> Iterator[str]:
+    """``Custom tool: NAME`` is what a function without a docstring gets."""
+    if tool.description.strip() in ("", f"Custom tool: {tool.name}"):
+        yield "there is none; say in a sentence what the tool is for"
+
+
+def _parameters(tool: Tool) -> Iterator[str]:
+    silent = [field.name for field in derive_fields(tool.schema.json_schema) if not (field.description or "").strip()]
+    if silent:
+        yield f"{', '.join(silent)}: no description; say what it means"
+
+
+def _timeout(tool: Tool) -> Iterator[str]:
+    seconds: Any = tool.timeout
+    if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST):
+        yield f"{shown(seconds)} is no sensible time; use more than 0 and at most {LONGEST} seconds"
+
+
+def _input(tool: Tool) -> Iterator[str]:
+    """A call with an unknown field, without a required one, or with a value of another type has to be refused."""
+    schema = tool.schema.json_schema
+    if schema.get("additionalProperties") is False and not _refused(tool, {_UNKNOWN: 1}, _UNKNOWN):
+        yield "a field that is not declared is taken; refuse it"
+    for name in schema.get("required", []):
+        if not _refused(tool, {}, name):
+            yield f"'{name}' is required, and a call without it is taken"
+    for name, declared in schema["properties"].items():
+        admitted = frozenset[str]().union(*map(kinds, alternatives(declared, schema)))
+        wrong = next((value for value in _WRONG if kind_of(value) not in admitted), None)
+        if wrong is not None and not _refused(tool, {name: wrong}, name):
+            yield f"'{name}' takes {shown(wrong)}, and is declared as {expectation(declared, schema)}"
+
+
+def _refused(tool: Tool, args: dict[str, Any], field: str) -> bool:
+    """Because of that field: other fields may be missing as well."""
+    try:
+        tool.schema.validate(args)
+    except InvalidInput as error:
+        named = (problem for problem in error.problems if problem.startswith(field) or f"'{field}'" in problem)
+        return any(named) or len(error.problems) > _MANY
+    return False

@@ -1,0 +1,1 @@
+"""Plugins: what is installed, and the toolsets, models and renderers that it brings."""

@@ -1,0 +1,155 @@
+"""The plugin host: finds plugins by the names of their entry points, and imports only the one that is asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import reprlib
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import pluggy
+
+from forge_cli.core import hookspecs
+from forge_cli.core.config import nearest
+from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
+from forge_cli.core.hookspecs import GROUP, Renderer
+from forge_cli.core.messages import ModelFactory
+from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.wire import error_text
+from forge_cli.engine.plugins.scan import OWN, Plugin, installed
+from forge_cli.files.home import forge_home
+
+MODEL, RENDER = "model.", "render."
+
+
+class PluginError(ForgeError):
+    """A plugin cannot be used; only what names it is concerned."""
+
+    exit_code = ExitCode.INVALID
+
+
+class PluginHost:
+    """Every plugin that is installed, loaded one by one and late; a broken one harms nobody else.
+
+    ``FORGE_LOAD_PLUGINS=a,b`` limits foreign plugins to these distributions; forge's own are always there.
+    """
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        named = os.environ.get("FORGE_LOAD_PLUGINS")
+        allowed = only if only is not None or named is None else named.split(",")
+        self._only = None if allowed is None else {_canonical(name) for name in allowed}
+        self._manager = pluggy.PluginManager(GROUP)
+        self._manager.add_hookspecs(hookspecs)
+
+    @cached_property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """All that are installed and allowed, forge's own first."""
+        return tuple(plugin for plugin in installed(forge_home() / "cache") if self._allowed(plugin))
+
+    def _allowed(self, plugin: Plugin) -> bool:
+        return plugin.distribution == OWN or self._only is None or _canonical(plugin.distribution) in self._only
+
+    def toolset_plugins(self) -> list[Plugin]:
+        return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER))]
+
+    def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
+        """The toolset class of that name, with the plugin it comes from."""
+        plugin = self._one(name, f"toolset '{name}'", where)
+        if plugin is None:
+            known = [plugin.name for plugin in self.toolset_plugins()]
+            near = nearest(name, known)
+            package = f"if it is a package: pip install forge-tools-{name}"
+            hint = f"did you mean '{near}'? {package}" if near else package
+            raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
+        try:
+            return self.toolset_of(plugin), plugin
+        except PluginError as error:
+            error.where = where
+            raise
+
+    def toolset_of(self, plugin: Plugin) -> type[Toolset]:
+        classes: list[type[Toolset]] = self._ask(plugin, "forge_toolsets")
+        for cls in classes:
+            if isinstance(cls, type) and issubclass(cls, Toolset) and getattr(cls, "name", None) == plugin.name:
+                return _sound(cls, plugin)
+        offered = ", ".join(repr(getattr(cls, "name", cls)) for cls in classes) or "none"
+        raise PluginError(
+            f"the plugin '{plugin.name}' of {plugin} offers no toolset of its own name (offered: {offered})",
+            hint="the entry point's name must equal the name of the Toolset class that forge_toolsets returns",
+        )
+
+    def model_plugins(self) -> list[Plugin]:
+        return [plugin for plugin in self.plugins if plugin.name.startswith(MODEL)]
+
+    def model(self, prefix: str) -> ModelFactory:
+        """The factory behind ``PREFIX:NAME``."""
+        plugin = self._one(MODEL + prefix, f"model provider '{prefix}'", None)
+        if plugin is None:
+            known = [plugin.name.removeprefix(MODEL) for plugin in self.model_plugins()]
+            near = nearest(prefix, known)
+            hint = f"did you mean '{near}:...'?" if near else f"providers are: {', '.join(known)}"
+            raise WorkerError(None, f"there is no model provider '{prefix}'", hint=hint)
+        factories: list[ModelFactory] = self._ask(plugin, "forge_models")
+        for factory in factories:
+            if isinstance(factory, ModelFactory) and factory.prefix == prefix:
+                return factory
+        raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no model provider '{prefix}'")
+
+    def renderer(self, kind: str) -> Renderer | None:
+        """The renderer of a custom kind, where a plugin has one; a plugin that fails here only costs its rendering."""
+        try:
+            plugin = self._one(RENDER + kind.split(".")[0], f"renderer of '{kind}'", None)
+            offered = self._ask(plugin, "forge_renderers", merge=False) if plugin else []
+        except ForgeError:
+            return None
+        return next((mapping[kind] for mapping in offered if isinstance(mapping, Mapping) and kind in mapping), None)
+
+    def _one(self, name: str, what: str, where: Mark | None) -> Plugin | None:
+        plugins = [plugin for plugin in self.plugins if plugin.name == name]
+        if len(plugins) > 1:
+            both = " and ".join(str(plugin) for plugin in plugins)
+            hint = "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
+            raise WorkerError(where, f"{what} is offered by {both}", hint=hint)
+        return plugins[0] if plugins else None
+
+    def _ask(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
+        """What one plugin answers to a hook; foreign code, so whatever it raises becomes a sentence with its name."""
+        try:
+            loaded = self._load(plugin)
+            others = [other for other in self._manager.get_plugins() if other is not loaded]
+            answers: list[Iterable[Any]] = self._manager.subset_hook_caller(hook, others)()
+            return [item for answer in answers for item in answer] if merge else list(answers)
+        except (Exception, SystemExit) as error:
+            raise PluginError(
+                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {error_text(error)}",
+                hint=f"ask its author, or pip uninstall {plugin.distribution}",
+            ) from error
+
+    def _load(self, plugin: Plugin) -> Any:
+        loaded = plugin.load()
+        if not self._manager.is_registered(loaded):
+            try:
+                self._manager.register(loaded, plugin.name)
+                self._manager.check_pending()
+            except pluggy.PluginValidationError:
+                if self._manager.is_registered(loaded):
+                    self._manager.unregister(loaded)
+                raise
+        return loaded
+
+
+def _sound(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
+    config: Any = cls.Config
+    if isinstance(config, type) and issubclass(config, ToolsetConfig):
+        return cls
+    raise PluginError(
+        f"the plugin '{plugin.name}' of {plugin} has a Config that is no ToolsetConfig, but {reprlib.repr(config)}",
+        hint="the Config of a Toolset class must derive from ToolsetConfig",
+    )
+
+
+def _canonical(distribution: str) -> str:
+    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
+    return re.sub(r"[-_.]+", "-", distribution.strip()).lower()

@@ -1,0 +1,1 @@
+"""Replaying a recorded session and comparing what happens now with what happened then."""

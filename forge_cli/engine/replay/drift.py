@@ -1,0 +1,176 @@
+"""Drift: the first difference between a session and its record, as a sentence with what was and what is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from forge_cli.core.approval import Verdict
+from forge_cli.core.config import nearest
+from forge_cli.core.errors import ExitCode, ForgeError, Mark
+from forge_cli.core.messages import ToolSpec
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import ToolCall
+from forge_cli.sandbox.secrets import MARKS
+
+DriftKind = Literal["tools", "request", "verdict", "result", "turns"]
+WIDTH = 100
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+
+
+class Drift(ForgeError):
+    """A session went another way than its record says."""
+
+    exit_code = ExitCode.DRIFT
+
+    def __init__(
+        self, kind: DriftKind, sentence: str, *, recorded: str | None = None, now: str | None = None, turn: int = 0
+    ) -> None:
+        shown = [(name, text) for name, text in (("recorded: ", recorded), ("now:      ", now)) if text is not None]
+        hint = "\n  ".join(f"{name}{text}" for name, text in shown)
+        super().__init__(sentence, hint=hint or None)
+        self.kind, self.recorded, self.now, self.turn = kind, recorded, now, turn
+
+    def at(self, where: Mark, turn: int) -> Drift:
+        """The same drift with its place in the record."""
+        self.where, self.turn = where, turn
+        self.message = f"drift in turn {turn}: {self.message}" if turn else f"drift: {self.message}"
+        return self
+
+    def wire(self) -> JsonObject:
+        return {
+            "kind": self.kind,
+            "turn": self.turn,
+            "where": str(self.where) if self.where else None,
+            "message": self.message,
+            "recorded": self.recorded,
+            "now": self.now,
+        }
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """When two texts say the same: folders may lie elsewhere, times are others, a secret may be known here."""
+
+    before: str
+    """The folder that was worked in when the session was recorded."""
+    now: Path
+
+    def same(self, recorded: str, now: str) -> bool:
+        if recorded == now:
+            return True
+        plain, other = _timeless(recorded, self.before), _timeless(now, str(self.now))
+        if plain == other:
+            return True
+        pieces = MARKS.split(plain)
+        return len(pieces) > 1 and re.fullmatch(".*?".join(map(re.escape, pieces)), other, re.DOTALL) is not None
+
+
+def _timeless(text: str, workspace: str) -> str:
+    return _TIME.sub("[time]", text.replace(workspace, "[workspace]") if len(workspace) > 1 else text)
+
+
+def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
+    """Tools that are gone or new; one that is gone may have another name now."""
+    before, after = set(recorded), set(now)
+    gone, new = sorted(before - after), sorted(after - before)
+    if not gone and not new:
+        return None
+    told = [f"{_quoted(gone)} {'is' if len(gone) == 1 else 'are'} gone"] if gone else []
+    told += [f"{_quoted(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
+    near = [f"'{found}' is the nearest to '{name}'" for name in gone if (found := nearest(name, new or after))]
+    return Drift("tools", "; ".join([f"other tools are offered: {', '.join(told)}", *near[:1]]))
+
+
+def other_text(kind: DriftKind, what: str, recorded: str, now: str) -> Drift:
+    """A text that differs, shown where it first does."""
+    old, new = recorded.splitlines() or [""], now.splitlines() or [""]
+    pairs = zip(old, new, strict=False)
+    index = next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
+    place = f" in line {index + 1}" if max(len(old), len(new)) > 1 else ""
+    before, after = _around(_line(old, index), _line(new, index))
+    return Drift(kind, f"{what}{place}", recorded=before, now=after)
+
+
+def _line(lines: Sequence[str], index: int) -> str | None:
+    return lines[index] if index < len(lines) else None
+
+
+def _around(one: str | None, other: str | None) -> tuple[str, str]:
+    """Both lines, cut to where they differ."""
+    if one is None or other is None:
+        return _cut(one, 0), _cut(other, 0)
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+    start = max(0, same - WIDTH // 3) if max(len(one), len(other)) > WIDTH else 0
+    return _cut(one, start), _cut(other, start)
+
+
+def _cut(line: str | None, start: int) -> str:
+    if line is None:
+        return "(it ends before)"
+    piece = line[start : start + WIDTH]
+    return f"{'...' if start else ''}{piece}{'...' if start + WIDTH < len(line) else ''}" or "(nothing)"
+
+
+def other_spec(recorded: JsonObject, now: ToolSpec, likeness: Likeness) -> Drift | None:
+    """A tool that is described differently, or wants other input."""
+    name, description = now.name, str(recorded.get("description"))
+    if not likeness.same(description, now.description):
+        return other_text("request", f"the description of '{name}' differs", description, now.description)
+    found = _first_difference(recorded.get("inputSchema"), now.input_schema)
+    if found is None or likeness.same(json.dumps(recorded.get("inputSchema")), json.dumps(now.input_schema)):
+        return None
+    path, before, after = found
+    place = f" at {'.'.join(path)}" if path else ""
+    return Drift("request", f"the input schema of '{name}' differs{place}", recorded=before, now=after)
+
+
+def _first_difference(one: Any, other: Any, path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str, str] | None:
+    if one == other:
+        return None
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in one or key not in other:
+                return (*path, key), _shown(one.get(key)), _shown(other.get(key))
+            if found := _first_difference(one[key], other[key], (*path, key)):
+                return found
+    return path, _shown(one), _shown(other)
+
+
+def _shown(value: Any) -> str:
+    return "(nothing)" if value is None else _cut(json.dumps(value, ensure_ascii=False), 0)
+
+
+def other_verdict(call: ToolCall, recorded: JsonObject, now: Verdict) -> Drift | None:
+    """Another verdict, or the same one by another rule; where the rule stands does not matter."""
+    if (recorded["verdict"], recorded.get("rule")) == (now.approval.value, now.rule):
+        return None
+    before = _reasons(recorded["verdict"], recorded.get("rule"), recorded.get("reason", ""))
+    after = _reasons(now.approval.value, now.rule, now.reason)
+    what = "judged differently" if recorded["verdict"] != now.approval.value else "judged by another rule"
+    return Drift("verdict", f"{described(call)} is {what}", recorded=before, now=after)
+
+
+def now_possible(call: ToolCall, refused: JsonObject, now: Verdict) -> Drift:
+    """A call that could not be made at all, and now could."""
+    before = f"{refused['status']}: {refused.get('error', '')}"
+    after = _reasons(now.approval.value, now.rule, now.reason)
+    return Drift("verdict", f"{described(call)} was refused, and now is not", recorded=before, now=after)
+
+
+def _reasons(verdict: str, rule: str | None, reason: str) -> str:
+    return _cut(f"{verdict}: {reason}" + (f" ({rule})" if rule else ""), 0)
+
+
+def described(call: ToolCall) -> str:
+    given = json.dumps(call.input, ensure_ascii=False) if call.input else ""
+    return f"{call.name} {given if len(given) <= 60 else given[:57] + '...'}".rstrip()
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,86 @@
+"""A session done again: its recorded turns drive the worker as it is now, part by part, and every step is compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import Mark
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.replay.drift import Drift, Likeness
+from forge_cli.engine.replay.recording import RecordedPart, Recording
+from forge_cli.engine.replay.replay import Course, Replay, Tools
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.engine.runtime.runtime import Resumed, WorkerRuntime
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.worker import Worker
+
+
+class ReplayStopped(Exception):
+    """Somebody stopped it."""
+
+    def __init__(self, result: WorkerResult) -> None:
+        super().__init__(result.status)
+        self.exit_code = result.exit_code
+
+
+def course_of(recording: Recording, workspace: Path, tools: Tools) -> Course:
+    likeness = Likeness(recording.workspace, workspace)
+    return Course(recording.path, tools, likeness, parts=len(recording.parts))
+
+
+def driven_by(recording: Recording, workspace: Path) -> Replay:
+    """The first part of a record in the place of a model, for work that is otherwise as real as any."""
+    return Replay.of(recording.parts[0], course_of(recording, workspace, Tools.LIVE), recording.model)
+
+
+@dataclass(kw_only=True)
+class Repetition:
+    """A worker, a record, and where and how the one is to do again what stands in the other."""
+
+    worker: Worker
+    recording: Recording
+    workspace: Path
+    tools: Tools = Tools.READ_ONLY
+    mode: ApprovalMode | None = None
+    bus: EventBus = field(default_factory=EventBus)
+    host: PluginHost = field(default_factory=PluginHost)
+    interrupt: InterruptSignal = field(default_factory=InterruptSignal)
+
+    async def go(self) -> Course:
+        """Repeat every part of the session; the first difference is raised as Drift."""
+        course = course_of(self.recording, self.workspace, self.tools)
+        for part in self.recording.parts:
+            course.end = None
+            await self._repeat(part, course)
+        return course
+
+    async def _repeat(self, part: RecordedPart, course: Course) -> None:
+        replay = Replay.of(part, course, self.recording.model)
+        schema = self.recording.output_schema
+        runtime = WorkerRuntime(
+            worker=self.worker,
+            approval_mode=self.mode,
+            bus=self.bus,
+            workspace=self.workspace,
+            host=self.host,
+            interrupt_signal=self.interrupt,
+            output_schema=OutputSchema(schema) if schema else None,
+            session_id=self.recording.session,
+            resumed=Resumed(part.past, part.last) if part.last else None,
+            replay=replay,
+        )
+        async with runtime:
+            result = await runtime.run(part.task.text, part.task.attachments)
+        if course.drift:
+            raise course.drift
+        if result.status == "interrupted":
+            raise ReplayStopped(result)
+        if not course.end and replay.left:
+            turn = replay.left
+            ended = f"{result.status}: {result.error}" if result.error else result.status
+            drift = Drift("turns", "this turn is not reached, for the work has ended before", now=ended)
+            raise drift.at(Mark(str(course.file), turn.request["seq"] if turn.request else 1), turn.number)

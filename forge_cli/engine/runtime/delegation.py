@@ -1,0 +1,110 @@
+"""Delegation: what a worker inherits from the one that called it, and where the tree of workers ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ToolError
+from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import ModelProvider
+from forge_cli.core.results import Text
+from forge_cli.core.tool import Delegation
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.guard import INTERRUPTED
+from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.model import NamedModel
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.files.worker import Worker
+from forge_cli.record.resume import Below
+from forge_cli.sandbox.files.caps import can_write_silently
+
+MAX_DEPTH = 5
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Above:
+    """The worker that called, as far as it caps the one that it called."""
+
+    workers: tuple[Worker, ...]
+    """From the root down to the caller."""
+    assembly: Assembly
+    controller: ApprovalController
+    budget: Budget
+    model: ModelProvider
+    named: NamedModel | None
+    """How the caller's model was named; None when a program gave it."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple(worker.name for worker in self.workers)
+
+    def check(self, worker: Worker) -> None:
+        """Refuse a worker that is at work above already, one too deep, and one that the caller may have written."""
+        names = " > ".join((*self.path, worker.name))
+        if any(worker.path.resolve() == other.path.resolve() for other in self.workers):
+            raise ToolError(f"'{worker.name}' is at work already and cannot be called again below itself: {names}")
+        if len(self.workers) > MAX_DEPTH:
+            raise ToolError(
+                f"'{worker.name}' would be {len(self.workers)} workers deep, and {MAX_DEPTH} is the most: {names}"
+            )
+        if can_write_silently(self.assembly.guard.sandbox, worker.path):
+            raise ToolError(
+                f"'{worker.name}' is not called: '{self.path[-1]}' can change {worker.path} with nobody asked, "
+                "and so what it may do; keep worker files out of zones that pre-approve writing"
+            )
+
+
+def task_of(delegation: Delegation) -> str:
+    """What the called worker reads: its input, and what the caller adds to it."""
+    if not delegation.instructions:
+        return delegation.input
+    return f"{delegation.input}\n\nFurther instructions for this task:\n{delegation.instructions}"
+
+
+def bus_below(bus: EventBus, path: tuple[str, ...], worker: str, delegation: str) -> EventBus:
+    """The bus on which a called worker speaks; ``path`` leads to its caller."""
+    return bus.child(Origin(worker, len(path), delegation, (*path, worker)))
+
+
+def close_lost(lost: Iterable[Below], bus: EventBus, path: tuple[str, ...]) -> None:
+    """Write down the end of workers that a session was cut off with, and of their calls."""
+    for below in lost:
+        own = bus_below(bus, path, below.worker, below.delegation)
+        close_lost(below.past.lost, own, (*path, below.worker))
+        for call in below.past.cut_off:
+            own.emit(ToolResult(call.id, call.name, "interrupted", Text(INTERRUPTED), 0, INTERRUPTED))
+        own.emit(WorkerUpdate("interrupted", path[-1], below.call, within=bus.delegation))
+
+
+async def in_good_order(work: Callable[[], Awaitable[T]], signal: InterruptSignal) -> T:
+    """Do work that ends by its own means: who cancels it sets its signal, and waits for the end."""
+    done: list[T] = []
+    failures: list[Exception] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_pass_on, signal)
+        with anyio.CancelScope(shield=True):
+            try:
+                done.append(await work())
+            except Exception as failure:  # raised below, as itself and not in a group
+                failures.append(failure)
+        tasks.cancel_scope.cancel()
+    await checkpoint_if_cancelled()
+    if failures:
+        raise failures[0]
+    return done[0]
+
+
+async def _pass_on(signal: InterruptSignal) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        signal.interrupt("cancelled")

@@ -1,0 +1,1 @@
+"""The turns of a model: the loop, its history and window, its limits and prices."""

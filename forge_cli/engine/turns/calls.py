@@ -1,0 +1,97 @@
+"""The calls of one turn: what only reads runs side by side, everything else in order, and each has its one result."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from forge_cli.core.tool import ToolCall, ToolOutcome
+from forge_cli.engine.gate.controller import Parked
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Caller, Judged
+
+SIDE_BY_SIDE = 8
+NOT_CALLED = "not called: an earlier call was refused, and that ends the work"
+
+
+@dataclass
+class Turn:
+    """Takes calls up; afterwards ``parked`` or ``refused`` says why the work cannot go on."""
+
+    guard: Guard
+    stop_on_refusal: bool
+    outcomes: list[ToolOutcome] = field(default_factory=list)
+    parked: Parked | None = None
+    waiting: int = 0
+    """How many calls wait for an answer."""
+    refused: ToolOutcome | None = None
+
+    async def take(self, calls: Sequence[ToolCall]) -> None:
+        queue = deque(calls)
+        while queue:
+            beside = await self._beside(queue)
+            if len(beside) > 1:
+                for _ in beside:
+                    queue.popleft()
+                await self._together(beside)
+            else:
+                await self._take(queue.popleft(), beside[0] if beside else None)
+
+    async def _beside(self, queue: deque[ToolCall]) -> list[Judged]:
+        """The calls at the front that can run side by side; after one that waits or was refused there are none."""
+        if self.parked or self.refused:
+            return []
+        found: list[Judged] = []
+        for call in queue:
+            judged = await self.guard.runs_beside(call)
+            if judged is None:
+                break
+            found.append(judged)
+        return found
+
+    async def _together(self, judged: Sequence[Judged]) -> None:
+        outcomes: dict[int, ToolOutcome] = {}
+        failures: list[Exception] = []
+        limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
+
+        async def take(index: int, each: Judged) -> None:
+            async with limiter:
+                if failures:
+                    return
+                try:
+                    outcomes[index] = await self.guard.call(each.call, Caller.MODEL, each)
+                except Parked as parked:
+                    self._park(parked)
+                except Exception as failure:  # raised below as it is, and not as one of a group
+                    failures.append(failure)
+
+        async with anyio.create_task_group() as tasks:
+            for index, each in enumerate(judged):
+                tasks.start_soon(take, index, each)
+        for index in sorted(outcomes):
+            self._note(outcomes[index])
+        if failures:
+            raise failures[0]
+
+    async def _take(self, call: ToolCall, judged: Judged | None) -> None:
+        if self.refused:
+            self._note(self.guard.skip(call, NOT_CALLED))
+        elif self.parked:
+            self.waiting += await self.guard.park(call)
+        else:
+            try:
+                self._note(await self.guard.call(call, Caller.MODEL, judged))
+            except Parked as parked:
+                self._park(parked)
+
+    def _park(self, parked: Parked) -> None:
+        self.parked = self.parked or parked
+        self.waiting += 1
+
+    def _note(self, outcome: ToolOutcome) -> None:
+        self.outcomes.append(outcome)
+        if self.stop_on_refusal and outcome.status in ("denied", "blocked"):
+            self.refused = self.refused or outcome

@@ -1,0 +1,177 @@
+"""Where the work ends although the model would go on: what a tree of workers may use, and calls that lead nowhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+
+from forge_cli.core.messages import Usage
+from forge_cli.core.text import counted
+from forge_cli.core.tool import ToolOutcome
+from forge_cli.engine.turns.prices import Price
+from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
+
+MAX_REPEATS = 3
+
+
+class LimitReached(Exception):
+    """The work ends here, although the model would go on."""
+
+
+def stated(*limits: Limits) -> Limits:
+    """The smallest of each limit, whoever states it."""
+    return Limits.model_validate(
+        {name: _smallest([getattr(each, name) for each in limits]) for name in Limits.model_fields}
+    )
+
+
+def merged(*limits: Limits) -> Limits:
+    """What is stated, and a limit of turns where nobody states one."""
+    found = stated(*limits)
+    return found if found.max_turns else found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
+
+
+def _smallest(values: Sequence[float | None]) -> float | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def tokens_of(usage: Usage) -> int:
+    """What ``max_tokens`` counts: all that was sent and received, also what the provider's cache knew or now keeps."""
+    return sum(astuple(usage))
+
+
+@dataclass(eq=False)
+class Budget:
+    """What one task may use, and has used.
+
+    A worker that another one calls has a budget of its own below the caller's, and what it uses counts in every budget
+    above as well. Only the limit of turns that nobody stated is each worker's own.
+    """
+
+    limits: Limits
+    price: Price | None
+    """What the worker's model costs; None is unknown, and so is then what the task costs."""
+    parent: Budget | None = None
+    clock: Callable[[], float] = time.monotonic
+    worker: str = ""
+    """Whose budget it is, for a sentence that is read by another one."""
+    turns: int = field(default=0, init=False)
+    turns_below: int = field(default=0, init=False)
+    usage: Usage = field(default_factory=Usage, init=False)
+
+    def __post_init__(self) -> None:
+        self._turns_stated = self.limits.max_turns is not None
+        self.limits = merged(self.limits)
+        self._began = self.clock()
+        self._known_cost = 0.0
+        self._priced = self.price is not None
+
+    @property
+    def chain(self) -> Iterator[Budget]:
+        """This budget, and all that it counts in."""
+        budget: Budget | None = self
+        while budget:
+            yield budget
+            budget = budget.parent
+
+    @property
+    def cost(self) -> float | None:
+        """In dollars, with that of the workers below; None when a part of it is unknown."""
+        return self._known_cost if self._priced else None
+
+    def start_turn(self) -> None:
+        """Count a turn that is about to begin; LimitReached when nothing is left for it."""
+        for budget in self.chain:
+            budget._check_turns(self)
+            budget._check(self)
+        for above in self.chain:
+            above.turns_below += above is not self
+        self.turns += 1
+
+    def spend(self, usage: Usage) -> None:
+        """Count what a turn has used, here and all the way up."""
+        usage = Usage(*(max(0, count) for count in astuple(usage)))
+        cost = self.price.cost(usage) if self.price else None
+        for budget in self.chain:
+            budget.usage += usage
+            budget._known_cost += cost or 0.0
+            budget._priced = budget._priced and cost is not None
+
+    def seconds_left(self) -> float | None:
+        """How long the task may still take, by the shortest time in the chain; None when no time is stated."""
+        last = self._first_to_end()
+        return None if last is None else last._left()
+
+    def out_of_time(self) -> LimitReached:
+        """What to raise when ``seconds_left`` are over in the middle of something."""
+        last = self._first_to_end() or self
+        return self._reached(counted(last.limits.max_time or 0, "second"), last)
+
+    def _check_turns(self, reader: Budget) -> None:
+        limit, taken = self.limits.max_turns, self.turns
+        if self._turns_stated:
+            taken += self.turns_below
+        elif reader is not self:
+            return
+        if limit is not None and taken >= limit:
+            raise reader._reached(counted(limit, "turn"), self)
+
+    def _check(self, reader: Budget) -> None:
+        limits = self.limits
+        if limits.max_tokens is not None and tokens_of(self.usage) >= limits.max_tokens:
+            raise reader._reached(counted(limits.max_tokens, "token"), self)
+        if limits.max_cost is not None and self._known_cost >= limits.max_cost:
+            raise reader._reached(_dollars(limits.max_cost), self)
+        if self._left() == 0:
+            raise reader._reached(counted(limits.max_time or 0, "second"), self)
+
+    def _left(self) -> float:
+        limit = self.limits.max_time
+        return math.inf if limit is None else max(0.0, self._began + limit - self.clock())
+
+    def _first_to_end(self) -> Budget | None:
+        timed = [budget for budget in self.chain if budget.limits.max_time is not None]
+        return min(timed, key=Budget._left, default=None)
+
+    def _reached(self, limit: str, owner: Budget) -> LimitReached:
+        whose = f" of the worker '{owner.worker}'" if owner is not self and owner.worker else ""
+        return LimitReached(f"the limit of {limit}{whose} was reached")
+
+
+def _dollars(amount: float) -> str:
+    cents = f"{amount:,.2f}"
+    return f"${cents}" if float(cents.replace(",", "")) == amount else f"${amount:g}"
+
+
+class Repeats:
+    """Ends work that goes in circles: a call that is refused again and again, or turns without one valid call."""
+
+    def __init__(self) -> None:
+        self._refused: Counter[tuple[str, str]] = Counter()
+        self._invalid_turns = 0
+
+    def note(self, outcomes: Sequence[ToolOutcome]) -> None:
+        """Look at how the calls of one turn ended; LimitReached when going on would lead nowhere."""
+        for outcome in outcomes:
+            if outcome.status in ("denied", "blocked"):
+                self._note_refusal(outcome)
+        invalid = bool(outcomes) and all(map(_is_invalid, outcomes))
+        self._invalid_turns = self._invalid_turns + 1 if invalid else 0
+        if self._invalid_turns == MAX_REPEATS:
+            raise LimitReached(f"three turns in a row made no valid call; the last: {outcomes[-1].error}")
+
+    def _note_refusal(self, outcome: ToolOutcome) -> None:
+        call = outcome.call
+        key = call.name, json.dumps(call.input, sort_keys=True)
+        self._refused[key] += 1
+        if self._refused[key] == MAX_REPEATS:
+            sentence = f"{call.name} was {outcome.status} three times with the same arguments"
+            raise LimitReached(f"{sentence}: {outcome.error}" if outcome.error else sentence)
+
+
+def _is_invalid(outcome: ToolOutcome) -> bool:
+    return outcome.status == "invalid" or outcome.call.unreadable is not None

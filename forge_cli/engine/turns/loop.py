@@ -1,0 +1,238 @@
+"""The loop of model and tools: ask the model, pass its calls through the gate, hand back results, until it is done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.errors import ForgeError, ModelError
+from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import (
+    Attachment,
+    CallResult,
+    Delta,
+    Message,
+    ModelProvider,
+    ModelRequest,
+    Restart,
+    TextDelta,
+    ToolSpec,
+    TurnEnd,
+    Usage,
+)
+from forge_cli.core.tool import ToolCall, ToolOutcome, llm_tools
+from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.runtime.assemble import Toolbox
+from forge_cli.engine.turns.calls import Turn
+from forge_cli.engine.turns.history import History
+from forge_cli.engine.turns.limits import Budget, Repeats
+from forge_cli.engine.turns.output import MAX_REPAIRS, REPAIR, Misfit, OutputSchema
+from forge_cli.engine.turns.window import Ask, Context, Keep
+from forge_cli.record.messages import message_wire
+from forge_cli.record.resume import Past
+from forge_cli.sandbox.secrets import has_mark
+
+GO_ON = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
+OWN_WORDS = (GO_ON, REPAIR)
+"""How messages begin that forge itself puts into the user's mouth."""
+
+
+class Interrupted(Exception):
+    """Somebody stopped the work."""
+
+
+class Stopped(Exception):
+    """A call was refused, and that ends the work."""
+
+
+class InvalidOutput(Exception):
+    """The final answer does not fit its schema, and repairs did not help."""
+
+
+@dataclass
+class Tally:
+    """What one task has used so far, and what came of it."""
+
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    outcomes: list[ToolOutcome] = field(default_factory=list)
+    waiting: int = 0
+    output: Any = None
+
+    @property
+    def calls(self) -> int:
+        """Every call that was taken up, also those that were refused or wait for an answer."""
+        return len(self.outcomes) + self.waiting
+
+
+@dataclass(kw_only=True)
+class Loop:
+    model: ModelProvider
+    toolbox: Toolbox
+    guard: Guard
+    bus: EventBus
+    interrupt: InterruptSignal
+    history: History
+    context: Context
+    system: str
+    stop_on_refusal: bool
+    output: OutputSchema | None = None
+    _told: tuple[str, tuple[ToolSpec, ...]] | None = None
+    """System prompt and tools of the last request."""
+
+    async def go_on(self, past: Past, tally: Tally) -> None:
+        """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
+        for call in past.cut_off:
+            self.guard.cut_off(call)
+        if past.calls:
+            await self._call_all(past.calls, tally, dict(past.results))
+
+    async def work(self, task: str, attachments: Sequence[Attachment], tally: Tally, budget: Budget) -> str:
+        """Take turns until the model calls nothing more; returns its last words."""
+        if task:
+            self._say(Message("user", task, attachments=tuple(attachments)))
+        answer, repeats, repairs = "", Repeats(), 0
+        while True:
+            reply, stop = await self._turn(partial(self._ask, tally, budget))
+            answer = "" if reply.calls else answer + reply.text
+            if reply.calls:
+                repeats.note(await self._call_all(reply.calls, tally))
+            elif stop == "max_tokens":
+                self._say(Message("user", GO_ON))
+            elif stop == "refusal":
+                raise ModelError(f"{self.model.name} declined to answer", hint="say the task in other words")
+            elif (misfit := self._misfit(answer, tally)) is None:
+                return answer
+            elif self.output and repairs < MAX_REPAIRS:
+                answer, repairs = "", repairs + 1
+                self._say(Message("user", self.output.repair(misfit)))
+            else:
+                raise InvalidOutput(f"the final answer does not fit its schema: {misfit}")
+
+    def _misfit(self, answer: str, tally: Tally) -> Misfit | None:
+        """What is wrong with the final answer; where it fits, the tally has its value."""
+        if self.output is None:
+            return None
+        try:
+            tally.output = self.output.read(answer)
+        except Misfit as misfit:
+            return misfit
+        return None
+
+    async def _turn(self, ask: Ask) -> tuple[Message, str]:
+        """One turn of the model, with room made before it where there is little left, or where it says so."""
+        offers = await self.toolbox.refresh()
+        tools = llm_tools([offer.tool for offer in offers.values()])
+        specs = [ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools]
+        lasting = {tool.name for tool in tools if tool.lasting}
+        await self.context.make_room(self.system, specs, lasting, ask)
+        try:
+            reply, end = await ask(self.system, self.history, specs, self._keep)
+        except ModelError as error:
+            if not error.too_long:
+                raise
+            self.bus.emit(StatusEvent("warning", error.message))
+            if not await self.context.shrink(lasting, ask):
+                raise
+            reply, end = await ask(self.system, self.history, specs, self._keep)
+        self.context.count(end.usage)
+        return reply, end.stop
+
+    async def _ask(
+        self, tally: Tally, budget: Budget, system: str, history: History, specs: Sequence[ToolSpec], keep: Keep
+    ) -> tuple[Message, TurnEnd]:
+        """Take a turn, within the limits; what is asked beside the conversation itself is not shown to anybody."""
+        budget.start_turn()
+        tally.turns += 1
+        told = system, tuple(specs)
+        news = (None, None) if told == self._told else told
+        self._told = told
+        names = tuple(spec.name for spec in specs)
+        self.bus.emit(TurnStart(tally.turns, history.digest(system, specs), names, *news))
+        reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
+        tally.usage += end.usage
+        budget.spend(end.usage)
+        keep(reply, end)
+        self.bus.emit(TurnEndEvent(tally.turns, end.stop, end.usage))
+        return reply, end
+
+    async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
+        """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
+        stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
+        with self.interrupt.scope() as scope:
+            async with aclosing(self._deltas(request)) as deltas:
+                async for delta in deltas:
+                    match delta:
+                        case TextDelta():
+                            text += delta.text
+                            if aloud:
+                                self.bus.emit(Streaming(stream_id, delta.text, done=False))
+                        case ToolCall():
+                            calls.append(delta)
+                        case Restart():
+                            text, calls = "", []
+                            self.bus.emit(StatusEvent("warning", f"the answer starts again: {delta.reason}"))
+                        case TurnEnd():
+                            end = delta
+        if aloud:
+            self.bus.emit(Streaming(stream_id, "", done=True))
+        if scope.cancelled_caught or self.interrupt.interrupted:
+            if aloud:
+                self._say(Message("assistant", text or "[Interrupted]"), cutOff=True)
+            raise Interrupted
+        if end is None:
+            raise ModelError(f"{self.model.name} stopped in the middle of its answer")
+        return Message("assistant", text, tuple(calls), native=end.native), end
+
+    async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """What the model says; a provider is foreign code, so whatever goes wrong in it becomes a sentence."""
+        async with aclosing(self.model.stream(request)) as deltas:
+            while True:
+                try:
+                    delta = await anext(deltas)
+                except StopAsyncIteration:
+                    return
+                except ForgeError:
+                    raise
+                except Exception as error:
+                    raise ModelError(f"{self.model.name} failed: {error_text(error)}") from error
+                yield delta
+
+    async def _call_all(
+        self, calls: Sequence[ToolCall], tally: Tally, known: dict[str, CallResult] | None = None
+    ) -> list[ToolOutcome]:
+        """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
+        results, turn = known or {}, Turn(self.guard, self.stop_on_refusal)
+        lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.input)]
+        turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
+        try:
+            await turn.take([call for call in calls if call.id not in results and call not in lost])
+        finally:
+            tally.outcomes += turn.outcomes
+            tally.waiting += turn.waiting
+        results.update((outcome.call.id, _result(outcome)) for outcome in turn.outcomes)
+        if turn.parked:
+            raise turn.parked
+        self.history.append(Message("tool", results=tuple(results[call.id] for call in calls)))
+        if self.interrupt.interrupted:
+            raise Interrupted
+        if turn.refused:
+            raise Stopped(turn.refused.error)
+        return turn.outcomes
+
+    def _keep(self, reply: Message, end: TurnEnd) -> None:
+        self._say(reply)
+
+    def _say(self, message: Message, **more: Any) -> None:
+        self.history.append(message)
+        self.bus.emit(MessageEvent({**message_wire(message), **more}))
+
+
+def _result(outcome: ToolOutcome) -> CallResult:
+    return CallResult(outcome.call.id, outcome.call.name, outcome.text(), is_error=not outcome.ok)

@@ -1,0 +1,25 @@
+"""The system prompt: what a worker's model is told before anybody says anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from forge_cli.engine.runtime.assemble import Toolbox
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.guidance import read_guidance
+from forge_cli.files.worker import Worker
+
+
+def system_prompt(worker: Worker, workspace: Path, toolbox: Toolbox, output: OutputSchema | None) -> str:
+    """The worker's instructions, the guidance of the workspace, what the toolsets say, and what the answer must be."""
+    guidance = read_guidance(workspace) if worker.config.agents_md else ""
+    answer = output.instructions() if output else None
+    return "\n\n".join(filter(None, [worker.instructions, guidance, *toolbox.instructions(), answer]))
+
+
+def wanted_output(worker: Worker) -> OutputSchema | None:
+    """What the worker's file says of its answer."""
+    given = worker.config.output_schema
+    if given is None:
+        return None
+    return OutputSchema.load(given, where=worker.config.where("output_schema"), folder=worker.folder)

@@ -1,0 +1,251 @@
+"""What a session has come to: its history read back from the log, and what was still open when it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.messages import CallResult, Message
+from forge_cli.core.schema import JsonObject
+from forge_cli.core.tool import ToolCall
+from forge_cli.record.messages import read_message, read_result
+
+ELIDED = "[This result was taken out to make room; call the tool again if it is needed.]"
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A request that nobody has decided, or that was answered while nobody worked."""
+
+    request_id: str
+    fingerprint: str | None = None
+    stamp: str | None = None
+    answer: ApprovalDecision | None = None
+
+
+@dataclass(frozen=True)
+class Past:
+    """A session so far. ``calls`` of the last turn that are open come first when it goes on."""
+
+    messages: tuple[Message, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    results: Mapping[str, CallResult] = field(default_factory=dict)
+    """Results of the last turn that came before the session ended."""
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+    """By call: the requests that are still to be decided."""
+    cut_off: tuple[ToolCall, ...] = ()
+    """Calls of the last turn that will never have another result than ``interrupted``."""
+    in_flight: frozenset[str] = frozenset()
+    """Identities of calls, also of workers further down, that were approved and have no result: they may have run."""
+    counted: tuple[int, int] | None = None
+    """How many tokens the history had when they were counted last, and how many messages it had then."""
+    below: Mapping[str, tuple[Below, ...]] = field(default_factory=dict)
+    """By call that is open: the workers that it called, in that order; one of them waits for a decision."""
+    lost: tuple[Below, ...] = ()
+    """Workers that were called by what was cut off, and were cut off with it."""
+    mid_sentence: bool = False
+    """Was the model stopped while it spoke?"""
+
+    def without_yes(self) -> Past:
+        """The same for work that is not kept: nobody would know later that a yes was made use of."""
+        pending = {
+            call: replace(each, answer=None) if each.answer is not None and each.answer.approved else each
+            for call, each in self.pending.items()
+        }
+        below = {
+            call: tuple(replace(each, past=each.past.without_yes()) for each in workers)
+            for call, workers in self.below.items()
+        }
+        return replace(self, pending=pending, below=below)
+
+    @property
+    def unfinished(self) -> bool:
+        """Is it the model's turn, or a call's? Otherwise somebody has to say something first."""
+        open_end = bool(self.messages) and (self.messages[-1].role != "assistant" or self.mid_sentence)
+        return bool(self.calls) or open_end
+
+
+@dataclass(frozen=True)
+class Below:
+    """A worker that was called: the id of its task, and what it has come to."""
+
+    delegation: str
+    worker: str
+    call: str
+    """By which its caller called it."""
+    past: Past
+    answer: str | None = None
+    """What it said in the end, if it came to its end."""
+    open: bool = False
+    """Nothing was heard of its end."""
+
+    @property
+    def task(self) -> str:
+        return self.past.messages[0].text if self.past.messages else ""
+
+
+def call_identity(name: str, args: object) -> str:
+    """The same tool with the same arguments, whatever the call's id."""
+    return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
+
+
+def read_past(lines: Iterable[JsonObject], delegation: str | None = None) -> Past:
+    """Read a session back; with ``delegation`` the part of it that the worker did which was given that task."""
+    reader, kept = _Reader(), tuple(lines)
+    for line in kept:
+        if line.get("delegation") == delegation:
+            reader.take(line)
+        elif line["type"] == "workerUpdate" and line.get("within") == delegation:
+            reader.delegated.setdefault(line["toolCallId"], {})[line["delegation"]] = line
+        elif line["type"] == "approvalResponse":
+            reader.answered(line)
+    past = reader.past(kept)
+    return past if delegation else replace(past, in_flight=past.in_flight | _in_flight_below(kept, set(_waiting(past))))
+
+
+def _waiting(past: Past) -> Iterator[tuple[str, str]]:
+    """The calls further down, each by task and id, that wait for a worker that waits for a decision."""
+    for below in (below for called in past.below.values() for below in called):
+        yield from ((below.delegation, call) for call in below.past.below)
+        yield from _waiting(below.past)
+
+
+def _in_flight_below(lines: tuple[JsonObject, ...], waiting: Container[tuple[str, str]]) -> frozenset[str]:
+    """Identities of calls of workers further down that may have run; a later one that came to an end settles it."""
+    started: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], str] = {}
+    for line in lines:
+        key = line.get("delegation", ""), line.get("toolCallId", "")
+        match line["type"] if all(key) else None:
+            case "toolStarted":
+                started[key] = call_identity(line["toolName"], line["args"])
+            case "approvalDecided" if line["approved"] and key in started and key not in waiting:
+                found[key] = started[key]
+            case "toolResult" if line["status"] != "interrupted":
+                found = {each: identity for each, identity in found.items() if identity != started.get(key)}
+    return frozenset(found.values())
+
+
+class _Reader:
+    """Takes the lines of one worker in order."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.calls: tuple[ToolCall, ...] = ()
+        self.results: dict[str, CallResult] = {}
+        self.requests: dict[str, Pending] = {}
+        self.delegated: dict[str, dict[str, JsonObject]] = {}
+        """By call and task: the last that was heard of the worker that has it."""
+        self.in_flight: dict[str, str] = {}
+        self.counted: tuple[int, int] | None = None
+        self.mid_sentence = False
+
+    def take(self, line: JsonObject) -> None:
+        match line["type"]:
+            case "message":
+                self.message(read_message(line["message"]), line["message"])
+            case "approvalRequired":
+                pending = Pending(line["requestId"], line.get("fingerprint"), line.get("stamp"))
+                self.requests[line["toolCallId"]] = pending
+            case "approvalResponse":
+                self.answered(line)
+            case "approvalDecided":
+                self.decided(line)
+            case "toolResult":
+                self.result(line)
+            case "contextUsage":
+                self.made_room(line)
+
+    def message(self, message: Message, data: JsonObject) -> None:
+        self.close_turn()
+        if "summaryOf" in data:
+            self.messages[: data["summaryOf"]] = [message]
+            self.counted = None
+            return
+        self.messages.append(message)
+        self.calls, self.mid_sentence = message.calls, data.get("cutOff", False)
+
+    def close_turn(self) -> None:
+        """The results of a turn stand together, in the order of its calls."""
+        if self.calls:
+            results = [self.results.get(call.id) or interrupted_result(call) for call in self.calls]
+            self.messages.append(Message("tool", results=tuple(results)))
+        self.calls, self.results, self.requests, self.delegated = (), {}, {}, {}
+
+    def answered(self, line: JsonObject) -> None:
+        for call, pending in self.requests.items():
+            if pending.request_id == line["requestId"]:
+                decision = ApprovalDecision(line["approved"], note=line.get("note"))
+                self.requests[call] = Pending(pending.request_id, pending.fingerprint, pending.stamp, decision)
+
+    def decided(self, line: JsonObject) -> None:
+        self.requests.pop(line["toolCallId"], None)
+        call = next((call for call in self.calls if call.id == line["toolCallId"]), None)
+        if call is not None and line["approved"]:
+            self.in_flight[call.id] = call_identity(call.name, call.input)
+
+    def result(self, line: JsonObject) -> None:
+        call, identity = line["toolCallId"], self.in_flight.get(line["toolCallId"])
+        if any(call == known.id for known in self.calls):
+            self.results[call] = read_result(line)
+            self.requests.pop(call, None)
+        if identity is not None and line["status"] != "interrupted":
+            self.in_flight = {each: other for each, other in self.in_flight.items() if other != identity}
+
+    def made_room(self, line: JsonObject) -> None:
+        """Usage is told after a turn, and where room is made before the next one, when all calls have their results."""
+        if all(call.id in self.results for call in self.calls):
+            self.close_turn()
+        if elided := frozenset(line.get("elided", ())):
+            self.messages = [without(message, elided) for message in self.messages]
+        self.counted = line["used"], len(self.messages)
+
+    def past(self, lines: tuple[JsonObject, ...]) -> Past:
+        """A turn with requests to decide, here or further down, is still open; any other is over, with what it has."""
+        missing = tuple(call for call in self.calls if call.id not in self.results)
+        calls, results, pending = self.calls, self.results, self.requests
+        called = {call.id: self.below(call, lines) for call in missing}
+        below = {call: found for call, found in called.items() if any(each.past.calls for each in found)}
+        lost = tuple(each for call in called if call not in below for each in called[call] if each.open)
+        if not pending and not below:
+            self.close_turn()
+            calls, results = (), {}
+        for call in below:
+            self.in_flight.pop(call, None)
+        return Past(
+            messages=tuple(self.messages),
+            calls=calls,
+            results=results,
+            pending=pending,
+            cut_off=() if calls else missing,
+            in_flight=frozenset(self.in_flight.values()),
+            counted=self.counted,
+            below=below,
+            lost=lost,
+            mid_sentence=self.mid_sentence,
+        )
+
+    def below(self, call: ToolCall, lines: tuple[JsonObject, ...]) -> tuple[Below, ...]:
+        """The workers that a call started."""
+        return tuple(_below(update, lines) for update in self.delegated.get(call.id, {}).values())
+
+
+def _below(update: JsonObject, lines: tuple[JsonObject, ...]) -> Below:
+    past = read_past(lines, update["delegation"])
+    answer = past.messages[-1].text if update["status"] == "completed" else None
+    open = update["status"] in ("started", "resumed", "parked")
+    return Below(update["delegation"], update["worker"], update["toolCallId"], past, answer, open)
+
+
+def without(message: Message, elided: Collection[str]) -> Message:
+    """The message without the results of these calls; the very same one where it has none of them."""
+    if not any(result.call_id in elided for result in message.results):
+        return message
+    results = [replace(result, text=ELIDED) if result.call_id in elided else result for result in message.results]
+    return replace(message, results=tuple(results))
+
+
+def interrupted_result(call: ToolCall) -> CallResult:
+    return CallResult(call.id, call.name, '{"type": "interrupted"}', is_error=True)

@@ -1,0 +1,1 @@
+"""Files inside zones: walking to one, judging the access, and making it."""

@@ -1,0 +1,76 @@
+"""Caps: a worker that another one called touches nothing that its caller could not touch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.errors import ToolError, WorkerError
+from forge_cli.sandbox.files.sandbox import Access, Sandbox
+from forge_cli.sandbox.files.virtual import parse, virtual
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, Zone, ZoneMode
+
+
+def capped(zone: Zone, above: Sequence[Zone]) -> Zone:
+    """The zone with nothing more in it than every zone of the caller allows that it shares files with."""
+    around = _innermost(zone.root, above)
+    if around is None:
+        known = ", ".join(f"/{outer.name} is {shown(str(outer.root))}" for outer in above)
+        problem = f"zone '{zone.name}': {shown(str(zone.root))} lies outside the zones of the worker that calls"
+        raise WorkerError(zone.where, problem, hint=known or "the worker that calls has no zones")
+    inside = [outer for outer in above if outer.root.is_relative_to(zone.root) and outer.root != zone.root]
+    limits = [around, *inside]
+    return replace(
+        zone,
+        mode=ZoneMode.RO if any(outer.mode is ZoneMode.RO for outer in limits) else zone.mode,
+        write=Approval.strictest(zone.write, *(outer.write for outer in limits)),
+        delete=Approval.strictest(zone.delete, *(outer.delete for outer in limits)),
+    )
+
+
+def lies_within(root: Path, above: Sequence[Zone]) -> bool:
+    """Whether a folder lies in a zone of the caller."""
+    return _innermost(Path(os.path.realpath(root)), above) is not None
+
+
+def capped_isolation(wanted: Isolation, above: Isolation) -> Isolation:
+    """The stricter of both levels, and the network only where both have it."""
+    level = max(wanted.level, above.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index)
+    return replace(wanted, level=level, network=wanted.network and above.network)
+
+
+def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
+    """The virtual path in one sandbox of what is called ``path`` in another; None where it is in no zone."""
+    try:
+        named = parse(path, other.zones)
+    except ToolError:
+        return None
+    return None if named.zone is None else name_in(sandbox, named.zone.root.joinpath(*named.parts))
+
+
+def name_in(sandbox: Sandbox, real: Path) -> str | None:
+    """The virtual path of a file on the host, as its text has it; None where it is in no zone."""
+    zone = _innermost(real, sandbox.zones)
+    return None if zone is None else virtual(zone, real.relative_to(zone.root).parts)
+
+
+def can_write_silently(sandbox: Sandbox, path: Path) -> bool:
+    """Whether a worker could have written a file, or the link that leads to it, with nobody asked."""
+    names = {name_in(sandbox, real) for real in (path.resolve(), path.parent.resolve() / path.name)}
+    return any(_is_silent(sandbox, name, access) for name in names if name for access in (Access.WRITE, Access.DELETE))
+
+
+def _is_silent(sandbox: Sandbox, name: str, access: Access) -> bool:
+    try:
+        return sandbox.judge(name, access).approval is Approval.PRE_APPROVED
+    except ToolError:
+        return False
+
+
+def _innermost(path: Path, zones: Sequence[Zone]) -> Zone | None:
+    around = [zone for zone in zones if path.is_relative_to(zone.root)]
+    return max(around, key=lambda zone: len(zone.root.parts), default=None)

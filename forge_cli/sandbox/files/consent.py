@@ -1,0 +1,80 @@
+"""Consent to touch a place: what its zone says, and what is never done silently in any zone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+from forge_cli.core.approval import Approval, Verdict
+from forge_cli.sandbox.files.place import Place, readable
+from forge_cli.sandbox.files.protected import OwnFiles, protected_in, secret_in
+from forge_cli.sandbox.names import looks, shown
+from forge_cli.sandbox.zones.zones import Access, Zone
+
+_SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", Approval.BLOCKED: "blocks"}
+
+
+def consent(place: Place, access: Access, own: OwnFiles) -> Verdict:
+    """The strictest word on a place, with every reason for it."""
+    words = list(_words(place, access, own))
+    approval = Approval.strictest(*(word.approval for word in words))
+    decisive = [word for word in words if word.approval is approval]
+    return replace(decisive[0], reason="; ".join(word.reason for word in decisive))
+
+
+def _words(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
+    if not access.changes:
+        yield _inside(place.zone)
+        if access is Access.READ and (name := secret_in(place)):
+            yield _ask(f"{shown(name)} may hold secrets", "protected names: .env*")
+        return
+    yield _zone_word(place.zone, access)
+    if name := protected_in(place):
+        yield _ask(f"{shown(name)} is a protected name", "protected names")
+    if place in own:
+        yield _ask("it is one of the worker's own files", "protected names: the worker's own files")
+    if access is Access.WRITE:
+        yield from _write_words(place)
+
+
+def _write_words(place: Place) -> Iterator[Verdict]:
+    if place.kind == "file" and place.info and place.info.st_nlink > 1:
+        yield _ask("the file has other names, perhaps outside the zone (hard links)", "hard links")
+    if twin := _twin(place):
+        yield _ask(f"its name looks the same as the existing {shown(twin)}", "names that look alike")
+
+
+def _inside(zone: Zone) -> Verdict:
+    rule = None if zone.default else f"sandbox.zones.{zone.name}"
+    return Verdict(Approval.PRE_APPROVED, f"inside zone '{zone.name}'", rule, zone.where, by="rule")
+
+
+def _zone_word(zone: Zone, access: Access) -> Verdict:
+    write = access is Access.WRITE
+    approval, where = (zone.write, zone.write_where) if write else (zone.delete, zone.delete_where)
+    reason = f"zone '{zone.name}' {_SAYS[approval]} {access.value}"
+    rule = f"the default zone '{zone.name}'" if zone.default else f"sandbox.zones.{zone.name}.approval.{access.value}"
+    return Verdict(approval, reason, rule, where or zone.where, by="rule")
+
+
+def _ask(reason: str, rule: str) -> Verdict:
+    return Verdict(Approval.ASK, reason, rule, by="rule")
+
+
+def _twin(place: Place) -> str | None:
+    """Another name in the same folder that people could not tell from the one to be written."""
+    if len(place.missing) >= len(place.parts):
+        return None  # the folder of the zone itself is still to be made
+    wanted = (*place.missing, place.name)[0]
+    likeness = looks(wanted)
+    with readable(place.folder) as folder:
+        alike = [name for name in os.listdir(folder) if name != wanted and looks(name) == likeness]
+        return next((name for name in alike if not _is_it(place, name, folder)), None)
+
+
+def _is_it(place: Place, name: str, folder: int) -> bool:
+    """Some file systems find a file by any normal form of its name: that is no second file."""
+    if place.info is None:
+        return False
+    return os.path.samestat(place.info, os.stat(name, dir_fd=folder, follow_symlinks=False))

@@ -1,0 +1,205 @@
+"""Walking to a file by directory descriptors, so that the place that was checked is the place that is opened.
+
+A path is walked twice. ``_follow`` reads links to learn the real path, as text; ``_pin`` then opens that path from the
+root of its zone without following any link. Whatever changes in between makes the second walk fail.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.openat2 import FOLDER, at_once, open_folder
+from forge_cli.sandbox.files.place import Place, kind_of
+from forge_cli.sandbox.files.virtual import VirtualPath, virtual
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.zones.zones import Zone
+
+_LINKS_MAX = 40
+_ATTEMPTS = 5
+
+
+class NotAFolder(ToolError):
+    """Something on the way is no folder, so nothing can be below it."""
+
+
+class _Moved(Exception):
+    """The tree changed between the two walks."""
+
+
+@dataclass(frozen=True)
+class _Trail:
+    """The real path that a virtual one leads to, as text, and the links that led there."""
+
+    real: Path
+    links: tuple[Path, ...]
+
+
+@contextmanager
+def locate(path: VirtualPath, start: Zone, zones: Sequence[Zone], *, through_last: bool = True) -> Iterator[Place]:
+    """Hold the place that a path leads to, in whichever zone; with ``through_last`` off, a link at its end itself."""
+    for _ in range(_ATTEMPTS):
+        trail = _follow(path, start, through_last=through_last)
+        try:
+            place = _pin(path, trail, zones, through_last=through_last)
+        except _Moved:
+            continue
+        try:
+            yield place
+        finally:
+            os.close(place.folder)
+        return
+    raise ToolError(f"{path} keeps changing while it is opened; try again when nothing else writes there")
+
+
+def _follow(path: VirtualPath, start: Zone, *, through_last: bool) -> _Trail:
+    """Where a path leads when every link is followed; what does not exist yet counts as plain names."""
+    real, links = str(start.root), list[Path]()
+    pending = list(reversed(path.parts))
+    while pending:
+        name = pending.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            real = os.path.dirname(real)
+            continue
+        here = os.path.join(real, name)
+        target = _target(here) if pending or through_last else None
+        if target is None:
+            real = here
+            continue
+        links.append(Path(here))
+        if len(links) > _LINKS_MAX:
+            raise ToolError(f"{path} leads through too many links, or in a circle; name the file itself")
+        pending.extend(reversed(target.split("/")))
+        real = "/" if target.startswith("/") else real
+    return _Trail(Path(real), tuple(links))
+
+
+def _target(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
+
+
+def _pin(path: VirtualPath, trail: _Trail, zones: Sequence[Zone], *, through_last: bool) -> Place:
+    """Open the way to a real path, following nothing; the deepest zone on the way is the one that counts."""
+    zone = _deepest(trail.real, zones)
+    if zone is None:
+        raise ToolError(f"{path} leads outside every zone; use a file inside one")
+    names = trail.real.relative_to(zone.root).parts
+    if not zone.made and (place := _unmade(zone, names, trail)):
+        return place
+    roots = _by_identity(zones)
+    start, folder = 0, _open_root(zone)
+    try:
+        folder, passed = _jumped(folder, names[:-1]) if len(zones) == 1 else (folder, 0)
+        for depth, name in enumerate(names[passed:], passed):
+            info = _look(folder, name)
+            if info is None:
+                return Place(zone, names[start:], folder, names[depth:-1], None, trail.links)
+            last = depth == len(names) - 1
+            if last and not (stat.S_ISDIR(info.st_mode) and _identity(info) in roots):
+                if through_last and stat.S_ISLNK(info.st_mode):
+                    raise _Moved
+                return Place(zone, names[start:], folder, (), info, trail.links)
+            folder = _enter(folder, name, path, virtual(zone, names[start : depth + 1]))
+            if found := roots.get(_identity(os.fstat(folder))):
+                zone, start = found, depth + 1
+            elif last:
+                raise _Moved
+        return Place(zone, (), folder, (), os.fstat(folder), trail.links)
+    except BaseException:
+        os.close(folder)
+        raise
+
+
+def _unmade(zone: Zone, names: tuple[str, ...], trail: _Trail) -> Place | None:
+    """A place in a zone whose folder is not there yet, held by the last folder on the way to it that is."""
+    way = zone.root.parts[1:]
+    folder = os.open("/", FOLDER)
+    for depth, name in enumerate(way):
+        try:
+            below = os.open(name, FOLDER, dir_fd=folder)
+        except FileNotFoundError:
+            return Place(zone, names, folder, (*way[depth:], *names[:-1]), None, trail.links)
+        except OSError:
+            break
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    return None
+
+
+def _jumped(folder: int, names: Sequence[str]) -> tuple[int, int]:
+    """The last folder on the way, in place of the given one, and how many names were passed at once.
+
+    Only where there is one zone: of several, another could begin on the way under a name that is not its own.
+    """
+    below = at_once(names, at=folder)
+    if below is None:
+        return folder, 0
+    os.close(folder)
+    return below, len(names)
+
+
+def _deepest(real: Path, zones: Sequence[Zone]) -> Zone | None:
+    around = [zone for zone in zones if real.is_relative_to(zone.root)]
+    return max(around, key=lambda zone: len(zone.root.parts), default=None)
+
+
+def _identity(info: os.stat_result) -> tuple[int, int]:
+    return info.st_dev, info.st_ino
+
+
+def _by_identity(zones: Sequence[Zone]) -> dict[tuple[int, int], Zone]:
+    """The zones by what their roots are on disk: one folder can have many spellings where case does not count."""
+    found: dict[tuple[int, int], Zone] = {}
+    for zone in zones:
+        with suppress(ToolError):
+            root = _open_root(zone)
+            found[_identity(os.fstat(root))] = zone
+            os.close(root)
+    return found
+
+
+def _open_root(zone: Zone) -> int:
+    top = os.open("/", FOLDER)
+    try:
+        return open_folder(zone.root.parts[1:], at=top)
+    except OSError as error:
+        reason = error.strerror or "it cannot be opened"
+        raise ToolError(f"the folder of zone '{zone.name}' is not what it was at the start: {reason}") from None
+    finally:
+        os.close(top)
+
+
+def _look(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _enter(folder: int, name: str, path: VirtualPath, spelled: str) -> int:
+    """The folder below, in place of the given one, which is closed; on an error the given one stays open."""
+    try:
+        below = os.open(name, FOLDER, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
+            raise
+        info = _look(folder, name)
+        if info is None or kind_of(info.st_mode) in ("link", "directory"):
+            raise _Moved from None
+        raise NotAFolder(f"{path} cannot be: {shown(spelled)} is a file, not a folder") from None
+    os.close(folder)
+    return below

@@ -1,0 +1,1 @@
+"""Isolation: confining child processes by the operating system."""

@@ -1,0 +1,91 @@
+"""Bubblewrap: the mechanism of isolation that Debian's ``bwrap`` gives, with namespaces for everything."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.process import Command
+
+_ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
+_POWERLESS = ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--unsetenv", "TMPDIR")
+_HOST = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
+
+
+@dataclass(frozen=True)
+class Bubblewrap:
+    """Runs commands with namespaces of their own, and as little of root as there can be.
+
+    Without a capability, or root would mount its way out; with a read-only ``/proc``, since the files in
+    ``/proc/sys`` ask for the user's number only, and some of them are programs that the host's kernel starts.
+    The command ends with ``bwrap``, and everything it started with the command.
+    """
+
+    program: str
+    name: str = "bwrap"
+
+    @contextmanager
+    def wrap(
+        self, words: Sequence[str], cwd: Path, *, confinement: Confinement, visible: Iterable[Path] = ()
+    ) -> Iterator[Command]:
+        network = () if confinement.network else ("--unshare-net",)
+        with ExitStack() as opened:
+            mounts = _Mounts(opened)
+            for rule in confinement.rules(visible):
+                mounts.add(rule)
+            place = ("--chdir", os.path.realpath(cwd), "--", *words)
+            command = (self.program, *_ALONE, *network, *_POWERLESS, *_HOST, *mounts.words, *mounts.last, *place)
+            yield Command(command, mounts.descriptors, confined=True)
+
+
+class _Mounts:
+    """The rules as mounts, each over the ones before.
+
+    What is mounted was opened first and is exactly the path of its rule: a process that is already at work in a zone
+    could put a link in its place, and ``bwrap`` would follow it to what it should hide.
+    """
+
+    def __init__(self, opened: ExitStack) -> None:
+        self.words: list[str] = []
+        self.last: list[str] = []
+        self.descriptors: list[int] = []
+        self._opened = opened
+
+    def add(self, rule: ReachRule) -> None:
+        path = str(rule.path)
+        match rule.reach:
+            case Reach.PRIVATE:
+                self.words += ["--tmpfs", path]
+            case Reach.HIDDEN if rule.path.is_dir():
+                self.words += ["--tmpfs", path]
+                self.last += ["--remount-ro", path]
+            case Reach.HIDDEN:
+                self.words += ["--ro-bind-data", self._open(os.devnull, os.O_RDONLY), path]
+            case Reach.WRITE | Reach.PINNED:
+                self.words += ["--bind-fd", self._exactly(rule), path]
+            case Reach.SHOWN | Reach.READ | Reach.PROTECTED:
+                self.words += ["--ro-bind-fd", self._exactly(rule), path]
+
+    def _exactly(self, rule: ReachRule) -> str:
+        path = str(rule.path)
+        try:
+            descriptor = self._open(path, os.O_PATH | os.O_NOFOLLOW)
+            moved = os.readlink(f"/proc/self/fd/{descriptor}") != path
+        except OSError as error:
+            raise ToolError(f"nothing was started: {shown(path)} cannot be confined: {error.strerror}") from None
+        if moved or stat.S_ISLNK(os.fstat(int(descriptor)).st_mode):
+            raise ToolError(f"nothing was started: {shown(path)} is a link, or behind one, since a moment ago")
+        return descriptor
+
+    def _open(self, path: str, flags: int) -> str:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+        self._opened.callback(os.close, descriptor)
+        self.descriptors.append(descriptor)
+        return str(descriptor)

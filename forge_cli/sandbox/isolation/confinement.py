@@ -1,0 +1,177 @@
+"""Confinement: what a worker's child processes may touch, as rules about paths that any mechanism can follow."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import lru_cache
+from pathlib import Path
+
+from forge_cli.sandbox.files.protected import FOLDERS, is_protected
+from forge_cli.sandbox.names import folded
+from forge_cli.sandbox.zones.zones import Zone, ZoneMode
+
+HIDDEN = (
+    *(".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".config/gh", ".password-store"),
+    *(".local/share/keyrings", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".config/git/credentials"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority"),
+)
+"""Below the user's home, besides forge's own folder: what a tool has no business with."""
+NAMES_AT_MOST = 4000
+PROTECTED_AT_MOST = 100
+
+_protects = lru_cache(maxsize=32768)(is_protected)
+
+
+class Reach(IntEnum):
+    """What a process can do with a path and what lies below it; of two rules for one path the later one counts."""
+
+    HIDDEN = 0
+    """It is empty."""
+    PRIVATE = 1
+    """It is empty, and can be filled for as long as the process lives."""
+    SHOWN = 2
+    """It can be read, although what lies around it is hidden."""
+    READ = 3
+    WRITE = 4
+    PINNED = 5
+    """It can be written, but not moved away together with what lies in it."""
+    PROTECTED = 6
+    """It can be read, although what lies around it can be written."""
+
+
+@dataclass(frozen=True)
+class ReachRule:
+    """What holds from a path on downwards, until another rule begins."""
+
+    path: Path
+    reach: Reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confinement:
+    """The rules for one worker; where there is none, the host can be read.
+
+    A zone is there even inside a hidden folder, and a hidden folder is hidden even inside a zone.
+    """
+
+    zones: tuple[Zone, ...]
+    workspace: Path
+    hidden: tuple[Path, ...] = ()
+    protected: tuple[Path, ...] = ()
+    network: bool = False
+
+    def rules(self, visible: Iterable[Path] = ()) -> list[ReachRule]:
+        """All that matter, from the outside in; ``visible`` can be read although something hides them."""
+        found: list[ReachRule] = []
+        reaches: dict[Path, Reach] = {}
+        for rule in sorted(set(self._wanted(visible)), key=lambda rule: (len(rule.path.parts), rule.reach)):
+            around = next((reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None)
+            if _matters(rule.reach, around):
+                found.append(rule)
+                reaches[rule.path] = rule.reach
+        return found
+
+    def _wanted(self, visible: Iterable[Path]) -> Iterator[ReachRule]:
+        # sockets of daemons lie in /run, and other people's files in /tmp
+        yield from _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
+        yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
+        yield from _existing([self.workspace, *visible, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
+        for zone in self.zones:
+            yield ReachRule(zone.root, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
+        yield from _existing(self.protected, Reach.PROTECTED)
+        names = _existing(self._protected_names(), Reach.PROTECTED)
+        yield from (rule for rule in names if rule.path not in self._writable())
+        yield from _existing(self._ways(), Reach.PINNED)
+
+    def _ways(self) -> Iterator[Path]:
+        """The folders between a writable zone and what is not to be written in it: whoever moves one, moves that."""
+        held = (*self.hidden, *self.protected, *(zone.root for zone in self.zones))
+        for root in self._writable():
+            for path in held:
+                if path.is_relative_to(root):
+                    yield from (folder for folder in path.parents if folder != root and folder.is_relative_to(root))
+
+    def _writable(self) -> list[Path]:
+        return [zone.root for zone in self.zones if zone.mode is ZoneMode.RW]
+
+    def _protected_names(self) -> Iterator[str]:
+        """Protected names in writable zones, upper levels first, up to a bound.
+
+        What does not exist yet cannot be held back this way, nor what a process copies after it moved the folder
+        around it elsewhere; names in the folder of the zone itself are always found and always held.
+        """
+        apart = {str(path) for path in (*self.hidden, *(zone.root for zone in self.zones))}
+        names = found = 0
+        folders = deque(map(str, self._writable()))
+        certain = len(folders)
+        while folders and (certain > 0 or (names < NAMES_AT_MOST and found < PROTECTED_AT_MOST)):
+            certain -= 1
+            for entry in _entries(folders.popleft()):
+                names += 1
+                if _protects(entry.name):
+                    found += 1
+                    yield entry.path
+                elif entry.is_dir(follow_symlinks=False) and entry.path not in apart:
+                    folders.append(entry.path)
+
+
+def confinement_for(
+    zones: Iterable[Zone],
+    *,
+    workspace: Path,
+    user_home: Path,
+    forge_home: Path,
+    protected: Iterable[Path] = (),
+    network: bool,
+) -> Confinement:
+    """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``."""
+    own = Path(os.path.realpath(forge_home))
+    return Confinement(
+        zones=tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.root, own) else zone for zone in zones),
+        workspace=Path(os.path.realpath(workspace)),
+        hidden=tuple(Path(os.path.realpath(path)) for path in (*_secret_places(user_home), own)),
+        protected=tuple(Path(os.path.realpath(path)) for path in protected),
+        network=network,
+    )
+
+
+def _secret_places(user_home: Path) -> Iterator[Path]:
+    yield from (user_home / name for name in (*HIDDEN, ".forge"))
+
+
+def _is_for_people(root: Path, own: Path) -> bool:
+    return root.is_relative_to(own) or any(folded(part) in FOLDERS for part in root.parts)
+
+
+def _matters(reach: Reach, around: Reach | None) -> bool:
+    concealed = around in (Reach.HIDDEN, Reach.PRIVATE)
+    writable = around in (Reach.WRITE, Reach.PINNED)
+    match reach:
+        case Reach.HIDDEN | Reach.PRIVATE:
+            return not concealed
+        case Reach.SHOWN:
+            return concealed
+        case Reach.READ:
+            return concealed or writable
+        case Reach.WRITE:
+            return not writable
+        case Reach.PINNED | Reach.PROTECTED:
+            return writable
+
+
+def _existing(paths: Iterable[str | Path], reach: Reach) -> Iterator[ReachRule]:
+    """Rules for real paths: a link is not a place, what it leads to is."""
+    real = (Path(os.path.realpath(path)) for path in paths)
+    yield from (ReachRule(path, reach) for path in real if path.exists())
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

@@ -1,0 +1,110 @@
+"""Isolation: whether child processes are confined, and by which mechanism of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
+from forge_cli.sandbox.isolation.confinement import Confinement
+from forge_cli.sandbox.processes.process import Command
+from forge_cli.sandbox.processes.tree import Family, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.zones.zones import IsolationLevel, Zone, ZoneMode
+
+_TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
+_SECRET = "secret"  # noqa: S105
+_PATIENCE = 10
+
+
+class Mechanism(Protocol):
+    """A way to confine a command; a machine may have another one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def wrap(
+        self, words: Sequence[str], cwd: Path, *, confinement: Confinement, visible: Iterable[Path] = ()
+    ) -> AbstractContextManager[Command]:
+        """The command that runs ``words`` confined; ``visible`` can be read although something hides them."""
+        ...
+
+
+def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:
+    """The mechanism to use for a level; one that is required and missing is an error."""
+    if level is IsolationLevel.OFF:
+        return None
+    found = mechanism()
+    if found is None and level is IsolationLevel.REQUIRED:
+        message = "isolation is required, and this machine has no working mechanism to confine processes"
+        raise WorkerError(where, message, hint="install bubblewrap (bwrap) 0.8 or newer, or use 'isolation: auto'")
+    return found
+
+
+@cache
+def mechanism() -> Mechanism | None:
+    """The mechanism of this machine, if any; looked for and tried once."""
+    program = shutil.which("bwrap")
+    found = Bubblewrap(program) if program else None
+    return found if found and confines(found) else None
+
+
+def confines(found: Mechanism) -> bool:
+    """Whether a mechanism works, by using it: a write outside must fail, one inside must work."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="forge-probe-") as folder:
+            return _confines(found, Path(os.path.realpath(folder)))
+    except (OSError, ToolError, subprocess.SubprocessError):
+        return False
+
+
+def _confines(found: Mechanism, folder: Path) -> bool:
+    inside, outside, hidden = (folder / name for name in ("inside", "outside", "hidden"))
+    for place in (inside, outside, hidden):
+        place.mkdir()
+    (hidden / "file").write_text(_SECRET)
+    zones = (Zone("around", folder), Zone("inside", inside, ZoneMode.RW))
+    confinement = Confinement(zones=zones, workspace=inside, hidden=(hidden,))
+    with found.wrap(["/bin/sh", "-c", _TRY, "sh", str(folder)], inside, confinement=confinement) as command:
+        code, said = _try(command)
+    wrote = [(place / "file").exists() for place in (inside, outside)]
+    return code == 0 and wrote == [True, False] and _SECRET.encode() not in said
+
+
+def _try(command: Command) -> tuple[int, bytes]:
+    adopt_orphans()
+    mark = new_mark()
+    with marked(mark):
+        process = subprocess.Popen(
+            command.words,
+            env={"PATH": os.defpath},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=command.descriptors,
+            start_new_session=True,
+        )
+    try:
+        said, _ = process.communicate(timeout=_PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+        _bury(Family(process.pid, mark))
+    return process.returncode, said
+
+
+def _bury(family: Family) -> None:
+    """What kept the namespaces comes to us, and ends a moment after the command."""
+    until = time.monotonic() + 1
+    while family.remains() and time.monotonic() < until:
+        time.sleep(0.001)

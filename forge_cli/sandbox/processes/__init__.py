@@ -1,0 +1,1 @@
+"""Child processes: starting one, reading its output within bounds, and ending its whole tree."""

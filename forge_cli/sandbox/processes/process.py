@@ -1,0 +1,314 @@
+"""Child processes: started in a session of their own, read within bounds, and stopped with everything they started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.streams import LIMIT, Input, Output
+from forge_cli.sandbox.processes.tree import MARKER, Family, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.secrets import KEY_NAME
+
+GRACE = 0.3
+"""Seconds to wait for output that a background process keeps open after the command itself has ended."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is started: words, and descriptors that stay open for it."""
+
+    words: Sequence[str]
+    descriptors: Sequence[int] = ()
+    confined: bool = False
+    """Whether everything it starts ends with it."""
+
+
+Wrap = Callable[[Sequence[str], Path], AbstractContextManager[Command]]
+"""Makes a command of words and a working directory; what it opens is closed once the command has started."""
+
+
+LAST_SIGNAL = 32
+"""Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
+
+
+def unconfined(words: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
+    """The words as they are."""
+    return nullcontext(Command(words))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended: by itself, by a signal, or because its time was up.
+
+    Of a confined command that dies of signal N nothing comes through but 128 + N, so that is taken for the signal, as
+    shells do. One that could not even be killed has neither code nor signal.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    stdout: str
+    stderr: str
+    truncated: bool
+    timed_out: bool
+    duration_ms: int
+    confined: bool = False
+
+    def hint(self, said: str) -> str | None:
+        """What may be behind a failure, where what was said lets one think so."""
+        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in said:
+            return None
+        return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+
+
+class Child:
+    """One command at work; it has ``exited`` by itself, and ``ended`` when its output has been read as well."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        family: Family,
+        *,
+        stdin: Input | None,
+        outputs: Mapping[int, Output],
+        opened: ExitStack,
+        since: float,
+    ) -> None:
+        self.family = family
+        self.stdin = stdin
+        self.stdout, self.stderr = (*outputs.values(), Output.nothing())[:2]
+        self.exited = anyio.Event()
+        self.ended = anyio.Event()
+        self._process = process
+        self._outputs = outputs
+        self._opened = opened
+        self._attention = anyio.CancelScope(shield=True)
+        self._since = self._until = since
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return not self.ended.is_set()
+
+    async def attend(self) -> None:
+        """Read until the command has ended; a background process that keeps its pipes open is not waited for."""
+        try:
+            with self._attention:
+                async with anyio.create_task_group() as readers:
+                    for descriptor, output in self._outputs.items():
+                        readers.start_soon(output.read, descriptor)
+                    await self._exit()
+                    self._until = time.monotonic()
+                    self.exited.set()
+                    readers.cancel_scope.deadline = anyio.current_time() + GRACE
+        finally:
+            for descriptor, output in self._outputs.items():
+                output.drain(descriptor)
+                output.close()
+            self._opened.close()
+            self.ended.set()
+
+    async def _exit(self) -> None:
+        """Wait for the process itself; where the kernel does not tell, look again and again."""
+        try:
+            watch = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            pass
+        else:
+            self._opened.callback(os.close, watch)
+            await anyio.wait_readable(watch)
+        pause = 0.001
+        while self._process.poll() is None:
+            await anyio.sleep(pause)
+            pause = min(2 * pause, 0.02)
+
+    async def stop(self) -> None:
+        """End the command and everything it started, within three seconds; a cancellation waits for that."""
+        with anyio.CancelScope(shield=True):
+            await self.family.end()
+            with anyio.move_on_after(2 * GRACE):
+                await self.ended.wait()
+            self._attention.cancel()
+            await self.ended.wait()
+
+    def finished(self, *, timed_out: bool = False) -> Finished:
+        code = self._process.returncode
+        if self.family.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
+            code = 128 - code
+        return Finished(
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+            stdout=self.stdout.take(),
+            stderr=self.stderr.take(),
+            truncated=self.stdout.dropped + self.stderr.dropped > 0,
+            timed_out=timed_out,
+            duration_ms=round((self._until - self._since) * 1000),
+            confined=self.family.confined,
+        )
+
+
+class Processes:
+    """The commands of one toolset; leaving the context stops whatever is left of them."""
+
+    def __init__(self, *, at_most: int = 32) -> None:
+        self._at_most = at_most
+        self._children: set[Child] = set()
+        self._left: list[Family] = []
+        self._tasks: TaskGroup
+
+    async def __aenter__(self) -> Self:
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._at_most = 0
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as stopping:
+                for child in self._children:
+                    stopping.start_soon(child.stop)
+                for family in self._left:
+                    stopping.start_soon(family.end)
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            return await self._tasks.__aexit__(kind, error, trace)
+        # an error of the body is none of the tasks, and comes out as it is instead of in a group
+        await self._tasks.__aexit__(None, None, None)
+        return None
+
+    def start(
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        wrap: Wrap = unconfined,
+        limit: int = LIMIT,
+        takes_input: bool = False,
+        merge: bool = False,
+    ) -> Child:
+        """Start a command; ``merge`` puts what it says on standard error into its standard output."""
+        if len(self._children) >= self._at_most:
+            raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
+        outputs = [Output(limit) for _ in range(1 if merge else 2)]
+        try:
+            child = _start(words, cwd, env, wrap, outputs, takes_input=takes_input)
+        except (OSError, ValueError) as error:
+            nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
+            remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
+            raise ToolError(f"{shown(words[0])} cannot be started: {error}{remedy}") from None
+        self._children.add(child)
+        self._tasks.start_soon(self._attend, child)
+        return child
+
+    async def run(
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float | None,
+        wrap: Wrap = unconfined,
+        limit: int = LIMIT,
+    ) -> Finished:
+        """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
+
+        What a command leaves in the background, unless it is confined, goes on until this context is left.
+        """
+        child = self.start(words, cwd=cwd, env=env, wrap=wrap, limit=limit)
+        try:
+            with anyio.move_on_after(timeout):
+                await child.exited.wait()
+            timed_out = not child.exited.is_set()
+            if timed_out:
+                await child.stop()
+            await child.ended.wait()
+        except BaseException:
+            await child.stop()
+            raise
+        return child.finished(timed_out=timed_out)
+
+    async def _attend(self, child: Child) -> None:
+        await child.attend()
+        self._children.discard(child)
+        self._left = [family for family in (*self._left, child.family) if family.remains()]
+
+
+def bash(line: str) -> list[str]:
+    """The words by which bash runs a line, without any of the user's own files."""
+    return ["bash", "--noprofile", "--norc", "-c", "--", line]
+
+
+def clean_environment(names: Sequence[str] = ()) -> dict[str, str]:
+    """The environment of a child: an allow-list, what forge itself sets but for keys, and what is named."""
+    allowed = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "TZ", *names}
+    return {name: value for name, value in os.environ.items() if name in allowed or _is_harmless(name)}
+
+
+def _is_harmless(name: str) -> bool:
+    return name.startswith(("LC_", "FORGE_")) and not KEY_NAME.search(name)
+
+
+def _start(
+    words: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: Wrap, outputs: Sequence[Output], *, takes_input: bool
+) -> Child:
+    """Start a process, with pipes that do not stay open for as long as any grandchild holds their other end."""
+    adopt_orphans()
+    mark = new_mark()
+    with ExitStack() as ours, ExitStack() as theirs:
+        command = theirs.enter_context(wrap(words, cwd))
+        pipes = [_pipe(ours, theirs) for _ in outputs]
+        source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
+        since = time.monotonic()
+        with marked(mark):
+            process = subprocess.Popen(
+                command.words,
+                stdin=source,
+                stdout=pipes[0][1],
+                stderr=pipes[-1][1],
+                cwd=cwd,
+                env={**env, MARKER: str(mark)},
+                pass_fds=command.descriptors,
+                start_new_session=True,
+            )
+        return Child(
+            process,
+            Family(process.pid, mark, confined=command.confined),
+            stdin=stdin,
+            outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
+            opened=ours.pop_all(),
+            since=since,
+        )
+
+
+def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
+    """Our reading end and their writing end."""
+    reading, writing = os.pipe()
+    ours.callback(os.close, reading)
+    theirs.callback(os.close, writing)
+    return reading, writing
+
+
+def _input(ours: ExitStack, theirs: ExitStack) -> tuple[int, Input]:
+    """Their reading end and our writing end, which may be closed before the others."""
+    reading, writing = os.pipe()
+    theirs.callback(os.close, reading)
+    stdin = Input(writing)
+    ours.callback(stdin.close)
+    return reading, stdin

@@ -1,0 +1,1 @@
+"""Zones: the folders that a worker may use, as declared and as they lie on disk."""

@@ -1,0 +1,223 @@
+"""Zones: the folders a worker may touch, read from its file and pinned to real places once, at load."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.config import Config
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.text import visible
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.zones import roots
+
+DEFAULT_ZONE = "workspace"
+
+
+class ZoneMode(Enum):
+    """What is possible in a zone at all, whoever consents."""
+
+    RO = "ro"
+    RW = "rw"
+
+
+class Access(Enum):
+    """What a call wants of a path; INFO asks whether it exists and what it is."""
+
+    READ = "read"
+    LIST = "list"
+    INFO = "info"
+    WRITE = "write"
+    DELETE = "delete"
+
+    @property
+    def changes(self) -> bool:
+        return self in (Access.WRITE, Access.DELETE)
+
+
+class ZoneApproval(Config):
+    """Consent in a zone; reading needs none."""
+
+    write: Approval = Approval.ASK
+    delete: Approval = Approval.ASK
+
+
+class ZoneConfig(Config):
+    """One entry of ``sandbox.zones``."""
+
+    name: str
+    path: str | None = Field(default=None, min_length=1)
+    mode: ZoneMode = ZoneMode.RO
+    approval: ZoneApproval = ZoneApproval()
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
+            raise ValueError(
+                f"{shown(name)} is no name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+            )
+        return name
+
+
+class IsolationLevel(Enum):
+    """How much ``sandbox.isolation`` wants."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+    @property
+    def network(self) -> bool:
+        """What ``sandbox.network`` is when nobody says."""
+        return self is not IsolationLevel.REQUIRED
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What a worker wants for its child processes."""
+
+    level: IsolationLevel = IsolationLevel.AUTO
+    network: bool = True
+    where: Mark | None = None
+
+
+class SandboxConfig(Config):
+    """The ``sandbox`` part of a worker; without ``zones`` the default zone stays, an empty list means none."""
+
+    zones: list[ZoneConfig] | None = None
+    isolation: IsolationLevel = IsolationLevel.AUTO
+    network: bool | None = None
+
+    def wanted(self) -> Isolation:
+        network = self.isolation.network if self.network is None else self.network
+        return Isolation(self.isolation, network, self.where("isolation"))
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A folder that tools see as ``/NAME``; ``root`` is the real one, without links."""
+
+    name: str
+    root: Path
+    mode: ZoneMode = ZoneMode.RO
+    write: Approval = Approval.ASK
+    delete: Approval = Approval.ASK
+    where: Mark | None = None
+    write_where: Mark | None = None
+    delete_where: Mark | None = None
+    default: bool = False
+    """Nobody declared it: it stands for the working directory, and relative paths mean it."""
+    made: bool = True
+    """False where its folder was missing and nobody made it: calls can be judged all the same."""
+
+
+def open_zones(
+    config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
+) -> tuple[Zone, ...]:
+    """The zones that a worker gets: those it declares, or the working directory when it declares none."""
+    if config is None or config.zones is None:
+        return (_default_zone(workspace, user_home, file),)
+    declared = _declared(config, config.zones, workspace, user_home, file)
+    return distinct(open_zone(zone, user_home=user_home, make=make) for zone in declared)
+
+
+def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
+    """The zone with its root resolved and pinned, and made when it may be written; refused where no zone may lie.
+
+    Without ``make`` nothing on disk changes, and what could not be made is refused all the same.
+    """
+    root = _resolved(zone)
+    if refusal := roots.refusal(root, user_home):
+        raise WorkerError(zone.where, f"zone '{zone.name}': {refusal}", hint="name a folder of its own")
+    if zone.mode is ZoneMode.RW and not os.path.lexists(root):
+        return _made(zone, root, make=make)
+    try:
+        found = os.stat(root)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = "make it first, or declare the zone with 'mode: rw'" if isinstance(error, FileNotFoundError) else None
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))}: {reason}", hint=hint) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} is not a folder")
+    return replace(zone, root=root)
+
+
+def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
+    """The zones, unless two of them have one name or one folder."""
+    names: set[str] = set()
+    folders: dict[tuple[int, int] | Path, Zone] = {}
+    opened = tuple(zones)
+    for zone in opened:
+        if zone.name in names:
+            raise WorkerError(zone.where, f"zone '{zone.name}' is declared twice", hint="give each its own name")
+        names.add(zone.name)
+        other = folders.setdefault(_identity(zone.root), zone)
+        if other is not zone:
+            message = f"zones '{other.name}' and '{zone.name}' are the same folder, {shown(str(zone.root))}"
+            raise WorkerError(zone.where, message, hint="keep one of them")
+    return opened
+
+
+def _identity(root: Path) -> tuple[int, int] | Path:
+    """What a folder is on disk; before it is made, the path that it will have."""
+    try:
+        found = os.stat(root)
+    except FileNotFoundError:
+        return root
+    return found.st_dev, found.st_ino
+
+
+def _declared(
+    config: SandboxConfig, zones: list[ZoneConfig], workspace: Path, user_home: Path, file: str
+) -> Iterator[Zone]:
+    for index, entry in enumerate(zones):
+        where = config.where("zones", index) or Mark(file)
+        yield Zone(
+            name=entry.name,
+            root=workspace / _expanded(entry.path or entry.name, user_home),
+            mode=entry.mode,
+            write=entry.approval.write,
+            delete=entry.approval.delete,
+            where=where,
+            write_where=config.where("zones", index, "approval", "write") or where,
+            delete_where=config.where("zones", index, "approval", "delete") or where,
+        )
+
+
+def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
+    root = Path(os.path.realpath(workspace))
+    hint = f"use -C DIR, or declare zones in {visible(file)}"
+    if refusal := roots.refusal(root, user_home):
+        raise WorkerError(None, f"the working directory cannot be the default zone: {refusal}", hint=hint)
+    if not root.is_dir():
+        raise WorkerError(None, f"the working directory {shown(str(root))} is not a folder", hint=hint)
+    return Zone(DEFAULT_ZONE, root, ZoneMode.RW, default=True)
+
+
+def _expanded(path: str, user_home: Path) -> Path:
+    if path == "~" or path.startswith("~/"):
+        return user_home / path[1:].lstrip("/")
+    return Path(path)
+
+
+def _resolved(zone: Zone) -> Path:
+    try:
+        return Path(os.path.realpath(zone.root))
+    except (OSError, ValueError) as error:
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(zone.root))}: {error}") from None
+
+
+def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
+    problem = roots.make(root) if make else roots.unmakeable(root)
+    if problem:
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}")
+    return replace(zone, root=root, made=make)

@@ -1,0 +1,223 @@
+"""Programs whose words can be a program themselves: what makes a call of one more than its name says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from forge_cli.toolsets.shell.allow.redirects import directory_hazard
+from forge_cli.toolsets.shell.programs.git import git_hazard
+from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.options import OPTIONS
+
+
+@dataclass(frozen=True)
+class Argv:
+    """The words of a command; ``globs`` are the places where file names may come in."""
+
+    words: list[str]
+    globs: frozenset[int] = frozenset()
+
+
+HazardCheck = Callable[[Argv], str | None]
+
+SHELL_STATE = names(
+    """alias unalias export declare typeset local readonly unset set shopt hash enable bind complete compopt compgen
+    trap source . let read readarray mapfile getopts ulimit umask pushd popd dirs history fc shift return disown
+    suspend"""
+)
+INTERACTIVE = names(
+    """vi vim nvim view vimdiff ex ed emacs nano dc socat gdb lldb sqlite sqlite3 psql mysql mariadb mongo mongosh
+    redis-cli sudoedit visudo expect tclsh wish osascript m4 at batch crontab ftp telnet screen tmux gnuplot octave
+    matlab iex irb ghci jshell scala erl csi guile racket sbcl clisp nix"""
+)
+
+_INLINE = "it is given code as words, which is not analysed"
+_STDIN = "it would read its code from its input"
+_SCRIPT = "its script can start programs or write files"
+
+_SAFE_LETTERS = {"perl": "wvct", "ruby": "wvc", "php": "vl", "node": "v", "lua": "v", "rscript": "", "julia": "v"}
+_INTERPRETERS = (*_SAFE_LETTERS, "nodejs", "luajit", "jruby", "r", "deno", "bun", "groovy")
+
+_SED_FLAGS = re.compile(r"-[nErsuz]+|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix|debug)")
+_SED_EXPRESSION = re.compile(r"-[nErsuz]*e|--expression")
+_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n[]|\\[^\n]|\[[^]/\\\n]+\])*/I?)"
+_SED_COMMAND = re.compile(
+    rf"[\s;]*(?:{_SED_ADDRESS}(?:\s*,\s*[+~]?{_SED_ADDRESS})?)?\s*(?:!\s*)?"
+    r"(?:[pdPDgGhHxnN=]|q\d*"
+    r"|s([/|,#:@!])(?:(?!\1)[^\\\n[]|\\[^\n]|\[(?:(?!\1)[^]\\\n])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
+    r")\s*(?:;|\n|\Z)"
+)
+_AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b|\\\n")
+_NO_FILE = ("/dev/", "/proc/")
+_PRINTF_STORES = re.compile(r"%[^A-Za-z%]*n")
+
+
+def program_hazard(name: str, argv: Argv) -> str | None:
+    """Why this call is not covered by a rule that names the program; None when nothing speaks against it."""
+    if name in SHELL_STATE:
+        return f"{name} changes the state of the shell"
+    if name in INTERACTIVE:
+        return f"{name} can start other programs on its own"
+    if name in OPTIONS and (why := OPTIONS[name].used(argv.words[1:])):
+        return why
+    check = CHECKS.get(name)
+    return check(argv) if check else None
+
+
+def is_checked(name: str) -> bool:
+    """Whether what the program does depends on its words, so that unknown words must not be added."""
+    return name in CHECKS or name in OPTIONS or name in SHELL_STATE or name in INTERACTIVE
+
+
+def _git(argv: Argv) -> str | None:
+    return git_hazard(argv.words)
+
+
+def _cd(argv: Argv) -> str | None:
+    return "cd may go anywhere" if argv.globs else directory_hazard(argv.words)
+
+
+def _python(argv: Argv) -> str | None:
+    values = iter(argv.words[1:])
+    for word in values:
+        if word in ("-V", "-VV", "--version", "-h", "--help"):
+            return None
+        if not word.startswith("-"):
+            return _STDIN if word.startswith(_NO_FILE) else None
+        for place, letter in enumerate(word[1:], 2):
+            if letter == "m":
+                module = word[place:] or next(values, "")
+                return _INLINE if module in ("", "timeit", "code", "asyncio", "pdb") else None
+            if letter in "WX":
+                if place == len(word):
+                    next(values, "")
+                break
+            if letter not in "bBdEhIOPqsSuvx":
+                return _INLINE
+        if word == "-":
+            return _STDIN
+    return _STDIN
+
+
+def _interpreter(argv: Argv) -> str | None:
+    name = argv.words[0].rsplit("/", 1)[-1].lower()
+    letters = next((safe for known, safe in _SAFE_LETTERS.items() if name.startswith(known)), "")
+    for word in argv.words[1:]:
+        if word in ("--version", "--help"):
+            return None
+        if not word.startswith("-"):
+            inline = word in ("eval", "repl") and name == "deno"
+            return _INLINE if inline else _STDIN if word.startswith(_NO_FILE) else None
+        if word == "-" or not all(letter in letters for letter in word[1:]):
+            return _INLINE
+        if word in ("-v", "-V"):
+            return None
+    return _STDIN
+
+
+def _sed(argv: Argv) -> str | None:
+    scripts, explicit, pos = [], False, 1
+    while pos < len(argv.words):
+        word = argv.words[pos]
+        if _SED_EXPRESSION.fullmatch(word):
+            explicit = True
+            scripts.append(pos + 1)
+            pos += 1
+        elif word == "--help" or word == "--version":
+            return None
+        elif word.startswith("-") and word != "-":
+            if not _SED_FLAGS.fullmatch(word):
+                return f"sed {word} writes or reads a script"
+        elif not explicit:
+            explicit = True
+            scripts.append(pos)
+        pos += 1
+    texts = [argv.words[place] for place in scripts if place < len(argv.words) and place not in argv.globs]
+    return None if texts and len(texts) == len(scripts) and all(map(_reads_only, texts)) else _SCRIPT
+
+
+def _reads_only(script: str) -> bool:
+    """Whether a sed script is made of commands that print and edit, and of nothing else."""
+    pos = 0
+    while pos < len(script):
+        command = _SED_COMMAND.match(script, pos)
+        if command is None:
+            return script[pos:].strip(" \t\n;") == "" and pos > 0
+        pos = command.end()
+    return script != ""
+
+
+def _awk(argv: Argv) -> str | None:
+    pos = 1
+    while pos < len(argv.words) and argv.words[pos].startswith("-"):
+        word = argv.words[pos]
+        if word == "--version":
+            return None
+        if not re.fullmatch(r"-[Fv].*", word, re.DOTALL):
+            return f"awk {word} reads a script or writes"
+        pos += 2 if len(word) == 2 else 1
+    if pos >= len(argv.words) or pos in argv.globs or _AWK_HAZARD.search(argv.words[pos]):
+        return _SCRIPT
+    return None
+
+
+def _second_operand(argv: Argv) -> str | None:
+    operands = [place for place, word in enumerate(argv.words) if place and (word == "-" or not word.startswith("-"))]
+    if len(operands) > 1 or not argv.globs.isdisjoint(operands):
+        return "its second file name is written"
+    return None
+
+
+def _printf(argv: Argv) -> str | None:
+    if any(word.startswith("-v") for word in argv.words[1:2]) or any(map(_PRINTF_STORES.search, argv.words)):
+        return "printf would set a variable, and evaluate its subscript"
+    return None
+
+
+def _test(argv: Argv) -> str | None:
+    return "a subscript would be evaluated" if "-v" in argv.words or "-R" in argv.words else None
+
+
+def _make(argv: Argv) -> str | None:
+    for word in argv.words[1:]:
+        if "=" in word and not word.startswith("-"):
+            return f"{word} changes what make starts"
+        if word.startswith(("-f", "-E", "--ev", "--fi", "--ma", "-C", "--di", "-I", "--in")):
+            return f"make {word} changes what make starts"
+    return None
+
+
+def _pager(argv: Argv) -> str | None:
+    return "a command is given to the pager" if any(word.startswith("+") for word in argv.words[1:]) else None
+
+
+def _tar(argv: Argv) -> str | None:
+    bundle = "".join(argv.words[1:2])
+    return "tar would start a program" if not bundle.startswith("-") and ("I" in bundle or "F" in bundle) else None
+
+
+def _first_words(*risky: str) -> HazardCheck:
+    def check(argv: Argv) -> str | None:
+        first: Sequence[str] = [word for word in argv.words[1:] if not word.startswith("-")][:1]
+        return f"{argv.words[0]} {first[0]} starts other programs" if first and first[0] in risky else None
+
+    return check
+
+
+CHECKS: dict[str, HazardCheck] = {
+    **dict.fromkeys(names("python pypy pythonw ipython"), _python),
+    **dict.fromkeys(_INTERPRETERS, _interpreter),
+    **dict.fromkeys(names("sed gsed"), _sed),
+    **dict.fromkeys(names("awk gawk mawk nawk original-awk busybox-awk"), _awk),
+    **dict.fromkeys(names("uniq guniq xxd"), _second_operand),
+    **dict.fromkeys(names("make gmake bmake"), _make),
+    **dict.fromkeys(names("test ["), _test),
+    **dict.fromkeys(names("less more most"), _pager),
+    **dict.fromkeys(names("tar gtar bsdtar"), _tar),
+    "git": _git,
+    "cd": _cd,
+    "printf": _printf,
+    "go": _first_words("run", "generate", "tool"),
+}

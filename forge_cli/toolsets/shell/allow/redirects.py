@@ -1,0 +1,68 @@
+"""Where a command goes, reads and writes, as far as the text of the line can tell."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forge_cli.toolsets.shell.allow.parser import Redirect
+
+_DESCRIPTOR = re.compile(r"[0-9]+-?|-")
+_WRITES = frozenset({">", ">>", ">|", ">&", "&>", "&>>", "<>"})
+_DATA = frozenset({"<<", "<<<"})
+
+
+def below(path: str) -> bool:
+    """Whether a path stays below the working directory."""
+    return path != "" and not path.startswith(("/", "-", "~")) and ".." not in path.split("/")
+
+
+def directory_hazard(words: Sequence[str]) -> str | None:
+    """Why ``cd`` with these words may leave the working directory."""
+    operands = words[2:] if words[1:2] == ["--"] else words[1:]
+    if len(operands) == 1 and below(operands[0]):
+        return None
+    return "cd may leave the working directory"
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders that a line may write to; once it has ``moved`` by ``cd``, no relative name is known to be in one."""
+
+    writable: Sequence[str]
+    moved: bool
+
+
+def redirect_hazard(redirect: Redirect, places: Places) -> str | None:
+    """Why a redirection is not harmless."""
+    operator, target = redirect.operator, redirect.target.text
+    if operator in _DATA or target == "/dev/null":
+        return None
+    if operator in ("<&", ">&") and _DESCRIPTOR.fullmatch(target):
+        return None
+    if redirect.target.glob:
+        return f"the target of {operator} is a glob"
+    if operator in _WRITES:
+        inside = any(_inside(target, folder) for folder in places.writable) and not (places.moved and below(target))
+        return None if inside and not _protected(target) else f"{operator} {target} writes a file"
+    if any(name.casefold().startswith(".env") for name in target.split("/")):
+        return f"{target} may hold secrets"
+    return None if operator == "<" and below(target) else f"{operator} {target} reads outside the working directory"
+
+
+def _protected(path: str) -> bool:
+    """Whether a name is hidden, as all are that change what the next command does, or one of the few that are not."""
+    names = [name.casefold() for name in path.split("/")]
+    return any((name.startswith(".") and name != ".") or name in ("mcp.json", "config.fish") for name in names)
+
+
+def _inside(path: str, folder: str) -> bool:
+    """Whether a file is below a folder, by their names alone."""
+    if ".." in path.split("/") or path.endswith("/"):
+        return False
+    path, folder = posixpath.normpath(path), posixpath.normpath(folder)
+    if folder == ".":
+        return below(path) and path != "."
+    return path.startswith(folder.rstrip("/") + "/")

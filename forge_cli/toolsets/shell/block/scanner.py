@@ -1,0 +1,305 @@
+"""The generous scan of the block side: every simple command that a text could hold, whatever surrounds it.
+
+It knows as much of bash as it takes not to lose its place. Where it could lose it, it says so (``doubt``), and the
+caller looks at the bare text as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+from forge_cli.toolsets.shell.block.frames import RESERVED, FoundCommand, Frame, FrameKind, ScanBudget, Scanned
+from forge_cli.toolsets.shell.block.heredocs import Heredocs
+from forge_cli.toolsets.shell.block.quoting import ansi_c, protect
+
+_COMMAND = re.compile(r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+(?=[;\n|)]|&(?!>)|\Z)")
+_RUN = re.compile(r"([^ \t\n;&|()<>\"'`$\\#]+)([ \t]*)")
+_BLANKS = re.compile(r"[ \t]+")
+_EMPTY = re.compile(r"[ \t\n;|]+")
+_QUOTED_RUN = re.compile(r"[^\"\\$`]+")
+_BRACES_RUN = re.compile(r"[^\"'\\$`}\]<>]+")
+_REDIRECT = re.compile(r"<<<|<<-?|<>|[<>]&(?:[ \t]*-)?|>>|>\||&>>?|[<>]")
+_BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.DOTALL)
+_ESCAPED_IN_BACKTICKS = re.compile(r"\\([\\`$])")
+_ANSI_QUOTED = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
+_NAME = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]|\{[A-Za-z_][A-Za-z0-9_]*\})")
+_DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
+_EXTENDED_GLOB = ("?", "*", "+", "@", "!")
+
+
+def scan(text: str, budget: ScanBudget, *, body: bool = False) -> Scanned:
+    """Look through a script, or through the ``body`` of a here-document that expands."""
+    return _Scanner(text, budget, body).scan()
+
+
+class _Scanner:
+    """One pass over one text, without recursion and without going back."""
+
+    def __init__(self, text: str, budget: ScanBudget, body: bool) -> None:
+        self.text = text
+        self.pos = 0
+        self.result = Scanned(budget)
+        self._frames = [Frame("commands")]
+        self._owners = [self._frames[0]]
+        self._depth = 0
+        self._heredocs = Heredocs(text, self.result)
+        if body:
+            self._push("quotes")
+        self._ground = len(self._frames)
+
+    def scan(self) -> Scanned:
+        inside = {"commands": self._in_commands, "subst": self._in_commands, "quotes": self._in_quotes}
+        budget = self.result.budget
+        while self.pos < len(self.text) and budget.steps > 0:
+            budget.steps -= 1
+            frame = self._frames[-1]
+            inside.get(frame.kind, self._in_braces)(frame)
+        if self.pos < len(self.text):
+            self.result.give_up(min((frame.start for frame in self._owners if frame.start >= 0), default=self.pos))
+        else:
+            self._doubt_if(len(self._frames) != self._ground or bool(self._heredocs) or self._owners[0].case > 0)
+        for frame in self._owners:
+            self._end_command(frame)
+        self._doubt_if(self.result.assigns and self.result.starts_variable)
+        return self.result
+
+    def _doubt_if(self, condition: bool) -> None:
+        self.result.doubt = self.result.doubt or condition
+
+    def _push(self, kind: FrameKind, *, arithmetic: bool = False) -> None:
+        frame = Frame(kind, arithmetic=arithmetic)
+        self._frames.append(frame)
+        if kind in ("commands", "subst"):
+            self._owners.append(frame)
+        self._depth += kind != "commands"
+
+    def _pop(self) -> None:
+        frame = self._frames.pop()
+        if frame.kind in ("commands", "subst"):
+            self._owners.pop()
+        self._depth -= frame.kind != "commands"
+
+    def _in_commands(self, frame: Frame) -> None:
+        if frame.start < 0 and not frame.redirect and self._plain_command(frame):
+            return
+        if run := _RUN.match(self.text, self.pos):
+            frame.add(run[1], self.pos)
+            self.pos = run.end()
+            if run[2]:
+                frame.end_word(self.result)
+            return
+        handle = _AMONG_COMMANDS.get(self.text[self.pos])
+        if handle:
+            handle(self, frame)
+        else:
+            self._special(quoted=False)
+
+    def _plain_command(self, frame: Frame) -> bool:
+        """Pass over a whole command at once, when nothing in it needs a closer look."""
+        found = _COMMAND.match(self.text, self.pos)
+        if found is None or (frame.case and self.text.startswith(")", found.end())):
+            return False
+        words = found[1].split()
+        if not RESERVED.isdisjoint(words):
+            return False
+        self.result.found.append(FoundCommand(words, self.pos, found.end(), self._depth > 0))
+        self.pos = found.end()
+        return True
+
+    def _blank(self, frame: Frame) -> None:
+        frame.end_word(self.result)
+        self._pass_over(_BLANKS)
+
+    def _newline(self, frame: Frame) -> None:
+        self._end_command(frame)
+        self.pos += 1
+        if self._heredocs:
+            self.pos = self._heredocs.skip(self.pos, self._depth)
+        self._pass_over(_EMPTY)
+
+    def _separator(self, frame: Frame) -> None:
+        self._end_command(frame)
+        self.pos += 1
+        self._pass_over(_BLANKS if self._heredocs else _EMPTY)
+
+    def _pass_over(self, nothing: re.Pattern[str]) -> None:
+        if found := nothing.match(self.text, self.pos):
+            self.pos = found.end()
+
+    def _ampersand(self, frame: Frame) -> None:
+        if self.text.startswith("&>", self.pos):
+            self._redirect(frame)
+        else:
+            self._separator(frame)
+
+    def _in_quotes(self, frame: Frame) -> None:
+        if run := _QUOTED_RUN.match(self.text, self.pos):
+            self._owners[-1].add(protect(run[0]), self.pos)
+            self._pass(run[0])
+        elif self.text[self.pos] != '"':
+            self._special(quoted=True)
+        else:
+            self.pos += 1
+            if len(self._frames) > self._ground:
+                self._pop()
+
+    def _in_braces(self, frame: Frame) -> None:
+        """Inside ``${...}`` or ``$[...]`` nothing is a command, but for what is substituted."""
+        if run := _BRACES_RUN.match(self.text, self.pos):
+            self._pass(run[0])
+            return
+        char = self.text[self.pos]
+        if char not in "}]'<>":
+            self._special(quoted=False)
+            return
+        self._doubt_if(char == "'")
+        self.pos += 1
+        if char in "<>" and self.text.startswith("(", self.pos):
+            self.pos += 1
+            self._push("subst")
+        elif char == ("}" if frame.kind == "braces" else "]"):
+            self._pop()
+
+    def _pass(self, text: str) -> None:
+        self.pos += len(text)
+        self._doubt_if(bool(self._heredocs) and "\n" in text)
+
+    def _special(self, *, quoted: bool) -> None:
+        """What is special in words and in double quotes: a backslash, a double quote, a backtick, a dollar."""
+        match self.text[self.pos]:
+            case "\\":
+                self._backslash(quoted)
+            case '"':
+                self._open_quotes(1)
+            case "`":
+                self._backticks(quoted)
+            case _:
+                self._dollar(quoted)
+
+    def _backslash(self, quoted: bool) -> None:
+        after = self.text[self.pos + 1 : self.pos + 2]
+        if after == "\n":
+            self._doubt_if(bool(self._heredocs))
+        elif quoted and after not in '$`"\\':
+            self._owners[-1].add(protect(f"\\{after}"), self.pos)
+        else:
+            self._owners[-1].add(protect(after), self.pos, quoted=True)
+        self.pos += 2
+
+    def _single_quoted(self, frame: Frame) -> None:
+        end = self.text.find("'", self.pos + 1)
+        if end < 0 or frame.arithmetic:
+            self.result.doubt = True
+            self.pos += 1
+            return
+        frame.add(protect(self.text[self.pos + 1 : end]), self.pos, quoted=True)
+        self._pass(self.text[self.pos : end + 1])
+
+    def _open_quotes(self, length: int) -> None:
+        self._owners[-1].add("", self.pos, quoted=True)
+        self.pos += length
+        self._push("quotes")
+
+    def _backticks(self, quoted: bool) -> None:
+        self._owners[-1].expand(self.pos, quoted=quoted)
+        found = _BACKTICKS.match(self.text, self.pos)
+        if found is None:
+            self.result.doubt = True
+            self.pos += 1
+            return
+        script = _ESCAPED_IN_BACKTICKS.sub(r"\1", found[1])
+        self.result.scripts.append(script.replace('\\"', '"') if quoted else script)
+        self._pass(found[0])
+
+    def _dollar(self, quoted: bool) -> None:
+        owner, after = self._owners[-1], self.text[self.pos + 1 : self.pos + 2]
+        if name := _NAME.match(self.text, self.pos):
+            owner.expand(self.pos, quoted=quoted)
+            self.result.assigns = self.result.assigns or name[0][1] in "@*123456789"
+            self.pos = name.end()
+        elif after in ("(", "{", "["):
+            self._open_expansion(owner, after, quoted)
+        elif after == '"' and not quoted:
+            self._open_quotes(2)
+        elif not quoted and (ansi := _ANSI_QUOTED.match(self.text, self.pos)):
+            owner.add(protect(ansi_c(ansi[1])), self.pos, quoted=True)
+            self._pass(ansi[0])
+        else:
+            self._doubt_if(self.text.startswith("$\\\n", self.pos))
+            owner.add("$", self.pos)
+            self.pos += 1
+
+    def _open_expansion(self, owner: Frame, opener: str, quoted: bool) -> None:
+        if opener == "{":
+            starts_commands = self.text[self.pos + 2 : self.pos + 3] in (" ", "\t", "\n", "|")
+            self._doubt_if(owner.at_name or starts_commands)
+        arithmetic = self.text.startswith("$((", self.pos)
+        owner.expand(self.pos, quoted=quoted)
+        self.pos += 2
+        kinds: dict[str, FrameKind] = {"(": "subst", "{": "braces", "[": "bracket"}
+        self._push(kinds[opener], arithmetic=arithmetic)
+
+    def _end_command(self, frame: Frame, *, pattern: bool = False) -> None:
+        frame.end_command(self.result, self.pos, nested=self._depth > 0, pattern=pattern)
+
+    def _hash(self, frame: Frame) -> None:
+        if frame.pieces is None and not frame.arithmetic:
+            end = self.text.find("\n", self.pos)
+            self.pos = len(self.text) if end < 0 else end
+            return
+        self._doubt_if(frame.arithmetic)
+        frame.add("#", self.pos)
+        self.pos += 1
+
+    def _open_parenthesis(self, frame: Frame) -> None:
+        self._doubt_if(frame.pieces is not None and str(frame.pieces[-1]).endswith(_EXTENDED_GLOB))
+        arithmetic = frame.arithmetic or self.text.startswith("((", self.pos)
+        self._end_command(frame)
+        self.pos += 1
+        self._push("commands", arithmetic=arithmetic)
+
+    def _close_parenthesis(self, frame: Frame) -> None:
+        self._end_command(frame, pattern=frame.case > 0)
+        self.pos += 1
+        if frame.case:
+            return
+        if len(self._frames) == self._ground:
+            self.result.doubt = True
+            return
+        self._doubt_if(frame.kind == "subst" and bool(self._heredocs))
+        self._pop()
+
+    def _redirect(self, frame: Frame) -> None:
+        if self.text.startswith(("<(", ">("), self.pos):
+            frame.expand(self.pos, quoted=False)
+            self.pos += 2
+            self._push("subst")
+            return
+        if frame.pieces and _DESCRIPTOR.fullmatch("".join(piece or "" for piece in frame.pieces)):
+            frame.pieces = None
+        frame.end_word(self.result)
+        operator = _REDIRECT.match(self.text, self.pos)
+        self.pos += len(operator[0]) if operator else 1
+        self._doubt_if(self.text.startswith("\\\n", self.pos))
+        if operator and operator[0] in ("<<", "<<-"):
+            self._doubt_if(frame.arithmetic)
+            if not frame.arithmetic:
+                self.pos = self._heredocs.announce(self.pos, tabs=operator[0] == "<<-", depth=self._depth)
+        elif operator and not operator[0].endswith("-"):
+            frame.redirect = operator[0]
+
+
+_AMONG_COMMANDS = {
+    " ": _Scanner._blank,
+    "\t": _Scanner._blank,
+    "\n": _Scanner._newline,
+    ";": _Scanner._separator,
+    "|": _Scanner._separator,
+    "&": _Scanner._ampersand,
+    "'": _Scanner._single_quoted,
+    "#": _Scanner._hash,
+    "(": _Scanner._open_parenthesis,
+    ")": _Scanner._close_parenthesis,
+    "<": _Scanner._redirect,
+    ">": _Scanner._redirect,
+}

@@ -1,0 +1,220 @@
+"""Unwrapping for the block side: where in the words of a command other commands could start, and which are scripts."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
+from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.options import OPTIONS
+from forge_cli.toolsets.shell.programs.wrappers import (
+    ANYWHERE,
+    ASSIGNMENT,
+    CONTAINERS,
+    FIND_ACTIONS,
+    NAME_A_PLACE,
+    RUNNERS,
+    SHELLS,
+    WRAPPERS,
+    Wrapper,
+    program,
+)
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
+_SHELL_OPTIONS_MAX = 64
+_SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
+_ONLY_ASKS = re.compile(r"-p*[vV]")
+_RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
+_EVALUATE_SUBSCRIPTS = names(
+    "printf test [ unset read mapfile readarray declare typeset local export readonly let wait getopts set shift"
+)
+_READS_SCRIPTS = frozenset({"su", "at", "batch", "crontab", "newgrp"})
+_LEAD_ON = frozenset().union(
+    *(SHELLS, WRAPPERS, ANYWHERE, RUNNERS, CONTAINERS, OPTIONS, _EVALUATE_SUBSCRIPTS, _READS_SCRIPTS),
+    names("find gfind git trap alias . source function coproc hash for select [["),
+)
+
+
+@dataclass
+class Unwrapped:
+    """What the words of one command hold."""
+
+    starts: list[int] = field(default_factory=list)
+    scripts: list[str] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)
+    """Words that are expanded once more, as subscripts of variables."""
+    reads_script: bool = False
+    """Whether some command in it may take its standard input for a script."""
+    doubt: bool = False
+
+
+def unwrap(words: Sequence[str], git: GitWords) -> Unwrapped:
+    """Follow wrappers, shells, ``find -exec`` and the like through the words of one command."""
+    return _Unwrapper(words, git).all() if _leads_on(words[0]) else _NOTHING_INSIDE
+
+
+_NOTHING_INSIDE = Unwrapped(starts=[0])
+
+
+@lru_cache(maxsize=1024)
+def _leads_on(word: str) -> bool:
+    """Whether a command that starts with this word can hold another one."""
+    return program(word) in _LEAD_ON or word in _RESERVED or ASSIGNMENT.match(word) is not None
+
+
+class _Unwrapper:
+    def __init__(self, words: Sequence[str], git: GitWords) -> None:
+        self._words = words
+        self._git = git
+        self._result = Unwrapped()
+        self._todo = deque([0])
+        self._seen: set[int] = set()
+        self._done: set[str] = set()
+
+    @cached_property
+    def _plain_from(self) -> int:
+        """The place from which on all words are plain."""
+        return next((pos + 1 for pos in reversed(range(len(self._words))) if not _PLAIN.fullmatch(self._words[pos])), 0)
+
+    def all(self) -> Unwrapped:
+        while self._todo:
+            start = self._todo.popleft()
+            if start < len(self._words) and start not in self._seen:
+                self._seen.add(start)
+                self._result.starts.append(start)
+                self._follow(start)
+        return self._result
+
+    def _follow(self, start: int) -> None:
+        word = self._words[start]
+        name = program(word)
+        if ASSIGNMENT.match(word) or word in _RESERVED:
+            self._todo.append(start + 1)
+        if name in _READS_SCRIPTS:
+            self._result.reads_script = True
+        if name in SHELLS:
+            self._shell(start)
+        elif name in WRAPPERS:
+            self._wrapper(start, name, WRAPPERS[name])
+        elif name in ANYWHERE:
+            self._once("anywhere", self._anywhere, start)
+        elif name in RUNNERS or name in CONTAINERS:
+            self._runner(start, RUNNERS.get(name) or CONTAINERS[name], own=int(name in NAME_A_PLACE))
+        else:
+            self._other(start, name)
+
+    def _other(self, start: int, name: str) -> None:
+        match name:
+            case "find" | "gfind":
+                self._once("find", self._after, *FIND_ACTIONS)
+            case "git":
+                self._once("git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start)))
+            case "trap":
+                self._once("trap", self._scripts, (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"))
+            case "alias":
+                self._once("alias", self._scripts, (word.partition("=")[2] for word in self._words[start + 1 :]))
+            case "." | "source":
+                self._todo.append(start + 1)
+                self._result.reads_script = True
+            case "function" | "coproc":
+                self._todo += [start + 1, start + 2, start + 3]
+            case "hash":
+                self._once("hash", self._after, "-p")
+            case "for" | "select":
+                self._once("for", self._after, "do", "{")
+            case "[[":
+                self._once("subscripts", self._subscripts)
+                self._once("[[", self._after, "]]")
+            case _ if name in _EVALUATE_SUBSCRIPTS:
+                self._once("subscripts", self._subscripts)
+            case _ if name in OPTIONS:
+                self._once(name, self._scripts, OPTIONS[name].arguments(self._words[start + 1 :]))
+
+    def _once(self, key: str, action: Callable[..., None], *args: object) -> None:
+        """Do what looks at all the words only once, or many such commands in one would take quadratic time."""
+        if key not in self._done:
+            self._done.add(key)
+            action(*args)
+
+    def _subscripts(self) -> None:
+        self._result.bodies.extend(filter(_SUBSCRIPT.search, self._words))
+
+    def _scripts(self, scripts: Iterator[str]) -> None:
+        self._result.scripts.extend(script for script in scripts if script)
+
+    def _anywhere(self, start: int) -> None:
+        self._todo.extend(range(start + 1, len(self._words)))
+        self._scripts(word for word in self._words[start + 1 :] if not _PLAIN.fullmatch(word))
+
+    def _after(self, *marks: str) -> None:
+        self._todo.extend(pos + 1 for pos, word in enumerate(self._words) if word in marks)
+
+    def _wrapper(self, start: int, name: str, wrapper: Wrapper) -> None:
+        if name == "env":
+            self._once("env", self._scripts, self._split_strings(start))
+        after = "".join(self._words[start + 1 : start + 2])
+        if name in ("ssh", "parallel") or after in ("-s", "-i") or (name == "eval" and not after):
+            self._result.reads_script = True
+        if name == "command" and _ONLY_ASKS.match(after):
+            return
+        if wrapper.reparses and start + 1 < self._plain_from:
+            self._once("reparse", self._reparse, start, wrapper)
+        elif name == "flock":
+            self._once("anywhere", self._anywhere, start)
+        else:
+            self._todo.extend(wrapper.candidates(self._words, start))
+
+    def _reparse(self, start: int, wrapper: Wrapper) -> None:
+        places = list(wrapper.candidates(self._words, start)) or [start + 1]
+        self._todo.extend(places)
+        self._scripts(iter([" ".join(self._words[start + 1 :]), " ".join(self._words[places[-1] :])]))
+        if wrapper.feeds:
+            self._scripts(word for word in self._words[start + 1 :] if not _PLAIN.fullmatch(word))
+
+    def _split_strings(self, start: int) -> Iterator[str]:
+        """What ``env -S`` takes apart."""
+        for pos in range(start + 1, len(self._words)):
+            word = self._words[pos]
+            letters, found, attached = word.partition("S")
+            if word.startswith("--s"):
+                yield word.partition("=")[2]
+                yield from self._words[pos + 1 : pos + 2]
+            elif found and letters.startswith("-") and not letters.startswith("--"):
+                yield attached
+                yield from self._words[pos + 1 : pos + 2]
+
+    def _runner(self, start: int, subcommands: frozenset[str], own: int) -> None:
+        for pos in range(start + 1, min(start + 1 + _SHELL_OPTIONS_MAX, len(self._words))):
+            if self._words[pos] in subcommands:
+                self._todo.extend(Wrapper(operands=own).candidates(self._words, pos))
+                self._once("--", self._after, "--")
+                return
+
+    def _shell(self, start: int) -> None:
+        """Options, then a script file, or with ``-c`` a script."""
+        script, stdin, values, pos = False, False, [], start + 1
+        while pos < len(self._words) and self._words[pos][:1] in ("-", "+") and len(self._words[pos]) > 1:
+            option = self._words[pos]
+            if pos - start > _SHELL_OPTIONS_MAX:
+                self._result.doubt = True
+                return
+            if option.startswith("--"):
+                script = script or option.startswith("--c")
+                values.append(option.partition("=")[2])
+            else:
+                script, stdin = script or "c" in option.lower(), stdin or "s" in option
+            pos += 1
+            if option[-1] in "oO" or option in ("--rcfile", "--init-file"):
+                values += self._words[pos : pos + 1]
+                pos += 1
+        operand = "".join(self._words[pos : pos + 1])
+        if script and operand:
+            self._scripts(iter([*values, operand]))
+        else:
+            self._todo.append(pos)
+        if stdin or operand in ("", "{}") or (not script and operand in ("-", "/dev/stdin", "/dev/fd/0")):
+            self._result.reads_script = True

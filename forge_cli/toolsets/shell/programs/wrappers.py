@@ -1,0 +1,152 @@
+"""Programs that start other programs: how their words lead to the command inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from forge_cli.toolsets.shell.programs.names import names
+
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
+_LOADER = re.compile(r"ld(?:-[\w-]+)?\.so")
+_VERSION = re.compile(r"(?<=[a-z])[-.0-9]+\Z")
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """The options of a wrapper, letters first; ``operands`` are its own words before the command."""
+
+    flags: str = ""
+    values: str = ""
+    long_flags: frozenset[str] = frozenset()
+    long_values: frozenset[str] = frozenset()
+    operands: int = 0
+    assigns: bool = False
+    reparses: bool = False
+    """It joins the words and hands them to a shell."""
+    feeds: bool = False
+    """It adds words that come from elsewhere."""
+
+    def inner(self, words: Sequence[str], start: int) -> int | None:
+        """Where the command inside starts; None when there is none, or an option is not known well enough to tell."""
+        pos = start + 1
+        while pos < len(words):
+            word = words[pos]
+            if word == "--":
+                pos += 1
+                break
+            if self.assigns and ASSIGNMENT.match(word):
+                pos += 1
+                continue
+            if not word.startswith("-"):
+                break
+            taken = self._taken(word)
+            if taken is None:
+                return None
+            pos += taken
+        pos += self.operands
+        return pos if pos < len(words) and not words[pos].startswith("-") else None
+
+    def _taken(self, option: str) -> int | None:
+        """How many words an option takes, itself included."""
+        if option.startswith("--"):
+            name, equals, _ = option[2:].partition("=")
+            if name in self.long_values:
+                return 1 if equals else 2
+            return 1 if name in self.long_flags and not equals else None
+        for place, letter in enumerate(option[1:], 2):
+            if letter in self.values:
+                return 1 if place < len(option) else 2
+            if letter not in self.flags:
+                return None
+        return 1 if len(option) > 1 else None
+
+    def candidates(self, words: Sequence[str], start: int) -> Iterator[int]:
+        """Every place where the command inside could start, however the options are to be understood."""
+        own, after_option = self.operands, False
+        for pos in range(start + 1, len(words)):
+            word = words[pos]
+            if word.startswith("-"):
+                after_option = self._taken(word) != 1 and word != "--" and "=" not in word
+            elif self.assigns and "=" in word:
+                after_option = False
+            elif not ASSIGNMENT.match(word):
+                yield pos
+                if program(word) in WRAPPERS or not (own or after_option):
+                    return
+                own -= not after_option
+                after_option = False
+
+
+_SUDO = Wrapper("nEHSbP", "ugCDhpRTrt", names("set-home stdin non-interactive"), names("user group"), assigns=True)
+_TIMEOUT = Wrapper("v", "ks", names("foreground preserve-status verbose"), names("kill-after signal"), operands=1)
+_ENV = Wrapper("i0v", "uC", names("ignore-environment null debug"), names("unset chdir"), assigns=True)
+_XARGS = Wrapper("0rtxo", "nPLsIdE", names("null no-run-if-empty verbose exit"), names("max-args"), feeds=True)
+
+WRAPPERS: dict[str, Wrapper] = {
+    **dict.fromkeys(names("timeout gtimeout"), _TIMEOUT),
+    **dict.fromkeys(names("env genv"), _ENV),
+    **dict.fromkeys(names("xargs gxargs"), _XARGS),
+    **dict.fromkeys(names("busybox toybox builtin nohup gnohup unbuffer chronic fakeroot"), Wrapper()),
+    **dict.fromkeys(names("uvx npx bunx pnpx rlwrap torsocks proxychains catchsegv"), Wrapper()),
+    **dict.fromkeys(names("ccache sccache distcc icecc eatmydata annotate-output with-contenv"), Wrapper()),
+    **dict.fromkeys(names("nice gnice"), Wrapper("", "n")),
+    **dict.fromkeys(names("stdbuf gstdbuf"), Wrapper("", "ioe")),
+    "sudo": _SUDO,
+    "doas": Wrapper("n", "u"),
+    "time": Wrapper("p"),
+    "gtime": Wrapper("p"),
+    "command": Wrapper("p"),
+    "exec": Wrapper("cl", "a"),
+    "setsid": Wrapper("fw"),
+    "ionice": Wrapper("t", "cn"),
+    "chrt": Wrapper("bfior", operands=1),
+    "taskset": Wrapper("c", operands=1),
+    "flock": Wrapper("sxnuoF", "wE", operands=1),
+    "caffeinate": Wrapper("disu", "tw"),
+    "watch": Wrapper("bdetgx", "n", reparses=True),
+    "ssh": Wrapper("46AaCkNnqTtvxy", "pli", operands=1, reparses=True),
+    "eval": Wrapper(reparses=True),
+    "parallel": Wrapper("k", "j", reparses=True, feeds=True),
+}
+"""Wrappers that a pattern can reach through."""
+
+ANYWHERE = names(
+    """su runuser sg pkexec chroot proot unshare nsenter setpriv capsh bwrap firejail systemd-run systemd-nspawn strace
+    ltrace perf valgrind gdb lldb script entr hyperfine prlimit numactl setarch linux32 linux64 runcon choom cgexec
+    xvfb-run dbus-run-session start-stop-daemon run-parts nix-shell watchexec nodemon setuidgid chpst s6-setuidgid gosu
+    su-exec tini dumb-init ld.so tsocks proxychains4 faketime arch i386 softlimit envdir envuidgid cpulimit nsjail
+    minijail0 sshpass mosh daemonize dbus-launch lxc-attach machinectl tmux screen sem"""
+)
+"""Wrappers whose options are too many to follow: the command inside may start at any word."""
+
+RUNNERS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(names("uv poetry pdm hatch rye mise pipenv conda devbox asdf"), names("run exec x")),
+    **dict.fromkeys(names("npm pnpm yarn bun corepack"), names("exec x dlx")),
+    **dict.fromkeys(names("bundle direnv rbenv aws-vault chezmoi"), names("exec")),
+    **dict.fromkeys(names("pipx rustup op dotenv doppler foreman honcho"), names("run")),
+}
+"""Programs with a subcommand that starts the words after it, on this machine."""
+
+CONTAINERS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(names("docker podman nerdctl kubectl oc lxc incus runc crun ctr"), names("run exec")),
+    **dict.fromkeys(names("docker-compose podman-compose"), names("run exec")),
+    **dict.fromkeys(names("distrobox toolbox"), names("enter run")),
+    "ip": names("exec"),
+}
+"""The same inside a container: blocked there as well, but a rule for it need not reach through."""
+
+NAME_A_PLACE = names("rustup direnv aws-vault") | CONTAINERS.keys()
+"""Those of both that have a word of their own between the subcommand and the command."""
+
+SHELLS = names("bash sh dash zsh ksh mksh ash fish csh tcsh rbash elvish nu pwsh powershell xonsh")
+FIND_ACTIONS = names("-exec -execdir -ok -okdir")
+
+
+def program(word: str) -> str:
+    """The name that a program is known by: without its path, in lower case, without a version."""
+    name = word.rsplit("/", 1)[-1].lower()
+    if name in WRAPPERS or name in SHELLS or name in ANYWHERE:
+        return name
+    return "ld.so" if _LOADER.match(name) else _VERSION.sub("", name)

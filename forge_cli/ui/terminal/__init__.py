@@ -1,0 +1,1 @@
+"""The terminal: prompts, trace, results and slash commands."""

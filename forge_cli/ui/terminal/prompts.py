@@ -1,0 +1,136 @@
+"""The approval prompt: what will run, why it asks, and one line read from the terminal without a thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import termios
+from collections.abc import Awaitable, Callable
+
+import anyio
+from rich.console import Console
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.results import Diff
+from forge_cli.core.text import visible
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
+
+CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
+CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
+
+_NO = re.compile(r"no?\b[\s,.:;-]*(.*)", re.IGNORECASE | re.DOTALL)
+_RISKS = {
+    "low": "it says that it only reads",
+    "medium": "it says that it writes or reaches the network, and starts no programs",
+    "high": "it can start programs, or does not say what it does",
+}
+
+
+def cli_approval_callback(
+    console: Console | None = None, find: FindRenderer = no_renderers
+) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
+    """The terminal's own way to ask, for programs that run a WorkerRuntime themselves."""
+    shown = console or new_console()
+
+    async def ask(request: ApprovalRequest) -> ApprovalDecision:
+        return await ask_on_terminal(request, shown, find)
+
+    return ask
+
+
+async def ask_on_terminal(request: ApprovalRequest, console: Console, find: FindRenderer) -> ApprovalDecision:
+    """Show a request whole and read the answer; what was typed before the prompt stood there does not count."""
+    show_request(request, console, find)
+    while True:
+        _forget_typed()
+        console.print(plain(CHOICES_ONCE if request.once else CHOICES), end="")
+        console.file.flush()
+        line = await read_line()
+        if line is None or not line.endswith("\n"):
+            console.print()
+            return ApprovalDecision(False)
+        decision = parse_answer(line)
+        if decision is not None:
+            return decision
+        explain(request, console)
+
+
+def parse_answer(line: str) -> ApprovalDecision | None:
+    """None asks for the reasons; Enter and anything unknown are no; words after ``n`` are for the model."""
+    answer = line.strip()
+    match answer.lower():
+        case "y" | "yes":
+            return ApprovalDecision(True)
+        case "s" | "session":
+            return ApprovalDecision(True, remember="session")
+        case "?":
+            return None
+        case _:
+            feedback = _NO.match(answer)
+            return ApprovalDecision(False, note=feedback[1] or None if feedback else None)
+
+
+def show_request(request: ApprovalRequest, console: Console, find: FindRenderer) -> None:
+    console.print()
+    _line(console, f"{request.description} (risk: {request.risk})", "bold yellow")
+    in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
+    for name, value in request.args.items():
+        below = in_preview is not None and value == in_preview
+        _line(console, f"  {name}: {'as below' if below else json.dumps(jsonable(value), ensure_ascii=False)}")
+    if request.preview is not None:
+        console.print(Indented(render(request.preview, find, lines=None), 2), end="")
+    _line(console, f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim")
+
+
+def explain(request: ApprovalRequest, console: Console) -> None:
+    """Everything behind the question, and what each answer does."""
+    _line(console, f"  reason: {request.reason}")
+    _line(console, f"  rule:   {request.rule or 'none'}")
+    _line(console, f"  where:  {request.where or 'not from a file'}")
+    _line(console, f"  risk:   {request.risk} ({_RISKS[request.risk]})")
+    for detail in request.details or ():
+        _line(console, f"  {detail}")
+    _line(console, "  y       yes, this once")
+    if request.once:
+        _line(console, "  (a yes to this call is good for once, and cannot be remembered)")
+    else:
+        _line(console, "  s       yes, and for identical calls in this session")
+    _line(console, "  n       no; words after it are told to the model, as in: n use another name")
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    """One line, whatever is in it: a newline from outside could imitate the prompt, and so could a line that wraps."""
+    console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
+
+
+def _forget_typed() -> None:
+    try:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    except (termios.error, ValueError, OSError):
+        return
+
+
+async def _readable(fd: int) -> None:
+    try:
+        await anyio.wait_readable(fd)
+    except PermissionError:  # a file and /dev/null cannot be waited for: they are always ready
+        return
+
+
+async def read_line() -> str | None:
+    """One line from standard input, waiting in the event loop; None at the end of input."""
+    fd, data = sys.stdin.fileno(), b""
+    while not data.endswith(b"\n"):
+        try:
+            await _readable(fd)
+            piece = os.read(fd, 4096)
+        except OSError:
+            piece = b""
+        if not piece:
+            return data.decode(errors="replace") if data else None
+        data += piece
+    return data.decode(errors="replace")

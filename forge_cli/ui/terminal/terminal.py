@@ -1,0 +1,123 @@
+"""The terminal: streams the answer to standard output, traces to standard error, and asks when a call needs consent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Self, TextIO
+
+import anyio
+from anyio.abc import TaskGroup
+
+from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Interrupt, Streaming, ToolResult, UserInput
+from forge_cli.core.results import Diff, Text
+from forge_cli.core.text import visible
+from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.prompts import ask_on_terminal, read_line
+from forge_cli.ui.terminal.render import FindRenderer, no_renderers, plain
+from forge_cli.ui.terminal.trace import trace_formatter
+
+Call = tuple[str | None, str]
+
+
+def _call(event: Event, call: str) -> Call:
+    """What tells a call from those of other workers, whose models may give the same ids."""
+    return event.origin.delegation if event.origin else None, call
+
+
+class TerminalUI:
+    """Subscribes to a bus for as long as it is entered; it only knows events."""
+
+    def __init__(
+        self,
+        bus: EventBus,
+        *,
+        trace: TraceLevel = "normal",
+        stream_text: bool = False,
+        interactive: bool = False,
+        find: FindRenderer = no_renderers,
+        out: TextIO | None = None,
+    ) -> None:
+        self._bus = bus
+        self._out = out or sys.stdout
+        self._console = new_console()
+        self._trace = trace_formatter(trace, self._console, find)
+        self._stream_text = stream_text
+        self._interactive = interactive
+        self._find = find
+        self._prompts: dict[Call, anyio.CancelScope] = {}
+        self._seen_diffs: set[Call] = set()
+        self._tasks: TaskGroup = anyio.create_task_group()
+        self._unsubscribe: Callable[[], None] | None = None
+        self._open_line = False
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        self._unsubscribe = self._bus.subscribe(self._show, answers=self._interactive)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if self._unsubscribe:
+            self._unsubscribe()
+        self._tasks.cancel_scope.cancel()
+        return await self._tasks.__aexit__(kind, error, trace)
+
+    def _show(self, event: Event) -> None:
+        if self._interactive and self._leaves_a_line_open(event):
+            self._console.print()
+        match event:
+            case Streaming() if self._stream_text:
+                if event.origin is None:
+                    self._stream(event)
+            case ApprovalRequired() if self._interactive:
+                self._tasks.start_soon(self._ask, event.request, _call(event, event.request.tool_call_id))
+            case InputPrompt() if self._interactive:
+                self._tasks.start_soon(self._ask_input, event)
+            case ToolResult(value=Diff() as diff) if _call(event, event.tool_call_id) in self._seen_diffs:
+                self._trace(replace(event, value=Text(diff.text())))
+            case _:
+                self._trace(event)
+        if isinstance(event, ToolResult) and (call := _call(event, event.tool_call_id)) in self._prompts:
+            self._prompts[call].cancel()
+
+    def _leaves_a_line_open(self, event: Event) -> bool:
+        """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
+        match event:
+            case Interrupt():
+                return True
+            case ToolResult(status=status, tool_call_id=call) if status != "interrupted":
+                return _call(event, call) in self._prompts
+            case _:
+                return False
+
+    def _stream(self, event: Streaming) -> None:
+        text = visible(event.delta, keep="\n\t")
+        if event.done and self._open_line:
+            text = "\n"
+        if text:
+            self._open_line = not text.endswith("\n")
+            self._out.write(text)
+            self._out.flush()
+
+    async def _ask(self, request: ApprovalRequest, call: Call) -> None:
+        """Prompt until there is an answer, or until the call has ended without one."""
+        with anyio.CancelScope() as scope:
+            self._prompts[call] = scope
+            if isinstance(request.preview, Diff):
+                self._seen_diffs.add(call)
+            try:
+                decision = await ask_on_terminal(request, self._console, self._find)
+            finally:
+                del self._prompts[call]
+            self._bus.answer(request.request_id, decision)
+
+    async def _ask_input(self, event: InputPrompt) -> None:
+        self._console.print(plain(visible(event.prompt)), end="")
+        self._bus.emit(UserInput(event.request_id, (await read_line() or "").rstrip("\n")))

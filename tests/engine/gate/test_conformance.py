@@ -1,0 +1,101 @@
+"""What every tool has to keep to, as a table of tools that do not."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pytest
+
+from forge_cli.core.schema import InputSchema, JsonObject
+from forge_cli.core.tool import Tool
+from forge_cli.engine.gate.conformance import examine
+
+SOUND: JsonObject = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "What to say"},
+        "times": {"type": "integer", "description": "How often"},
+        "any": {"description": "Whatever it is"},
+        "either": {"anyOf": [{"type": "string"}, {"type": "array"}], "description": "One or more"},
+    },
+    "required": ["text"],
+}
+
+
+async def nothing(args: Any, context: Any) -> str:
+    return ""
+
+
+def make(schema: JsonObject = SOUND, description: str = "Says it.", cls: type[Tool] = Tool, **more: Any) -> Tool:
+    return cls(name="say", description=description, input_schema=schema, execute=nothing, **more)
+
+
+def failed(tool: Tool) -> dict[str, str]:
+    checks = examine(tool)
+    assert [check.check for check in checks] == ["schema", "description", "parameters", "timeout", "input"]
+    assert {check.tool for check in checks} == {"say"}
+    return {check.check: check.detail for check in checks if not check.ok}
+
+
+def test_a_sound_tool() -> None:
+    assert failed(make()) == {}
+    assert failed(make({"type": "object"}, timeout=3600)) == {}
+
+
+@pytest.mark.parametrize("text", ["", " \n", "Custom tool: say"])
+def test_a_description_is_needed(text: str) -> None:
+    assert failed(make(description=text)).keys() == {"description"}
+
+
+def test_every_parameter_is_described() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "description": " "}}}
+    assert failed(make(schema)) == {"parameters": "a, b: no description; say what it means"}
+
+
+def test_a_description_may_stand_where_a_reference_leads() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A"}},
+        "$defs": {"A": {"type": "object", "description": "An A"}},
+    }
+    assert failed(make(schema)) == {}
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 3601, float("inf"), float("nan"), "soon"])
+def test_a_timeout_is_sensible(seconds: Any) -> None:
+    assert failed(make(timeout=seconds)).keys() == {"timeout"}
+
+
+@dataclass(frozen=True)
+class Credulous(InputSchema):
+    def validate(self, args: Any) -> JsonObject:
+        return dict(args)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taker(Tool):
+    """Takes whatever it is given."""
+
+    @cached_property
+    def schema(self) -> InputSchema:
+        return Credulous(InputSchema.of(self.input_schema).json_schema)
+
+
+def test_what_is_not_declared_is_refused() -> None:
+    assert failed(make(cls=Taker))["input"].split("; ") == [
+        "a field that is not declared is taken",
+        "refuse it",
+        "'text' is required, and a call without it is taken",
+        "'text' takes an object, and is declared as a string",
+        "'times' takes an object, and is declared as an integer",
+        "'either' takes an object, and is declared as a string or a list",
+    ]
+
+
+def test_a_tool_may_say_that_it_takes_any_field() -> None:
+    assert failed(make({"type": "object", "additionalProperties": True})) == {}
+
+
+def test_many_required_fields_hide_none_of_them() -> None:
+    fields = {f"field_{index}": {"type": "integer", "description": "A number"} for index in range(40)}
+    assert failed(make({"type": "object", "properties": fields, "required": list(fields)})) == {}

@@ -1,0 +1,135 @@
+"""Who settles a request: memory, the mode, a callback, somebody on the bus, or nobody."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import ApprovalController, ApprovalDecision, ApprovalRequest, EventBus
+from forge_cli.core.events import Event
+from forge_cli.engine.gate.controller import HEADLESS
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = ApprovalRequest(
+    request_id="r1",
+    tool_call_id="c1",
+    tool_name="push",
+    args={},
+    description="w wants to call push",
+    reason="it asks",
+    risk="high",
+    rule=None,
+    where=None,
+)
+
+
+def callback(*answers: ApprovalDecision) -> Any:
+    waiting = list(answers)
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        return waiting.pop(0)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("mode", "decision"),
+    [
+        ("approve_all", ApprovalDecision(True, note="approval mode approve_all", by="mode")),
+        ("auto_deny", ApprovalDecision(False, note="approval mode auto_deny", by="mode")),
+    ],
+)
+async def test_a_mode_answers_without_asking(mode: str, decision: ApprovalDecision) -> None:
+    seen: list[Event] = []
+    bus = EventBus()
+    bus.subscribe(seen.append, answers=True)
+    controller = ApprovalController(mode, callback(), bus=bus)
+    assert await controller.request_approval(REQUEST) == decision
+    assert seen == []
+
+
+async def test_an_unknown_mode_is_no_mode() -> None:
+    with pytest.raises(ValueError, match="yolo"):
+        ApprovalController("yolo")
+
+
+async def test_nobody_there_is_headless_and_says_so() -> None:
+    controller = ApprovalController()
+    assert not controller.attended
+    assert await controller.request_approval(REQUEST) == ApprovalDecision(False, note=HEADLESS, by="headless")
+
+
+async def test_a_callback_wins_over_the_bus() -> None:
+    bus = EventBus()
+    bus.subscribe(lambda event: None, answers=True)
+    controller = ApprovalController("interactive", callback(ApprovalDecision(True)), bus=bus)
+    with anyio.fail_after(1):
+        assert await controller.request_approval(REQUEST) == ApprovalDecision(True)
+
+
+async def test_a_callback_may_be_a_plain_function() -> None:
+    controller = ApprovalController("interactive", lambda request: ApprovalDecision(request == REQUEST, note="fine"))
+    assert await controller.request_approval(REQUEST) == ApprovalDecision(True, note="fine", by="user")
+
+
+async def test_a_callback_cannot_pass_for_somebody_else() -> None:
+    controller = ApprovalController("interactive", callback(ApprovalDecision(True, by="rule")))
+    assert await controller.request_approval(REQUEST) == ApprovalDecision(True, by="user")
+
+
+async def test_a_grant_is_for_its_fingerprint_only() -> None:
+    yes, no = ApprovalDecision(True, remember="session"), ApprovalDecision(False)
+    controller = ApprovalController("interactive", callback(yes, no, yes, no, no))
+    remembered = ApprovalDecision(True, note="approved earlier in this session", by="memory")
+    assert await controller.request_approval(REQUEST, "f1") == yes
+    assert await controller.request_approval(REQUEST, "f1") == remembered
+    assert await controller.request_approval(REQUEST, "f2") == no
+    assert await controller.request_approval(REQUEST) == yes
+    assert await controller.request_approval(REQUEST) == no
+    assert await controller.request_approval(REQUEST, "f2") == no
+
+
+async def test_one_prompt_at_a_time() -> None:
+    open_prompts = 0
+    most = 0
+
+    async def slow(request: ApprovalRequest) -> ApprovalDecision:
+        nonlocal open_prompts, most
+        open_prompts += 1
+        most = max(most, open_prompts)
+        await anyio.wait_all_tasks_blocked()
+        open_prompts -= 1
+        return ApprovalDecision(True)
+
+    controller = ApprovalController("interactive", slow)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(controller.request_approval, REQUEST)
+    assert most == 1
+
+
+async def test_the_second_of_two_identical_requests_waits_for_the_first_answer() -> None:
+    asked: list[ApprovalRequest] = []
+
+    async def once(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request)
+        await anyio.wait_all_tasks_blocked()
+        return ApprovalDecision(True, remember="session")
+
+    controller = ApprovalController("interactive", once)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(controller.request_approval, REQUEST, "f1")
+            tasks.start_soon(controller.request_approval, REQUEST, "f1")
+    assert len(asked) == 1
+
+
+async def test_the_request_is_told_before_the_answer() -> None:
+    bus = EventBus()
+    seen: list[str] = []
+    bus.subscribe(lambda event: seen.append(event.type))
+    await ApprovalController("interactive", callback(ApprovalDecision(True)), bus=bus).request_approval(REQUEST)
+    await ApprovalController("interactive", bus=bus).request_approval(REQUEST)
+    assert seen == ["approvalRequired", "approvalResponse", "approvalRequired"]

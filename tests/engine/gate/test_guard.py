@@ -1,0 +1,299 @@
+"""The gate's order: exists, caller allowed, input valid, verdict, consent; and one result for every call."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from forge_cli import Approval, ApprovalDecision, ManualExecution, Tool, ToolCall, ToolContext, Verdict, tool
+from forge_cli.core.errors import Mark
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    Event,
+    StatusEvent,
+    ToolResult,
+    ToolStarted,
+)
+from forge_cli.core.results import Json, Text
+from forge_cli.core.tool import ToolMode
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.testing import Project, call, calls
+
+from ..conftest import OpenGate, Recorded
+
+pytestmark = pytest.mark.anyio
+
+
+def refused(name: str, status: Any, sentence: str, args: dict[str, Any] | None = None) -> list[Event]:
+    """All that happens for a call that nobody is asked about: it is taken up, and it has its result."""
+    return [ToolStarted("c1", name, args or {}), ToolResult("c1", name, status, Text(sentence), 0, sentence)]
+
+
+async def test_an_unknown_tool(gate: OpenGate) -> None:
+    opened = gate(Recorded("act").tool, Recorded("look").tool, answers=[])
+    await opened("atc", text="x")
+    assert opened.happened == refused(
+        "atc", "not_found", "there is no tool 'atc'; the tools are: act, look", {"text": "x"}
+    )
+    assert opened.asked == []
+
+
+async def test_an_unknown_tool_where_there_are_none_under_a_name_that_would_repaint(gate: OpenGate) -> None:
+    opened = gate(answers=[])
+    outcome = await opened("\x1b[2Jls")
+    assert outcome.error == "there is no tool '\\x1b[2Jls'; the tools are: none"
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ({"text": 7, "more": 1}, "invalid input for act: text: must be a string, got 7"),
+        ({"txt": "x"}, "invalid input for act: unknown field 'txt' (did you mean 'text'?)"),
+        ({"text": "\ud800"}, "invalid input for act: text: must be text that UTF-8 can carry, got a lone surrogate"),
+    ],
+)
+async def test_invalid_input(gate: OpenGate, args: dict[str, Any], sentence: str) -> None:
+    act = Recorded(needs_approval=True)
+    opened = gate(act.tool, answers=[])
+    outcome = await opened("act", **args)
+    assert (outcome.status, opened.types) == ("invalid", ["toolStarted", "toolResult"])
+    assert str(outcome.error).startswith(sentence)
+    assert act.executed == opened.asked == []
+
+
+async def test_unreadable_input(gate: OpenGate) -> None:
+    opened = gate(Recorded(needs_approval=True).tool, answers=[])
+    await opened.guard.call(ToolCall("c1", "act", {}, unreadable='{"text": '), Caller.MODEL)
+    assert opened.happened == refused("act", "invalid", 'the input of act is no JSON object: {"text": ')
+    assert opened.asked == []
+
+
+@pytest.mark.parametrize("word", [None, True, False, Approval.BLOCKED])
+async def test_a_manual_tool_whose_name_the_model_guessed(gate: OpenGate, word: Any) -> None:
+    act = Recorded(needs_approval=word, manual=ManualExecution("manual"))
+    opened = gate(act.tool, answers=[], mode="approve_all")
+    outcome = await opened("act")
+    assert opened.happened == refused("act", "blocked", "act can only be called by a person")
+    assert outcome.by == "tool"
+    assert act.executed == opened.asked == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "callers"),
+    [
+        (None, {Caller.MODEL, Caller.OPERATOR}),
+        ("llm", {Caller.MODEL, Caller.OPERATOR}),
+        ("manual", {Caller.PERSON, Caller.OPERATOR}),
+        ("both", {Caller.MODEL, Caller.PERSON, Caller.OPERATOR}),
+    ],
+)
+async def test_who_may_call(gate: OpenGate, mode: ToolMode | None, callers: set[Caller]) -> None:
+    act = Recorded(needs_approval=False, manual=ManualExecution(mode) if mode else None)
+    opened = gate(act.tool)
+    allowed = {caller for caller in Caller if (await opened("act", caller=caller)).ok}
+    assert allowed == callers
+    assert len(act.executed) == len(callers)
+
+
+async def test_a_tool_for_the_model_is_not_for_the_person_in_a_conversation(gate: OpenGate) -> None:
+    opened = gate(Recorded(needs_approval=False).tool)
+    await opened("act", caller=Caller.PERSON)
+    assert opened.happened == refused("act", "blocked", "act can only be called by the model")
+
+
+async def test_the_word_is_not_heard_before_the_input_is_valid(gate: OpenGate) -> None:
+    heard: list[Any] = []
+
+    def word(args: dict[str, Any]) -> bool:
+        heard.append(args)
+        return False
+
+    opened = gate(Recorded(needs_approval=word).tool)
+    await opened("act", text=1)
+    assert heard == []
+    await opened("act", text="x")
+    assert heard == [{"text": "x"}]
+
+
+async def test_an_asked_call_from_beginning_to_end(gate: OpenGate) -> None:
+    where = Mark("rules.yaml", 3, 7)
+    act = Recorded(needs_approval=Verdict(Approval.ASK, "it sends mail", "mail", where, by="rule"))
+    opened = gate(act.tool, answers=[ApprovalDecision(True, note="just this once")])
+    await opened("act", text="hi")
+    request = opened.asked[0]
+    assert (request.args, request.risk, request.reason) == ({"text": "hi"}, "high", "it sends mail")
+    assert opened.happened == [
+        ToolStarted("c1", "act", {"text": "hi"}),
+        ApprovalRequired(request),
+        ApprovalResponse(request.request_id, ApprovalDecision(True, note="just this once")),
+        ApprovalDecided(
+            "c1",
+            verdict="ask",
+            approved=True,
+            by="user",
+            rule="mail",
+            where=where,
+            reason="it sends mail; just this once",
+            cached=False,
+            request_id=request.request_id,
+        ),
+        ToolResult("c1", "act", "success", Text("done"), 0),
+    ]
+
+
+async def test_an_asked_call_over_the_bus_looks_the_same(gate: OpenGate) -> None:
+    act = Recorded(needs_approval=True)
+    opened = gate(act.tool)
+
+    def answer(event: Event) -> None:
+        if isinstance(event, ApprovalRequired):
+            opened.bus.answer(event.request.request_id, ApprovalDecision(True))
+
+    opened.bus.subscribe(answer, answers=True)
+    await opened("act")
+    assert opened.types == ["toolStarted", "approvalRequired", "approvalResponse", "approvalDecided", "toolResult"]
+    assert act.executed == [{}]
+
+
+@pytest.mark.parametrize("spoil", ["word", "preview", "answer", "event"])
+async def test_what_was_asked_is_what_is_executed(gate: OpenGate, spoil: str) -> None:
+    """Nobody who looks at the args of a call can change them."""
+
+    def spoiled(args: Any, who: str) -> None:
+        if who == spoil:
+            args["text"] = "something else"
+
+    def word(args: dict[str, Any]) -> bool:
+        spoiled(args, "word")
+        return True
+
+    async def preview(args: dict[str, Any], context: ToolContext) -> Any:
+        spoiled(args, "preview")
+
+    async def answer(request: Any) -> ApprovalDecision:
+        spoiled(request.args, "answer")
+        return ApprovalDecision(True)
+
+    act = Recorded(needs_approval=word, preview=preview)
+    opened = gate(act.tool, answers=answer)
+    opened.bus.subscribe(
+        lambda event: spoiled(event.request.args, "event") if isinstance(event, ApprovalRequired) else None
+    )
+    await opened("act", text="as asked")
+    assert act.executed == [{"text": "as asked"}]
+
+
+async def test_a_callback_that_fails_has_not_said_yes(gate: OpenGate) -> None:
+    async def broken(request: Any) -> ApprovalDecision:
+        raise RuntimeError("no terminal")
+
+    act = Recorded()
+    outcome = await gate(act.tool, answers=broken)("act")
+    assert (outcome.status, outcome.by) == ("denied", "user")
+    assert (
+        outcome.error == "act was not called; the user said no: the approval callback failed: RuntimeError: no terminal"
+    )
+    assert act.executed == []
+
+
+@pytest.mark.parametrize("answer", [None, True, "yes", 1])
+async def test_a_callback_that_gives_no_decision_has_not_said_yes(gate: OpenGate, answer: Any) -> None:
+    async def vague(request: Any) -> Any:
+        return answer
+
+    act = Recorded()
+    outcome = await gate(act.tool, answers=vague)("act")
+    sentence = f"act was not called; the user said no: the approval callback gave {answer!r}, no decision"
+    assert (outcome.status, outcome.error) == ("denied", sentence)
+    assert act.executed == []
+
+
+async def test_whoever_leaves_while_being_asked_has_not_said_yes(gate: OpenGate) -> None:
+    act = Recorded()
+    opened = gate(act.tool)
+
+    def leave(event: Event) -> None:
+        if isinstance(event, ApprovalRequired):
+            unsubscribe()
+
+    unsubscribe = opened.bus.subscribe(leave, answers=True)
+    outcome = await opened("act")
+    assert (outcome.status, outcome.by) == ("denied", "headless")
+    assert outcome.error == "act was not called; denied: nobody is there to answer"
+    assert act.executed == []
+
+
+async def test_the_context_of_a_call(gate: OpenGate) -> None:
+    seen: list[ToolContext] = []
+
+    async def look(args: Any, context: ToolContext) -> None:
+        seen.append(context)
+        context.progress("half way", 0.5)
+
+    opened = gate(
+        Tool(name="look", description="", input_schema={"type": "object"}, execute=look, needs_approval=False)
+    )
+    await opened("look")
+    (context,) = seen
+    assert (context.call_id, context.tool, context.worker) == ("c1", "look", "tester")
+    assert (context.workspace, context.sandbox) == (opened.guard.workspace, opened.guard.sandbox)
+    assert context.interrupt is opened.interrupt
+    assert StatusEvent("info", "half way", tool_call_id="c1", progress=0.5) in opened.events
+
+
+async def test_progress_from_a_thread_comes_before_the_result(gate: OpenGate) -> None:
+    @tool(needs_approval=False)
+    def slow(context: ToolContext) -> int:
+        context.progress("one")
+        context.progress("two", 1.0)
+        return 3
+
+    opened = gate(Tool.from_function(slow))
+    threads: set[int] = set()
+    opened.bus.subscribe(lambda event: threads.add(threading.get_ident()))
+    await opened("slow")
+    assert threads == {threading.get_ident()}
+    assert opened.happened[-3:] == [
+        StatusEvent("info", "one", tool_call_id="c1"),
+        StatusEvent("info", "two", tool_call_id="c1", progress=1.0),
+        ToolResult("c1", "slow", "success", Json(3), 0),
+    ]
+
+
+async def test_a_schema_with_plain_booleans_for_properties_is_no_trouble(gate: OpenGate) -> None:
+    schema = {"type": "object", "properties": {"anything": True}}
+    act = Recorded(input_schema=schema, needs_approval=False)
+    assert (await gate(act.tool)("act", anything=[1])).ok
+    assert act.executed == [{"anything": [1]}]
+
+
+def test_every_call_of_a_turn_has_one_start_and_one_result_whatever_becomes_of_it(project: Project) -> None:
+    project.write(
+        "tools.py",
+        "from forge_cli import Approval, tool\n"
+        "def ok(n: int = 1) -> int: return n\n"
+        "def fails() -> int: raise RuntimeError('broken')\n"
+        "@tool(needs_approval=Approval.BLOCKED)\n"
+        "def never() -> int: return 1\n"
+        "@tool(manual='manual')\n"
+        "def by_hand() -> int: return 1\n",
+    )
+    project.write(
+        "worker.yaml",
+        "name: w\n"
+        "toolsets:\n"
+        "  custom:\n"
+        "    module: ./tools.py\n"
+        "    tools: [ok, fails, never, by_hand]\n"
+        "    approval: {tools: {fails: preApproved}}\n",
+    )
+    made = [call(name) for name in ("ok", "fails", "never", "by_hand", "nowhere", "ok")]
+    made.append(call("ok", n="many"))
+    seen = project.run(calls(*made), "done", answers=[False, True])
+    assert seen.statuses == ["denied", "error", "blocked", "blocked", "not_found", "success", "invalid"]
+    started = [event.tool_call_id for event in seen.of(ToolStarted)]
+    assert started == [result.tool_call_id for result in seen.outcomes] == [f"call_1_{n}" for n in range(1, 8)]
+    assert len(seen.asked) == 2
+    assert (seen.result.status, seen.result.tool_calls) == ("completed", 7)

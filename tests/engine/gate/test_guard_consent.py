@@ -1,0 +1,340 @@
+"""Consent at the gate: what is remembered, what is shown, and what happens when the world changes in between."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolContext, ToolError
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
+from forge_cli.core.results import VALUE_LIMIT, Diff, Text, cut
+from forge_cli.core.tool import Source
+from forge_cli.engine.gate.judge import Offer
+from forge_cli.engine.gate.policy import Policy
+from forge_cli.testing import Project, call, calls
+
+from ..conftest import OpenGate, Recorded
+
+pytestmark = pytest.mark.anyio
+
+SESSION = ApprovalDecision(True, remember="session")
+FILES = "name: w\ntoolsets: {filesystem: {}}\n"
+PATHS = {
+    "type": "object",
+    "properties": {"path": {"type": "string", "format": "path"}, "mode": {"type": "string", "default": "plain"}},
+}
+
+
+# --- memory: a yes for the session covers identical calls, and nothing else
+
+
+async def test_an_identical_call_is_settled_by_memory(gate: OpenGate) -> None:
+    act = Recorded()
+    opened = gate(act.tool, answers=[SESSION])
+    await opened("act", text="a")
+    opened.events.clear()
+    await opened("act", text="a")
+    assert opened.happened == [
+        ToolStarted("c2", "act", {"text": "a"}),
+        ApprovalDecided(
+            "c2",
+            verdict="ask",
+            approved=True,
+            by="memory",
+            rule=None,
+            where=None,
+            reason="neither the tool nor the worker says anything, so it asks; approved earlier in this session",
+            cached=True,
+        ),
+        ToolResult("c2", "act", "success", Text("done"), 0),
+    ]
+    assert len(opened.asked) == 1
+    assert act.executed == [{"text": "a"}] * 2
+
+
+async def test_a_yes_that_is_not_for_the_session_is_asked_again(gate: OpenGate) -> None:
+    opened = gate(Recorded().tool, answers=[True, True])
+    await opened("act", text="a")
+    await opened("act", text="a")
+    assert len(opened.asked) == 2
+
+
+async def test_other_args_ask_again(gate: OpenGate) -> None:
+    act = Recorded()
+    opened = gate(act.tool, answers=[SESSION, False, False])
+    await opened("act", text="ls")
+    assert (await opened("act", text="rm")).status == "denied"
+    assert (await opened("act")).status == "denied"
+    assert act.executed == [{"text": "ls"}]
+
+
+async def test_the_order_and_the_defaults_of_args_make_no_difference(gate: OpenGate) -> None:
+    opened = gate(Recorded(input_schema=PATHS).tool, answers=[SESSION])
+    await opened("act", path="a", mode="plain")
+    assert (await opened("act", mode="plain", path="a")).ok
+    assert (await opened("act", path="a")).ok
+    assert len(opened.asked) == 1
+
+
+async def test_another_spelling_of_the_same_file_is_the_same_call(gate: OpenGate, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").touch()
+    (tmp_path / "link").symlink_to("folder")
+    opened = gate(Recorded(input_schema=PATHS).tool, answers=[SESSION, False])
+    await opened("act", path="folder/a")
+    for spelling in ("/workspace/folder/a", "folder//a", "./folder/a", "link/a", "/workspace/link/a"):
+        assert (await opened("act", path=spelling)).ok, spelling
+    assert not (await opened("act", path="folder/b")).ok
+
+
+async def test_a_link_that_leads_elsewhere_now_is_another_call(gate: OpenGate, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("a")
+    opened = gate(Recorded(input_schema=PATHS).tool, answers=[SESSION, False])
+    assert (await opened("act", path="link")).ok
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("b")
+    assert not (await opened("act", path="link")).ok
+
+
+async def test_a_denial_is_never_remembered(gate: OpenGate) -> None:
+    never = ApprovalDecision(False, remember="session")
+    opened = gate(Recorded().tool, answers=[never, never, True])
+    statuses = [(await opened("act", text="a")).status for _ in range(3)]
+    assert statuses == ["denied", "denied", "success"]
+    assert len(opened.asked) == 3
+
+
+async def test_tools_do_not_share_grants(gate: OpenGate) -> None:
+    opened = gate(Recorded("act").tool, Recorded("react").tool, answers=[SESSION, False])
+    await opened("act", text="a")
+    assert not (await opened("react", text="a")).ok
+
+
+@pytest.mark.parametrize(
+    "change", [{"digest": "two"}, {"digest": None}, {"source": Source("package", "other 1.0")}], ids=str
+)
+async def test_a_tool_that_changed_gets_none_of_its_old_grants(gate: OpenGate, change: dict[str, Any]) -> None:
+    act = Recorded(digest="one", source=Source("local", "tools.py"))
+    opened = gate(act.tool, answers=[SESSION, False])
+    await opened("act", text="a")
+    assert (await opened("act", text="a")).ok
+    opened.offers["act"] = Offer(replace(act.tool, **change), "box", Policy())
+    assert not (await opened("act", text="a")).ok
+    assert len(opened.asked) == 2
+
+
+async def test_a_new_session_remembers_nothing(gate: OpenGate) -> None:
+    act = Recorded()
+    await gate(act.tool, answers=[SESSION])("act", text="a")
+    assert not (await gate(act.tool, answers=[False])("act", text="a")).ok
+
+
+def test_consent_to_delete_a_link_is_none_to_delete_what_it_leads_to(project: Project) -> None:
+    project.write("worker.yaml", FILES)
+    project.write("precious.txt", "precious")
+    (project.folder / "link").symlink_to("precious.txt")
+    turn = calls(call("delete_file", path="link"), call("delete_file", path="precious.txt"))
+    seen = project.run(turn, "done", answers=[SESSION, False])
+    assert seen.statuses == ["success", "denied"]
+    assert [request.preview for request in seen.asked] == [
+        Text("deletes the link link"),
+        Text("deletes the file precious.txt (8 bytes)"),
+    ]
+    assert project.read("precious.txt") == "precious"
+    assert not (project.folder / "link").is_symlink()
+
+
+# --- previews: what a call would do, and never a yes
+
+
+async def test_a_preview_is_shown_and_its_stamp_reaches_the_tool(gate: OpenGate) -> None:
+    stamps: list[str | None] = []
+
+    async def preview(args: dict[str, Any], context: ToolContext) -> Preview:
+        return Preview(Text(f"would do {args['text']}"), "stamp-1")
+
+    async def execute(args: dict[str, Any], context: ToolContext) -> None:
+        stamps.append(context.stamp)
+
+    tool = replace(Recorded(preview=preview).tool, execute=execute)
+    opened = gate(tool, answers=[SESSION])
+    await opened("act", text="it")
+    assert opened.asked[0].preview == Text("would do it")
+    await opened("act", text="it")
+    assert stamps == ["stamp-1", None]
+
+
+async def test_nothing_is_previewed_when_nobody_looks(gate: OpenGate) -> None:
+    previewed: list[Any] = []
+
+    async def preview(args: dict[str, Any], context: ToolContext) -> Preview:
+        previewed.append(args)
+        return Preview(Text("a look"))
+
+    for mode in ("approve_all", "auto_deny"):
+        await gate(Recorded(preview=preview).tool, mode=mode)("act", text="it")
+    await gate(Recorded(preview=preview, needs_approval=False).tool, answers=[])("act", text="it")
+    assert previewed == []
+    await gate(Recorded(preview=preview).tool, answers=[True])("act", text="it")
+    assert len(previewed) == 1
+
+
+async def _crash(args: Any, context: ToolContext) -> Preview:
+    raise RuntimeError("no idea")
+
+
+async def _leave(args: Any, context: ToolContext) -> Preview:
+    raise SystemExit(1)
+
+
+async def _nothing(args: Any, context: ToolContext) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("preview", "shown"),
+    [
+        (_crash, "no preview: RuntimeError: no idea"),
+        (_leave, "no preview: SystemExit: 1"),
+        (_nothing, "no preview: AttributeError"),
+    ],
+)
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_preview_that_fails_is_no_yes(gate: OpenGate, preview: Any, shown: str, answer: bool) -> None:
+    act = Recorded(preview=preview)
+    opened = gate(act.tool, answers=[answer])
+    await opened("act")
+    shown_instead = opened.asked[0].preview
+    assert isinstance(shown_instead, Text)
+    assert shown_instead.content.startswith(shown)
+    assert len(act.executed) == int(answer)
+
+
+async def test_a_preview_that_refuses_ends_the_call(gate: OpenGate) -> None:
+    async def preview(args: Any, context: ToolContext) -> Preview:
+        raise ToolError("there is nothing to do")
+
+    act = Recorded(preview=preview)
+    opened = gate(act.tool, answers=[])
+    await opened("act")
+    sentence = "there is nothing to do"
+    assert opened.happened == [
+        ToolStarted("c1", "act", {}),
+        ToolResult("c1", "act", "error", Text(sentence), 0, sentence),
+    ]
+    assert act.executed == opened.asked == []
+
+
+async def test_a_preview_is_bounded_and_may_be_any_value(gate: OpenGate) -> None:
+    huge = "x" * (2 * VALUE_LIMIT)
+
+    async def preview(args: Any, context: ToolContext) -> Any:
+        return Preview(huge)  # type: ignore[arg-type]
+
+    opened = gate(Recorded(preview=preview).tool, answers=[False])
+    await opened("act")
+    assert opened.asked[0].preview == Text(cut(huge, VALUE_LIMIT))
+
+
+# --- stale: what was shown is no longer what the call would touch
+
+
+def test_a_file_that_changes_under_the_prompt_is_asked_about_again(project: Project) -> None:
+    project.write("worker.yaml", FILES)
+    file = project.write("a.txt", "first")
+    asked: list[ApprovalRequest] = []
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request)
+        if len(asked) == 1:
+            file.write_text("somebody else was here")
+        return ApprovalDecision(True)
+
+    seen = project.run(calls(call("write_file", path="a.txt", content="mine")), "done", approval_callback=answer)
+    assert [request.preview for request in asked] == [
+        Diff.of("a.txt", "first", "mine"),
+        Diff.of("a.txt", "somebody else was here", "mine"),
+    ]
+    assert asked[1].reason == (
+        "a.txt has changed since it was shown; what was approved no longer holds, so it asks again"
+    )
+    assert [event.type for event in seen.events if getattr(event, "tool_call_id", None) == "call_1_1"] == [
+        "toolStarted",
+        "approvalDecided",
+        "approvalDecided",
+        "toolResult",
+    ]
+    assert len(seen.of(ApprovalRequired)) == 2
+    assert (seen.statuses, file.read_text()) == (["success"], "mine")
+
+
+def test_the_second_answer_counts(project: Project) -> None:
+    project.write("worker.yaml", FILES)
+    file = project.write("a.txt", "first")
+    answers = [True, False]
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        file.write_text("somebody else was here")
+        return ApprovalDecision(answers.pop(0))
+
+    seen = project.run(calls(call("write_file", path="a.txt", content="mine")), "done", approval_callback=answer)
+    assert (seen.statuses, file.read_text()) == (["denied"], "somebody else was here")
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"), [("write_file", {"path": "a.txt", "content": "mine"}), ("delete_file", {"path": "a.txt"})]
+)
+def test_a_file_that_never_rests_is_given_up(project: Project, tool: str, args: dict[str, Any]) -> None:
+    project.write("worker.yaml", FILES)
+    file = project.write("a.txt", "0")
+    asked: list[ApprovalRequest] = []
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request)
+        file.write_text(str(len(asked)))
+        return ApprovalDecision(True)
+
+    seen = project.run(calls(call(tool, **args)), "done", approval_callback=answer)
+    assert (seen.statuses, len(asked), file.read_text()) == (["error"], 3, "3")
+    assert seen.outcomes[0].error == f"{tool}: what it touches keeps changing; try again later"
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"), [("read_file", {}), ("write_file", {"content": "mine"}), ("delete_file", {})]
+)
+def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(
+    project: Project, tool: str, args: dict[str, Any]
+) -> None:
+    project.write("worker.yaml", FILES)
+    for folder in ("one", "two"):
+        project.write(f"{folder}/.env", "the same in both")
+    link = project.folder / "link"
+    link.symlink_to("one")
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        link.unlink()
+        link.symlink_to("two")
+        return ApprovalDecision(True)
+
+    seen = project.run(calls(call(tool, path="link/.env", **args)), "done", approval_callback=answer)
+    assert seen.statuses == ["error"]
+    assert seen.outcomes[0].error == f"{tool}: what it touches keeps changing; try again later"
+    assert (project.read("one/.env"), project.read("two/.env")) == ("the same in both", "the same in both")
+
+
+async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None:
+    tries: list[str | None] = []
+
+    async def execute(args: Any, context: ToolContext) -> str:
+        tries.append(context.stamp)
+        if len(tries) == 1:
+            raise Stale("the ground moved")
+        return "done"
+
+    opened = gate(replace(Recorded(needs_approval=False).tool, execute=execute), answers=[True])
+    assert (await opened("act")).ok
+    assert [event.verdict for event in opened.events if isinstance(event, ApprovalDecided)] == ["preApproved", "ask"]
+    assert len(tries) == 2

@@ -1,0 +1,320 @@
+"""Execution at the gate: whatever a tool does, returns or raises, the call has one result and the work goes on."""
+
+import asyncio
+import json
+import sys
+import threading
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import ApprovalDecision, BlockedError, Tool, ToolContext, ToolError, ToolOutcome
+from forge_cli.core.events import Event, ToolResult
+from forge_cli.core.results import VALUE_LIMIT, Custom, Json, ResultValue, Text, cut
+from forge_cli.testing import Project, call, calls
+
+from ..conftest import NO_INPUT, Gate, OpenGate, Recorded
+
+pytestmark = pytest.mark.anyio
+
+INTERRUPTED = '{"type": "interrupted"}'
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+def ring() -> list[Any]:
+    itself: list[Any] = ["ring"]
+    itself.append(itself)
+    return itself
+
+
+def tool_of(function: Any, **options: Any) -> Tool:
+    return Tool.from_function(function, name="act", needs_approval=False, **options)
+
+
+async def outcome_of(gate: OpenGate, function: Any, **options: Any) -> ToolOutcome:
+    opened = gate(tool_of(function, **options))
+    with anyio.fail_after(5):
+        outcome = await opened("act")
+    assert opened.types == ["toolStarted", "approvalDecided", "toolResult"]
+    reported = opened.events[-1]
+    assert isinstance(reported, ToolResult)
+    assert (reported.status, reported.value, reported.error) == (outcome.status, outcome.value, outcome.error)
+    json.dumps(reported.payload(), allow_nan=False).encode()
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("returned", "value"),
+    [
+        (None, Text("The tool returned nothing.")),
+        (b"\xff", Text("[1 bytes that are no UTF-8 text]")),
+        ({3, 1, 2}, Json([1, 2, 3])),
+        (ring(), Json(["ring", "[the same value again]"])),
+        ([float("nan")], Json(["nan"])),
+        (10**10_000, Json("[an integer of 33220 bits]")),
+        (Unspeakable(), Json("[a Unspeakable that cannot be shown]")),
+        ({"kind": "git.status", "data": 1}, Custom("git.status", 1)),
+        ("x" * (2 * VALUE_LIMIT), Text(cut("x" * (2 * VALUE_LIMIT), VALUE_LIMIT))),
+        (["x" * (2 * VALUE_LIMIT)], Text(cut(json.dumps(["x" * (2 * VALUE_LIMIT)]), VALUE_LIMIT))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_whatever_a_tool_returns(gate: OpenGate, returned: Any, value: ResultValue) -> None:
+    async def act() -> Any:
+        return returned
+
+    outcome = await outcome_of(gate, act)
+    assert (outcome.status, outcome.value, outcome.error) == ("success", value, None)
+
+
+ERRORS = [
+    (RuntimeError("broken"), "error", "RuntimeError: broken"),
+    (KeyError("k"), "error", "KeyError: 'k'"),
+    (ValueError(), "error", "ValueError"),
+    (Mute(), "error", "Mute: [a Mute that cannot be shown]"),
+    (ToolError("no such branch"), "error", "no such branch"),
+    (ToolError(), "error", "act failed without a word"),
+    (BlockedError("act", "never on Fridays"), "blocked", "act: never on Fridays"),
+    (SystemExit(3), "error", "SystemExit: 3"),
+    (SystemExit(), "error", "SystemExit"),
+    (TimeoutError("upstream"), "error", "TimeoutError: upstream"),
+    (StopIteration("odd"), "error", "RuntimeError: coroutine raised StopIteration"),
+    (asyncio.CancelledError("mine"), "error", "CancelledError: mine"),
+    (
+        BaseExceptionGroup("two", [SystemExit(1), ValueError("x")]),
+        "error",
+        "BaseExceptionGroup: two (2 sub-exceptions)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "sentence"), ERRORS, ids=lambda value: type(value).__name__)
+async def test_whatever_an_async_tool_raises(gate: OpenGate, error: BaseException, status: str, sentence: str) -> None:
+    async def act() -> Any:
+        raise error
+
+    outcome = await outcome_of(gate, act)
+    assert (outcome.status, outcome.value, outcome.error) == (status, Text(sentence), sentence)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "sentence"),
+    [row for row in ERRORS if not isinstance(row[0], StopIteration)],
+    ids=lambda value: type(value).__name__,
+)
+async def test_whatever_a_sync_tool_raises(gate: OpenGate, error: BaseException, status: str, sentence: str) -> None:
+    def act() -> Any:
+        raise error
+
+    outcome = await outcome_of(gate, act)
+    assert (outcome.status, outcome.value, outcome.error) == (status, Text(sentence), sentence)
+
+
+async def test_sys_exit_deep_inside(gate: OpenGate) -> None:
+    def sync() -> None:
+        sys.exit("bye")
+
+    async def not_sync() -> None:
+        await anyio.lowlevel.checkpoint()
+        sys.exit("bye")
+
+    for function in (sync, not_sync):
+        assert (await outcome_of(gate, function)).error == "SystemExit: bye"
+
+
+async def test_an_execute_that_cannot_be_awaited_is_a_failed_call(gate: OpenGate) -> None:
+    def sync(args: Any, context: ToolContext) -> str:
+        return "never awaited"
+
+    broken = Tool(name="act", description="", input_schema=NO_INPUT, execute=sync, needs_approval=False)  # type: ignore[arg-type]
+    outcome = await gate(broken)("act")
+    assert outcome.status == "error"
+    assert str(outcome.error).startswith("TypeError: ")
+
+
+# --- timeouts
+
+
+async def test_an_async_tool_is_stopped_after_its_timeout(gate: OpenGate) -> None:
+    stopped: list[bool] = []
+
+    async def act() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.append(True)
+
+    outcome = await outcome_of(gate, act, timeout=0.01)
+    sentence = "act was stopped after 0.01 seconds"
+    assert (outcome.status, outcome.error, stopped) == ("timeout", sentence, [True])
+
+
+async def test_a_sync_tool_is_left_behind_after_its_timeout(gate: OpenGate) -> None:
+    let_go = threading.Event()
+
+    def act() -> None:
+        let_go.wait()
+
+    try:
+        outcome = await outcome_of(gate, act, timeout=0.01)
+    finally:
+        let_go.set()
+    assert (outcome.status, outcome.error) == ("timeout", "act was stopped after 0.01 seconds")
+
+
+async def test_the_time_at_the_prompt_does_not_count(gate: OpenGate) -> None:
+    async def think(request: Any) -> ApprovalDecision:
+        await anyio.sleep(0.05)
+        return ApprovalDecision(True)
+
+    assert (await gate(Recorded(timeout=0.04).tool, answers=think)("act")).ok
+
+
+# --- interruption
+
+
+async def test_interrupted_while_a_tool_works(gate: OpenGate) -> None:
+    stopped: list[bool] = []
+
+    async def act() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.append(True)
+
+    opened = gate(tool_of(act))
+    await _interrupted_when(opened, "approvalDecided")
+    assert stopped == [True]
+
+
+async def test_interrupted_while_a_thread_works(gate: OpenGate) -> None:
+    let_go = threading.Event()
+
+    def act() -> None:
+        let_go.wait()
+
+    opened = gate(tool_of(act))
+    try:
+        await _interrupted_when(opened, "approvalDecided")
+    finally:
+        let_go.set()
+
+
+async def test_interrupted_while_somebody_is_asked(gate: OpenGate) -> None:
+    async def never(request: Any) -> ApprovalDecision:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    act = Recorded()
+    await _interrupted_when(gate(act.tool, answers=never), "approvalRequired")
+    assert act.executed == []
+
+
+async def test_interrupted_while_the_bus_is_asked(gate: OpenGate) -> None:
+    act = Recorded()
+    opened = gate(act.tool)
+    opened.bus.subscribe(lambda event: None, answers=True)
+    await _interrupted_when(opened, "approvalRequired")
+    assert act.executed == []
+
+
+async def test_interrupted_by_whoever_is_asked_although_they_say_yes(gate: OpenGate) -> None:
+    async def stop_it(request: Any) -> ApprovalDecision:
+        opened.interrupt.interrupt()
+        return ApprovalDecision(True)
+
+    act = Recorded()
+    opened = gate(act.tool, answers=stop_it)
+    assert (await opened("act")).status == "interrupted"
+    assert act.executed == []
+
+
+@pytest.mark.parametrize("mode", ["approve_all", "interactive"])
+async def test_a_call_after_the_interruption_is_not_executed_although_it_never_waits(gate: OpenGate, mode: str) -> None:
+    act = Recorded(needs_approval=mode == "approve_all")
+    opened = gate(act.tool, mode=mode)
+    opened.interrupt.interrupt()
+    outcome = await opened("act")
+    assert (outcome.status, outcome.error) == ("interrupted", INTERRUPTED)
+    assert opened.types == ["toolStarted", "toolResult"]
+    assert act.executed == []
+
+
+async def test_a_tool_that_ends_in_spite_of_the_interruption_keeps_its_result(gate: OpenGate) -> None:
+    async def act(context: ToolContext) -> str:
+        context.interrupt.interrupt()
+        return "done all the same"
+
+    assert (await outcome_of(gate, act)).value == Text("done all the same")
+
+
+async def _interrupted_when(opened: Gate, event_type: str) -> None:
+    """Call ``act``, interrupt once the event has come and everybody waits; the call must end so."""
+
+    def hear(event: Event) -> None:
+        if event.type == event_type:
+            reached.set()
+
+    reached = anyio.Event()
+    opened.bus.subscribe(hear)
+    outcomes: list[ToolOutcome] = []
+
+    async def work() -> None:
+        outcomes.append(await opened("act"))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            await reached.wait()
+            await anyio.lowlevel.checkpoint()
+            opened.interrupt.interrupt()
+    (outcome,) = outcomes
+    assert (outcome.status, outcome.value, outcome.error) == ("interrupted", Text(INTERRUPTED), INTERRUPTED)
+    assert opened.types.count("toolResult") == 1
+
+
+# --- the whole story
+
+
+def test_a_failed_call_stops_neither_the_others_nor_the_work(project: Project) -> None:
+    project.write(
+        "tools.py",
+        "import sys\ndef leaves(how: str) -> str: sys.exit(how)\nasync def divides(by: int) -> float: return 1 / by\n",
+    )
+    project.write(
+        "worker.yaml",
+        "name: w\n"
+        "toolsets:\n"
+        "  custom: {module: ./tools.py, tools: [leaves, divides], approval: {default: preApproved}}\n",
+    )
+    turn = calls(call("leaves", how="bye"), call("divides", by=0), call("divides", by=2))
+    seen = project.run(turn, "{results[0]} | {results[1]} | {results[2]}")
+    assert seen.statuses == ["error", "error", "success"]
+    assert seen.result.response == "SystemExit: bye | ZeroDivisionError: division by zero | 0.5"
+
+
+def test_two_mebibytes_are_kept_by_half_and_read_in_part_and_each_cut_is_named(project: Project) -> None:
+    project.write("tools.py", "def pour(n: int) -> str: return 'a' * n + 'z' * n\n")
+    project.write(
+        "worker.yaml",
+        "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [pour], approval: {default: preApproved}}}\n",
+    )
+    n = 1024 * 1024
+    seen = project.run(calls(call("pour", n=n)), "{result}")
+    kept = cut("a" * n + "z" * n, VALUE_LIMIT)
+    assert seen.outcomes[0].value == Text(kept)
+    assert seen.result.response == cut(kept, 20_000)
+    assert len(kept) <= VALUE_LIMIT
+    assert len(seen.result.response) <= 20_000
+    read = seen.result.response.count("a", 0, 15_000) + seen.result.response.count("z")
+    assert read > 19_900

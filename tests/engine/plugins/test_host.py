@@ -1,0 +1,288 @@
+"""The plugin host, with real distributions on the path: found by name, imported late, and isolated when broken."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forge_cli import Custom, Text
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.engine.plugins.host import PluginError, PluginHost
+from forge_cli.testing import Project, call, calls
+
+WHERE = Mark("worker.yaml", 3, 3)
+TOOLSET = """
+from forge_cli import Toolset, hookimpl, tool
+
+class Weather(Toolset):
+    name = "{name}"
+
+    @tool(needs_approval=False)
+    def forecast(self, city: str) -> str:
+        "Tell the weather."
+        return f"Sun in {{city}}."
+
+@hookimpl
+def forge_toolsets():
+    return [Weather]
+"""
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Put a distribution on the path, as pip would; its modules are forgotten afterwards."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    before = set(sys.modules)
+
+    def installed(distribution: str, entries: dict[str, str], *, version: str = "1.0", **modules: str) -> Path:
+        info = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        points = "".join(f"{name} = {value}\n" for name, value in entries.items())
+        (info / "entry_points.txt").write_text(f"[forge]\n{points}")
+        for name, text in modules.items():
+            (site / f"{name}.py").write_text(text)
+        return site
+
+    yield installed
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_the_toolsets_in_the_box() -> None:
+    assert {"filesystem", "custom"} <= {plugin.name for plugin in PluginHost().toolset_plugins()}
+    cls, plugin = PluginHost().toolset("filesystem")
+    assert (cls.name, plugin.distribution, plugin.source.kind) == ("filesystem", "forge-workers", "builtin")
+
+
+def test_a_package_brings_a_toolset_and_nothing_is_imported_before_it_is_named(install: Install) -> None:
+    install("forge-tools-weather", {"weather": "weather_plugin"}, weather_plugin=TOOLSET.format(name="weather"))
+    host = PluginHost()
+    assert "weather" in [plugin.name for plugin in host.toolset_plugins()]
+    host.toolset("filesystem")
+    assert "weather_plugin" not in sys.modules
+    cls, plugin = host.toolset("weather", WHERE)
+    assert (cls.name, str(plugin), str(plugin.source)) == (
+        "weather",
+        "forge-tools-weather 1.0",
+        "package forge-tools-weather 1.0",
+    )
+    assert host.toolset("weather") == (cls, plugin)
+
+
+def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
+    install("forge-tools-weather", {"weather": "weather_plugin"}, weather_plugin=TOOLSET.format(name="weather"))
+    project.write("worker.yaml", "name: w\ntoolsets: {weather: null}\n")
+    seen = project.run(calls(call("forecast", city="Rome")), "{result}")
+    assert seen.result.response == "Sun in Rome."
+
+
+def test_an_entry_point_may_name_an_object_in_a_module(install: Install) -> None:
+    module = TOOLSET.format(name="weather") + "\nclass holder:\n    forge_toolsets = staticmethod(forge_toolsets)\n"
+    install("forge-tools-weather", {"weather": "weather_plugin:holder"}, weather_plugin=module)
+    assert PluginHost().toolset("weather")[0].name == "weather"
+
+
+@pytest.mark.parametrize(
+    ("module", "problem"),
+    [
+        (
+            "import nonexistent_dependency\n",
+            "cannot be loaded: ModuleNotFoundError: No module named 'nonexistent_dependency'",
+        ),
+        ("raise RuntimeError('half installed')\n", "cannot be loaded: RuntimeError: half installed"),
+        ("import sys\nsys.exit(3)\n", "cannot be loaded: SystemExit: 3"),
+        ("def broken(:\n", "cannot be loaded: SyntaxError: "),
+        (
+            "from forge_cli import hookimpl\n@hookimpl\ndef forge_toolset():\n    return []\n",
+            "cannot be loaded: PluginValidationError: unknown hook 'forge_toolset' in plugin",
+        ),
+        (
+            "from forge_cli import hookimpl\n@hookimpl\ndef forge_toolsets(register):\n    return []\n",
+            "cannot be loaded: PluginValidationError: ",
+        ),
+        (
+            "from forge_cli import hookimpl\n@hookimpl\ndef forge_toolsets():\n    return 1 / 0\n",
+            "cannot be loaded: ZeroDivisionError: division by zero",
+        ),
+        (
+            "from forge_cli import hookimpl\n@hookimpl\ndef forge_toolsets():\n    return 7\n",
+            "cannot be loaded: TypeError: 'int' object is not iterable",
+        ),
+        ("", "offers no toolset of its own name (offered: none)"),
+        (TOOLSET.format(name="whether"), "offers no toolset of its own name (offered: 'whether')"),
+        (
+            "from forge_cli import hookimpl\n@hookimpl\ndef forge_toolsets():\n    return ['weather']\n",
+            "offers no toolset of its own name (offered: 'weather')",
+        ),
+    ],
+)
+def test_a_broken_plugin_says_whose_it_is_and_harms_nobody_else(install: Install, module: str, problem: str) -> None:
+    install("forge-tools-broken", {"weather": "broken_plugin"}, version="0.3", broken_plugin=module)
+    install("forge-tools-good", {"good": "good_plugin"}, good_plugin=TOOLSET.format(name="good"))
+    host = PluginHost()
+    for _ in range(2):
+        with pytest.raises(PluginError) as caught:
+            host.toolset("weather", WHERE)
+        sentence = f"worker.yaml:3:3: the plugin 'weather' of forge-tools-broken 0.3 {problem}"
+        assert str(caught.value).startswith(sentence)
+        assert caught.value.hint
+        assert caught.value.exit_code == 3
+    assert host.toolset("good")[0].name == "good"
+    assert host.toolset("filesystem")[0].name == "filesystem"
+
+
+def test_the_way_out_of_a_broken_plugin(install: Install) -> None:
+    install("forge-tools-broken", {"weather": "broken_plugin"}, broken_plugin="import nonexistent_dependency\n")
+    with pytest.raises(PluginError) as caught:
+        PluginHost().toolset("weather")
+    assert caught.value.hint == "ask its author, or pip uninstall forge-tools-broken"
+
+
+def test_two_distributions_that_offer_one_name(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = TOOLSET.format(name="weather")
+    install("forge-tools-one", {"weather": "one_plugin"}, one_plugin=module)
+    install("forge-tools-two", {"weather": "two_plugin"}, version="2.0", two_plugin=module)
+    with pytest.raises(WorkerError) as caught:
+        PluginHost().toolset("weather", WHERE)
+    assert str(caught.value) == (
+        "worker.yaml:3:3: toolset 'weather' is offered by forge-tools-one 1.0 and forge-tools-two 2.0\n"
+        "  uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
+    )
+    assert not {"one_plugin", "two_plugin"} & set(sys.modules)
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-two")
+    assert PluginHost().toolset("weather")[1].distribution == "forge-tools-two"
+
+
+@pytest.mark.parametrize(
+    ("named", "loaded"),
+    [
+        (None, {"one", "two"}),
+        ("forge-tools-one", {"one"}),
+        (" forge-tools-one , forge-tools-two ", {"one", "two"}),
+        ("Forge_Tools.ONE", {"one"}),
+        ("forge-tools-two", {"two"}),
+        ("something-else", set()),
+        ("", set()),
+    ],
+)
+def test_which_foreign_plugins_load(
+    install: Install, monkeypatch: pytest.MonkeyPatch, named: str | None, loaded: set[str]
+) -> None:
+    install("forge-tools-one", {"one": "one_plugin"})
+    install("Forge_Tools.Two", {"two": "two_plugin"})
+    if named is not None:
+        monkeypatch.setenv("FORGE_LOAD_PLUGINS", named)
+    names = {plugin.name for plugin in PluginHost().toolset_plugins()}
+    assert names & {"one", "two"} == loaded
+    assert {"filesystem", "custom"} <= names
+
+
+def test_a_program_can_limit_them_too(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("forge-tools-one", {"one": "one_plugin"})
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-one")
+    assert "one" not in [plugin.name for plugin in PluginHost(only=()).plugins]
+
+
+def test_an_unknown_toolset_suggests_the_nearest() -> None:
+    with pytest.raises(WorkerError) as caught:
+        PluginHost().toolset("filesytem", WHERE)
+    assert str(caught.value).startswith("worker.yaml:3:3: toolsets.filesytem: no such toolset; installed are ")
+    assert "custom" in caught.value.message
+    assert caught.value.hint == "did you mean 'filesystem'? if it is a package: pip install forge-tools-filesytem"
+
+
+def test_an_unknown_toolset_like_no_other_may_be_a_package() -> None:
+    with pytest.raises(WorkerError) as caught:
+        PluginHost().toolset("zeppelin", WHERE)
+    assert caught.value.hint == "if it is a package: pip install forge-tools-zeppelin"
+
+
+def test_what_is_installed_later_is_found_by_the_next_host(install: Install) -> None:
+    assert "late" not in [plugin.name for plugin in PluginHost().plugins]
+    install("forge-tools-late", {"late": "late_plugin"}, late_plugin=TOOLSET.format(name="late"))
+    assert PluginHost().toolset("late")[0].name == "late"
+
+
+def test_what_is_uninstalled_is_gone_from_the_next_host(install: Install) -> None:
+    site = install("forge-tools-brief", {"brief": "brief_plugin"})
+    assert "brief" in [plugin.name for plugin in PluginHost().plugins]
+    for file in (site / "forge_tools_brief-1.0.dist-info").iterdir():
+        file.unlink()
+    (site / "forge_tools_brief-1.0.dist-info").rmdir()
+    assert "brief" not in [plugin.name for plugin in PluginHost().plugins]
+
+
+MODEL = """
+from forge_cli import ModelFactory, hookimpl
+
+@hookimpl
+def forge_models():
+    return [ModelFactory({prefix!r}, lambda name, env: None)]
+"""
+
+
+def test_a_package_brings_a_model_provider(install: Install) -> None:
+    install("forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=MODEL.format(prefix="echo"))
+    host = PluginHost()
+    assert "echo_plugin" not in sys.modules
+    assert host.model("echo").prefix == "echo"
+
+
+@pytest.mark.parametrize(
+    "module", [MODEL.format(prefix="ohce"), "", MODEL.replace("[ModelFactory", "[1 or ModelFactory")]
+)
+def test_a_package_that_brings_another_provider_than_it_says(install: Install, module: str) -> None:
+    install("forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=module.format(prefix="echo"))
+    with pytest.raises(PluginError) as caught:
+        PluginHost().model("echo")
+    assert str(caught.value) == "the plugin 'model.echo' of forge-model-echo 1.0 offers no model provider 'echo'"
+
+
+RENDERER = """
+from forge_cli import Text, hookimpl
+
+@hookimpl
+def forge_renderers():
+    return {"weather.forecast": lambda result: Text("Sun: " + result.data["city"])}
+"""
+
+
+def test_a_package_brings_a_renderer_for_its_kinds(install: Install) -> None:
+    install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER)
+    host = PluginHost()
+    assert host.renderer("zeppelin.status") is None
+    assert "weather_renderer" not in sys.modules
+    renderer = host.renderer("weather.forecast")
+    assert renderer
+    assert renderer(Custom("weather.forecast", {"city": "Rome"})) == Text("Sun: Rome")
+    assert host.renderer("weather.other") is None
+    assert "render.weather" not in [plugin.name for plugin in host.toolset_plugins()]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "import nonexistent_dependency\n",
+        "from forge_cli import hookimpl\n@hookimpl\ndef forge_renderers():\n    return ['weather.forecast']\n",
+        "from forge_cli import hookimpl\n@hookimpl\ndef forge_renderers():\n    return 1 / 0\n",
+        "",
+    ],
+)
+def test_a_broken_renderer_only_costs_its_rendering(install: Install, module: str) -> None:
+    install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=module)
+    assert PluginHost().renderer("weather.forecast") is None
+
+
+def test_one_module_may_be_behind_several_names(install: Install) -> None:
+    both = TOOLSET.format(name="weather") + RENDERER
+    install(
+        "forge-tools-weather", {"weather": "weather_plugin", "render.weather": "weather_plugin"}, weather_plugin=both
+    )
+    host = PluginHost()
+    assert host.toolset("weather")[0].name == "weather"
+    assert host.renderer("weather.forecast")

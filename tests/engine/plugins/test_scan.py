@@ -1,0 +1,517 @@
+"""The scan for plugins: kept from one process to the next, and looked through again once anything has changed."""
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from forge_cli.cli.app import carry_out
+from forge_cli.engine.plugins import scan
+from forge_cli.engine.plugins.scan import Plugin, installed
+from forge_cli.testing import Project
+
+TOOLSET = '''
+from forge_cli import Toolset, hookimpl, tool
+
+
+class Weather(Toolset):
+    name = "weather"
+
+    @tool(needs_approval=True)
+    def forecast(self, city: str) -> str:
+        """Tell the weather."""
+        return city
+
+{more}
+@hookimpl
+def forge_toolsets():
+    return [Weather]
+'''
+LOOK = """
+import json, sys
+from pathlib import Path
+from forge_cli.engine.plugins.scan import installed
+found = [f"{plugin.name} of {plugin}" for plugin in installed(Path(sys.argv[1]))]
+print(json.dumps([found, "importlib.metadata" in sys.modules]))
+"""
+
+
+class Site:
+    """A folder on the path, in which distributions come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def info(self, distribution: str, version: str = "1.0") -> Path:
+        return self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+
+    def install(self, distribution: str, *entries: str, version: str = "1.0", **modules: str) -> Path:
+        info = self.info(distribution, version)
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        if entries:
+            (info / "entry_points.txt").write_text("\n".join(["[forge]", *entries, ""]))
+        for name, text in modules.items():
+            (self.folder / f"{name}.py").write_text(text)
+        importlib.invalidate_caches()
+        return info
+
+    def uninstall(self, distribution: str) -> None:
+        shutil.rmtree(self.info(distribution))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    made = Site(tmp_path / "site")
+    monkeypatch.syspath_prepend(str(made.folder))
+    return made
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by one whenever everything installed is looked through."""
+    real, seen = metadata.distributions, list[str]()
+
+    def counted(*args: Any, **options: Any) -> Any:
+        seen.append("searched")
+        return real(*args, **options)
+
+    monkeypatch.setattr(metadata, "distributions", counted)
+    return seen
+
+
+def foreign(cache: Path) -> list[str]:
+    """The plugins of this test, which come after forge's own."""
+    found = [f"{plugin.name} of {plugin}" for plugin in installed(cache) if plugin.distribution.startswith("test-")]
+    assert {"filesystem", "custom"} <= {plugin.name for plugin in installed(cache)}
+    return found
+
+
+def age(path: Path) -> None:
+    """Give a file a time that no clock can take for the present one."""
+    os.utime(path, ns=(10**18, 10**18))
+
+
+def kept_file(cache: Path) -> Path:
+    (file,) = cache.glob("plugins-*.json")
+    return file
+
+
+# --- what is kept
+
+
+def test_it_is_kept_from_one_process_to_the_next(site: Site, cache: Path) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    environment = {**os.environ, "PYTHONPATH": str(site.folder), "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+
+    def look() -> tuple[list[str], bool]:
+        command = [sys.executable, "-c", LOOK, str(cache)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        found, searched = json.loads(done.stdout)
+        return found, searched
+
+    first, searched = look()
+    assert searched
+    assert "weather of test-weather 1.0" in first
+    assert look() == (first, False)
+    site.uninstall("test-weather")
+    assert look() == ([name for name in first if "test-weather" not in name], True)
+
+
+def test_it_is_looked_through_once(site: Site, cache: Path, searches: list[str]) -> None:
+    site.install("test-weather", "weather = weather_plugin", "render.weather = weather_plugin")
+    for _ in range(3):
+        assert foreign(cache) == ["render.weather of test-weather 1.0", "weather of test-weather 1.0"]
+    assert searches == ["searched"]
+
+
+def test_forges_own_come_first_and_every_list_is_in_order(site: Site, cache: Path) -> None:
+    site.install("test-b", "aaa = b_plugin", "zzz = b_plugin")
+    site.install("test-a", "aaa = a_plugin")
+    for _ in range(2):
+        own = [plugin.distribution == scan.OWN for plugin in installed(cache)]
+        assert own == sorted(own, reverse=True)
+        assert foreign(cache) == ["aaa of test-a 1.0", "aaa of test-b 1.0", "zzz of test-b 1.0"]
+
+
+def test_nothing_is_kept_but_where_plugins_are(site: Site, cache: Path) -> None:
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
+    found = installed(cache)
+    kept = json.loads(kept_file(cache).read_text())
+    assert sorted(kept) == ["path", "plugins", "stamps"]
+    assert {frozenset(entry) for entry in kept["plugins"]} == {frozenset(Plugin.__dataclass_fields__)}
+    assert {Plugin(**entry) for entry in kept["plugins"]} == set(found)
+    assert kept["path"] == [os.path.abspath(entry) for entry in sys.path]
+    files = [path for path in kept["stamps"] if path not in kept["path"]]
+    assert str(site.info("test-weather") / "entry_points.txt") in files
+    assert all(path.endswith("entry_points.txt") for path in files)
+    assert "weather_plugin" not in sys.modules
+
+
+def test_another_path_has_a_cache_of_its_own(
+    site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searches: list[str]
+) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "path", [entry for entry in sys.path if entry != str(site.folder)])
+        assert foreign(cache) == []
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+    assert len(searches) == 2
+
+
+def test_a_relative_entry_of_the_path_means_another_folder_elsewhere(
+    site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    age(site.folder)
+    (tmp_path / "empty").mkdir()
+    age(tmp_path / "empty")
+    monkeypatch.setattr(sys, "path", ["", *[entry for entry in sys.path if entry != str(site.folder)], Path("no text")])
+    for folder, found in [(site.folder, ["weather of test-weather 1.0"]), (tmp_path / "empty", [])] * 2:
+        monkeypatch.chdir(folder)
+        assert foreign(cache) == found
+
+
+# --- what makes it look again
+
+
+def test_what_is_installed_later_is_found(site: Site, cache: Path, searches: list[str]) -> None:
+    age(site.folder)
+    assert foreign(cache) == []
+    site.install("test-weather", "weather = weather_plugin")
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+    assert len(searches) == 2
+
+
+def test_what_is_uninstalled_is_gone(site: Site, cache: Path) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    age(site.folder)
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+    site.uninstall("test-weather")
+    assert foreign(cache) == []
+
+
+def test_another_version(site: Site, cache: Path) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    age(site.folder)
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+    site.uninstall("test-weather")
+    site.install("test-weather", "weather = weather_plugin", version="1.1")
+    assert foreign(cache) == ["weather of test-weather 1.1"]
+
+
+def test_entry_points_that_change_where_they_are(site: Site, cache: Path) -> None:
+    entries = site.install("test-weather", "weather = weather_plugin") / "entry_points.txt"
+    age(entries)
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+    before = site.folder.stat().st_mtime_ns
+    entries.write_text("[forge]\nclimate = weather_plugin\n")
+    assert foreign(cache) == ["climate of test-weather 1.0"]
+    entries.unlink()
+    assert foreign(cache) == []
+    entries.write_text("[forge]\nagain = weather_plugin\n")
+    assert foreign(cache) == ["again of test-weather 1.0"]
+    assert site.folder.stat().st_mtime_ns == before
+
+
+def test_a_distribution_that_becomes_a_plugin_where_it_is(site: Site, cache: Path) -> None:
+    info = site.install("test-weather")
+    (info / "entry_points.txt").write_text("[console_scripts]\nweather = weather_plugin\n")
+    age(info / "entry_points.txt")
+    assert foreign(cache) == []
+    (info / "entry_points.txt").write_text("[forge]\nweather = weather_plugin\n")
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+
+
+def test_a_folder_of_the_path_that_appears(
+    site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path / "later"))
+    assert foreign(cache) == []
+    Site(tmp_path / "later").install("test-weather", "weather = weather_plugin")
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+
+
+def test_what_is_installed_while_it_looks_is_found_next_time(
+    site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age(site.folder)
+    real = metadata.distributions
+
+    def meanwhile() -> list[Any]:
+        found = list(real())
+        site.install("test-weather", "weather = weather_plugin")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata, "distributions", meanwhile)
+        assert [plugin for plugin in installed(cache) if plugin.name == "weather"] == []
+    assert foreign(cache) == ["weather of test-weather 1.0"]
+
+
+def test_the_first_of_two_distributions_of_one_name_counts(
+    site: Site, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    shadow = Site(tmp_path / "shadow")
+    shadow.install("test-weather", "weather = other_plugin", version="2.0")
+    monkeypatch.syspath_prepend(str(shadow.folder))
+    assert foreign(cache) == ["weather of test-weather 2.0"]
+
+
+# --- what does no harm
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@example(b"")
+@example(b"[]")
+@example(b"[" * 100_000)
+@example(b"null")
+@example(b"\xff")
+@given(st.binary(max_size=40))
+def test_a_cache_that_holds_something_else_counts_for_nothing(cache: Path, content: bytes) -> None:
+    expected = installed(cache)
+    kept_file(cache).write_bytes(content)
+    assert installed(cache) == expected
+    assert json.loads(kept_file(cache).read_text())["plugins"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("plugins", 7),
+        ("plugins", None),
+        ("plugins", ["x"]),
+        ("plugins", [{"name": "x"}]),
+        ("plugins", [{"name": 1, "value": 2, "distribution": 3, "version": 4}]),
+        ("plugins", [{"name": "x", "value": "x", "distribution": "x", "version": "1", "approval": "preApproved"}]),
+        ("stamps", []),
+        ("stamps", {"/": 7}),
+        ("path", ["/nowhere"]),
+        ("path", None),
+    ],
+)
+def test_a_cache_of_another_shape_counts_for_nothing(cache: Path, key: str, value: Any) -> None:
+    expected = installed(cache)
+    good = json.loads(kept_file(cache).read_text())
+    kept_file(cache).write_text(json.dumps({**good, key: value}))
+    assert installed(cache) == expected
+    del good[key]
+    kept_file(cache).write_text(json.dumps(good))
+    assert installed(cache) == expected
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path, searches: list[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for _ in range(2):
+        assert "filesystem" in [plugin.name for plugin in installed(tmp_path / "file" / "cache")]
+    assert len(searches) == 2
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[forge]\nnonsense\n", b"nonsense\n", b"[forge]\nx = \xff\xfe\n", b"[console_scripts]\n= =\nx\n", b"\0"],
+)
+def test_metadata_that_cannot_be_read_costs_nobody_else_theirs(site: Site, cache: Path, content: bytes) -> None:
+    site.install("test-weather", "weather = weather_plugin")
+    entries = site.install("test-broken") / "entry_points.txt"
+    entries.write_bytes(content)
+    assert "weather of test-weather 1.0" in foreign(cache)
+    entries.write_text("[forge]\nbroken = mended_plugin\n")
+    age(entries)
+    assert "broken of test-broken 1.0" in foreign(cache)
+
+
+def test_metadata_without_a_name_or_a_version(site: Site, cache: Path) -> None:
+    (site.install("test-nameless", "nameless = x") / "METADATA").unlink()
+    (site.install("test-timeless", "timeless = x") / "METADATA").write_text("Name: test-timeless\n")
+    assert foreign(cache) == ["timeless of test-timeless ?"]
+
+
+# --- the stamp of a plugin
+
+
+def stamp_of(value: str) -> str:
+    return Plugin("weather", value, "test-weather", "1.0").stamp()
+
+
+def test_a_stamp_changes_with_the_files_of_the_plugin(site: Site) -> None:
+    site.install("test-weather", alone="x = 1\n")
+    package = site.folder / "weather_package" / "inner"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("1 / 0\n")
+    (package / "module.py").write_text("x = 1\n")
+    (package / "data.txt").write_text("x")
+    importlib.invalidate_caches()
+    values = ["alone", "alone:thing.inner", "weather_package", "weather_package.inner.module:x"]
+    before = [stamp_of(value) for value in values]
+    assert before == [stamp_of(value) for value in values]
+    (package / "data.txt").write_text("other")
+    assert before == [stamp_of(value) for value in values]
+    (site.folder / "alone.py").write_text("x = 12\n")
+    (package / "new.py").write_text("")
+    assert not set(before) & {stamp_of(value) for value in values}
+    assert not {"alone", "weather_package"} & set(sys.modules)
+
+
+@pytest.mark.parametrize("value", ["", ":x", ".x", "nosuch_module", "nosuch_module.inner:x", "two words", "odd_module"])
+def test_a_stamp_of_what_cannot_be_imported(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "odd_module", type(sys)("odd_module"))
+    assert stamp_of(value) == stamp_of(value)
+
+
+def test_a_stamp_changes_with_the_version_of_the_plugin_and_of_forge(monkeypatch: pytest.MonkeyPatch) -> None:
+    stamps = {Plugin("weather", "x", "test-weather", version).stamp() for version in ("1.0", "1.1")}
+    monkeypatch.setattr(scan, "__version__", "99")
+    stamps.add(stamp_of("x"))
+    assert len(stamps) == 3
+
+
+# --- ``forge tools list``, which keeps its rows
+
+
+List = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def rows(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> List:
+    """The rows of plugins as the command prints them; what it imported is forgotten, as in a new process."""
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("FORGE_HOME", str(project.home))
+
+    def listed() -> dict[str, Any]:
+        importlib.invalidate_caches()
+        capfd.readouterr()
+        assert carry_out(["tools", "list", "--json", "--source", "package"]) == 0
+        for name in ("weather_plugin", "broken_plugin"):
+            sys.modules.pop(name, None)
+        return {row["name"]: row for row in json.loads(capfd.readouterr().out) if "test-" in row["origin"]}
+
+    return listed
+
+
+def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, project: Project) -> None:
+    told = "print('imported')\n"
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=told + TOOLSET.format(more=""))
+    module = site.folder / "weather_plugin.py"
+    first = rows()
+    assert list(first) == ["forecast"]
+    kept = json.loads((project.home / "cache" / "tools.json").read_text())
+    assert [row["name"] for row in kept["weather of test-weather 1.0"]["value"]] == ["forecast"]
+
+    status = module.stat()
+    module.write_text("#" * status.st_size)
+    os.utime(module, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert rows() == first
+
+    more = "    @tool\n    def climate(self) -> str:\n        'Tell the climate.'\n        return ''\n"
+    module.write_text(TOOLSET.format(more=more))
+    assert list(rows()) == ["forecast", "climate"]
+    site.uninstall("test-weather")
+    assert rows() == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "problem"),
+    [
+        ("raise RuntimeError('half installed')\n", "cannot be loaded: RuntimeError: half installed"),
+        (TOOLSET.format(more="    Config = None\n"), "has a Config that is no ToolsetConfig, but None"),
+        (
+            TOOLSET.format(more="    async def tools(self):\n        return None\n"),
+            "cannot be listed: TypeError: 'NoneType' object is not iterable",
+        ),
+        (
+            TOOLSET.format(more="    async def tools(self):\n        return [7]\n"),
+            "its tools() gave 7, which is no Tool",
+        ),
+        (
+            TOOLSET.format(more="    async def __aexit__(self, *error):\n        raise RuntimeError('no end')\n"),
+            "cannot be listed: RuntimeError: no end",
+        ),
+    ],
+)
+def test_a_broken_plugin_is_a_row_and_never_kept(
+    site: Site, rows: List, project: Project, module: str, problem: str
+) -> None:
+    broken = module.replace('"weather"', '"broken"').replace("Weather", "Broken")
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
+    site.install("test-broken", "broken = broken_plugin", broken_plugin=broken)
+    for _ in range(2):
+        found = rows()
+        assert list(found) == ["broken", "forecast"]
+        assert problem in found["broken"]["error"]
+        kept = json.loads((project.home / "cache" / "tools.json").read_text())
+        assert "weather of test-weather 1.0" in kept
+        assert "broken of test-broken 1.0" not in kept
+
+
+def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(site: Site, rows: List) -> None:
+    module = "import nosuch_dependency\n" + TOOLSET.format(more="")
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=module)
+    assert "No module named 'nosuch_dependency'" in rows()["weather"]["error"]
+    (site.folder / "nosuch_dependency.py").write_text("")
+    assert list(rows()) == ["forecast"]
+    sys.modules.pop("nosuch_dependency")
+
+
+@pytest.mark.parametrize(
+    "value", [7, None, "rows", [7], [{}], [{"name": "x"}], [{"nosuch": 1}], [{"name": "x", "toolset": 1, "extra": 2}]]
+)
+def test_rows_that_make_no_sense_are_found_out_anew(site: Site, rows: List, project: Project, value: Any) -> None:
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
+    first = rows()
+    file = project.home / "cache" / "tools.json"
+    kept = json.loads(file.read_text())
+    kept["weather of test-weather 1.0"]["value"] = value
+    file.write_text(json.dumps(kept))
+    assert rows() == first
+
+
+def test_what_is_kept_decides_nothing(site: Site, rows: List, project: Project) -> None:
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
+    assert rows()["forecast"]["approval"] == "ask"
+    file = project.home / "cache" / "tools.json"
+    file.write_text(file.read_text().replace('"approval": "ask"', '"approval": "preApproved"'))
+    assert rows()["forecast"]["approval"] == "preApproved"
+    project.write("worker.yaml", "name: w\ntoolsets: {weather: {}}\n")
+    seen = project.run({"calls": [{"tool": "forecast", "input": {"city": "Rome"}}]}, "done")
+    assert seen.statuses == ["denied"]
+    sys.modules.pop("weather_plugin", None)
+
+
+def test_plugins_that_shall_not_load_are_not_listed(
+    site: Site, rows: List, monkeypatch: pytest.MonkeyPatch, project: Project
+) -> None:
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
+    site.install("test-broken", "broken = broken_plugin", broken_plugin="1 / 0\n")
+    assert list(rows()) == ["broken", "forecast"]
+    for named, listed in {"test-weather": ["forecast"], "Test_Broken": ["broken"], "other": [], "": []}.items():
+        monkeypatch.setenv("FORGE_LOAD_PLUGINS", named)
+        assert list(rows()) == listed
+    monkeypatch.delenv("FORGE_LOAD_PLUGINS")
+    assert list(rows()) == ["broken", "forecast"]
+
+
+def test_a_home_that_cannot_be_written_only_costs_time(site: Site, rows: List, project: Project) -> None:
+    site.install("test-weather", "weather = weather_plugin", weather_plugin=TOOLSET.format(more=""))
+    project.home.write_text("in the way")
+    assert list(rows()) == list(rows()) == ["forecast"]
+    assert project.home.read_text() == "in the way"

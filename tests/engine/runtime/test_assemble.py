@@ -1,0 +1,353 @@
+"""From a worker file to its tools: whitelists, prefixes, approval entries, clashes, and what a toolset owns."""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli import Approval
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.events import ApprovalDecided, StatusEvent, TurnStart
+from forge_cli.testing import Project, Seen, call, calls
+
+TOOLS = """
+from forge_cli import Approval, tool
+
+def look() -> str: return "seen"
+def write() -> str: return "written"
+
+@tool(needs_approval=True)
+def careful() -> str: return "done"
+
+@tool(needs_approval=Approval.BLOCKED)
+def never() -> str: return "done"
+
+@tool(needs_approval=lambda args: args["force"])
+def push(force: bool = False) -> str: return "pushed"
+"""
+PLUGIN = '''
+"""Toolsets for these tests."""
+from forge_cli import Tool, Toolset, ToolsetConfig, hookimpl, tool
+
+OPENED = []
+
+class BoxConfig(ToolsetConfig):
+    greeting: str = "hi"
+
+class Box(Toolset):
+    name = "box"
+    Config = BoxConfig
+
+    async def __aenter__(self):
+        OPENED.append(f"open {self.config.greeting}")
+        self.stack.callback(OPENED.append, "closed")
+        return await super().__aenter__()
+
+    def instructions(self):
+        return f"Say {self.config.greeting}."
+
+    @tool(needs_approval=False)
+    def read_file(self) -> str:
+        "Read."
+        return self.config.greeting
+
+    @tool
+    def open_box(self) -> str:
+        "Open."
+        return "opened"
+
+class Changing(Toolset):
+    """Its tools come and go."""
+    name = "changing"
+    dynamic = True
+    turns = 0
+
+    async def tools(self):
+        self.turns += 1
+        def now() -> str: return "now"
+        return [Tool.from_function(now, name=f"tool_{self.turns}", needs_approval=False)]
+
+class Broken(Toolset):
+    name = "broken"
+
+    async def __aenter__(self):
+        raise ConnectionError("no server")
+
+class Mute(Toolset):
+    name = "mute"
+
+    async def tools(self):
+        raise RuntimeError("cannot say")
+
+class Unsound(Toolset):
+    name = "unsound"
+
+    async def tools(self):
+        async def execute(args, context): ...
+        return [Tool(name="odd", description="", input_schema={"type": "array"}, execute=execute)]
+
+class Twice(Toolset):
+    name = "twice"
+
+    async def tools(self):
+        def same() -> str: return ""
+        return [Tool.from_function(same), Tool.from_function(same)]
+
+@hookimpl
+def forge_toolsets():
+    return [Box, Changing, Broken, Mute, Unsound, Twice]
+'''
+OWN = version("forge-workers")
+NAMES = ("box", "changing", "broken", "mute", "unsound", "twice")
+
+
+@pytest.fixture
+def worker(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """A project with tools.py, and a distribution with toolsets on the path."""
+    info = tmp_path / "site" / "forge_tools_box-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: forge-tools-box\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[forge]\n" + "".join(f"{name} = box_plugin\n" for name in NAMES))
+    (tmp_path / "site" / "box_plugin.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    project.write("tools.py", TOOLS)
+    yield project
+    sys.modules.pop("box_plugin", None)
+
+
+def write_toolsets(project: Project, toolsets: str) -> Path:
+    lines = "".join(f"  {line}\n" for line in toolsets.splitlines())
+    return project.write("worker.yaml", f"name: w\ntoolsets:\n{lines}")
+
+
+def problem_of(project: Project, toolsets: str) -> str:
+    """What is wrong with the worker, its file called FILE."""
+    file = write_toolsets(project, toolsets)
+    with pytest.raises(WorkerError) as caught:
+        project.run("never said")
+    assert caught.value.exit_code == 3
+    return str(caught.value).replace(str(file), "FILE")
+
+
+def offered(project: Project, toolsets: str) -> tuple[str, ...]:
+    write_toolsets(project, toolsets)
+    return project.run("hi").of(TurnStart)[0].tools
+
+
+def custom(rest: str = "", tools: str = "look, write, careful, never, push") -> str:
+    return f"custom:\n  module: ./tools.py\n  tools: [{tools}]\n{rest}"
+
+
+def warnings(seen: Seen, file: Path) -> list[str]:
+    return [event.message.replace(str(file), "FILE") for event in seen.of(StatusEvent) if event.level == "warning"]
+
+
+# --- which tools there are
+
+
+@pytest.mark.parametrize(
+    ("toolsets", "names"),
+    [
+        ("box:", ("read_file", "open_box")),
+        ("filesystem: {tools: [list_files, read_file]}", ("read_file", "list_files")),
+        ("filesystem: {tools: []}", ()),
+        ("filesystem: {tools: [read_file], prefix: fs}", ("fs_read_file",)),
+        ("filesystem: {tools: [read_file], prefix: fs_}", ("fs_read_file",)),
+        ("filesystem: {tools: [read_file], prefix: fs-}", ("fs-read_file",)),
+        ("filesystem: {tools: [read_file]}\nbox: {prefix: box}", ("read_file", "box_read_file", "box_open_box")),
+        ("box: {}\ncustom: {module: ./tools.py, tools: [look]}", ("read_file", "open_box", "look")),
+    ],
+)
+def test_what_a_worker_offers(worker: Project, toolsets: str, names: tuple[str, ...]) -> None:
+    assert offered(worker, toolsets) == names
+
+
+def test_a_worker_without_toolsets_has_no_tools(project: Project) -> None:
+    project.write("worker.yaml", "name: w\n")
+    assert project.run("hi").of(TurnStart)[0].tools == ()
+
+
+@pytest.mark.parametrize(
+    ("toolsets", "problem"),
+    [
+        (
+            "filesystem:\n  tools: [read_file, wirte_file]",
+            "FILE:4:24: toolsets.filesystem: it has no tool 'wirte_file'; did you mean 'write_file'?",
+        ),
+        (
+            "box:\n  tools: [zzz]",
+            "FILE:4:13: toolsets.box: it has no tool 'zzz'; it offers: read_file, open_box",
+        ),
+        (
+            "filesystem:\n  prefix: 'f s'",
+            "FILE:4:13: toolsets.filesystem.prefix: 'f s_read_file' is no name for a tool: "
+            "use 1 to 64 letters, digits, '_' and '-'",
+        ),
+        ("filesytem: {}", "FILE:3:3: toolsets.filesytem: no such toolset; installed are "),
+        ("filesystem: {zones: []}", "FILE:3:16: toolsets.filesystem: unknown key 'zones'; "),
+        ("box: {greting: x}", "FILE:3:9: toolsets.box: unknown key 'greting'; did you mean 'greeting'?"),
+        ("box: {greeting: 3}", "FILE:3:19: toolsets.box.greeting: must be a string, not 3"),
+        ("broken: {}", "FILE:3:3: toolsets.broken: it cannot start: ConnectionError: no server"),
+        ("mute: {}", "FILE:3:3: toolsets.mute: its tools cannot be listed: RuntimeError: cannot say"),
+        (
+            "unsound: {}",
+            'FILE:3:3: toolsets.unsound: the tool \'odd\' is unsound: the top level must say "type": "object"',
+        ),
+        ("twice: {}", "FILE:3:3: toolsets.twice: it offers two tools called 'same'"),
+        (
+            "filesystem: {}\nbox: {}",
+            f"FILE:4:3: two toolsets offer a tool called 'read_file': 'filesystem' (builtin forge-workers {OWN}) and "
+            "'box' (package forge-tools-box 1.0)\n  give one of them a prefix, as in box: {prefix: box}",
+        ),
+    ],
+)
+def test_what_cannot_be_offered(worker: Project, toolsets: str, problem: str) -> None:
+    assert problem_of(worker, toolsets).startswith(problem)
+
+
+# --- what the worker says about approval
+
+
+def test_an_entry_names_a_tool_before_its_prefix(worker: Project) -> None:
+    file = write_toolsets(worker, custom("  prefix: my\n  approval:\n    tools: {look: preApproved}\n", tools="look"))
+    seen = worker.run(calls(call("my_look")), "{result}")
+    (decided,) = seen.of(ApprovalDecided)
+    assert (decided.verdict, decided.rule) == ("preApproved", "toolsets.custom.approval.tools.look")
+    assert str(decided.where) == f"{file}:8:21"
+    assert seen.result.response == "seen"
+
+
+def test_the_name_with_its_prefix_is_no_name_there(worker: Project) -> None:
+    toolsets = custom("  prefix: my\n  approval: {tools: {my_look: preApproved}}\n", tools="look")
+    assert problem_of(worker, toolsets) == (
+        "FILE:7:33: toolsets.custom: it has no tool 'my_look'; did you mean 'look'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ("lok: ask", "FILE:6:29: toolsets.custom: it has no tool 'lok'; did you mean 'look'?"),
+        (
+            "careful: preApproved",
+            "FILE:6:33: toolsets.custom: 'careful' itself is stricter than that; "
+            "a worker can tighten a tool's word, never loosen it",
+        ),
+        (
+            "look: ask, never: ask",
+            "FILE:6:42: toolsets.custom: 'never' itself is stricter than that; "
+            "a worker can tighten a tool's word, never loosen it",
+        ),
+    ],
+)
+def test_an_entry_without_effect_is_an_error(worker: Project, entries: str, problem: str) -> None:
+    assert problem_of(worker, custom(f"  approval: {{tools: {{{entries}}}}}\n")) == problem
+
+
+def test_so_is_an_entry_for_a_tool_that_is_not_listed(worker: Project) -> None:
+    toolsets = "filesystem:\n  tools: [read_file]\n  approval: {tools: {write_file: blocked}}"
+    assert problem_of(worker, toolsets) == (
+        "FILE:5:36: toolsets.filesystem: 'write_file' is not among the tools listed here; list it, or drop this"
+    )
+
+
+def test_pre_approving_a_word_that_depends_on_args_is_a_warning_told_once(worker: Project) -> None:
+    file = write_toolsets(worker, custom("  approval: {tools: {push: preApproved}}\n", tools="push"))
+    seen = worker.run(calls(call("push")), calls(call("push", force=True)), "done")
+    assert seen.statuses == ["success", "denied"]
+    assert warnings(seen, file) == [
+        "FILE:6:30: toolsets.custom: 'push' decides by its arguments; a worker can tighten its word, never loosen it"
+    ]
+
+
+@pytest.mark.parametrize("entry", [Approval.ASK, Approval.BLOCKED])
+def test_tightening_is_what_entries_are_for(worker: Project, entry: Approval) -> None:
+    file = write_toolsets(worker, custom(f"  approval: {{tools: {{push: {entry.value}}}}}\n", tools="push"))
+    seen = worker.run(calls(call("push")), "done")
+    (decided,) = seen.of(ApprovalDecided)
+    assert (decided.verdict, decided.approved, str(decided.where)) == (entry.value, False, f"{file}:6:30")
+    assert warnings(seen, file) == []
+
+
+def test_where_tools_come_and_go_an_entry_without_effect_is_a_warning_told_once(worker: Project) -> None:
+    file = write_toolsets(worker, "changing: {approval: {tools: {tool_9: ask}}}")
+    seen = worker.run(calls(call("tool_2")), calls(call("tool_3")), "done")
+    assert [event.tools for event in seen.of(TurnStart)] == [("tool_2",), ("tool_3",), ("tool_4",)]
+    assert seen.statuses == ["success", "success"]
+    assert warnings(seen, file) == ["FILE:3:41: toolsets.changing: it has no tool 'tool_9'; did you mean 'tool_1'?"]
+
+
+# --- what a toolset owns, and says
+
+
+def test_a_toolset_is_opened_with_its_section_and_closed_with_the_session(worker: Project) -> None:
+    write_toolsets(worker, "box: {greeting: hello}")
+    worker.run(calls(call("read_file")), "{result}")
+    assert sys.modules["box_plugin"].OPENED == ["open hello", "closed"]
+
+
+def test_what_was_opened_is_closed_when_another_toolset_cannot_start(worker: Project) -> None:
+    problem_of(worker, "box: {}\nbroken: {}")
+    assert sys.modules["box_plugin"].OPENED == ["open hi", "closed"]
+
+
+def test_instructions_of_toolsets_follow_those_of_the_worker(worker: Project) -> None:
+    systems: list[str] = []
+
+    class Listening:
+        name = "listening:test"
+        context_window = None
+
+        async def stream(self, request: Any) -> Any:
+            systems.append(request.system)
+            for delta in ():
+                yield delta
+
+        async def aclose(self) -> None: ...
+
+    worker.write("worker.yaml", "name: w\ninstructions: Be brief.\ntoolsets: {filesystem: {tools: []}, box: {}}\n")
+    worker.run(model=Listening())
+    assert systems == ["Be brief.\n\nSay hi."]
+
+
+def test_the_workers_own_files_are_protected(worker: Project) -> None:
+    worker.write(
+        "worker.yaml",
+        "name: w\n"
+        "sandbox:\n"
+        "  zones: [{name: all, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]\n"
+        "toolsets: {filesystem: {}, custom: {module: ./tools.py, tools: [look]}}\n",
+    )
+    turn = calls(*[call("write_file", path=f"/all/{name}", content="x") for name in ("a", "worker.yaml", "tools.py")])
+    seen = worker.run(turn, "done")
+    assert seen.statuses == ["success", "denied", "denied"]
+
+
+def test_zones_that_cannot_be_are_refused_at_load(worker: Project) -> None:
+    file = worker.write("worker.yaml", "name: w\nsandbox: {zones: [{name: src, mode: rx}]}\n")
+    with pytest.raises(WorkerError) as caught:
+        worker.run("hi")
+    assert str(caught.value) == f"{file}:2:37: sandbox.zones[0].mode: must be 'ro' or 'rw', not 'rx'"
+
+
+ODD = """
+from forge_cli import Toolset
+
+
+class Odd(Toolset):
+    name = "odd"
+
+    async def tools(self):
+        return {given}
+"""
+
+
+@pytest.mark.parametrize("given", ["None", "[1]", "['read_file']"])
+def test_tools_that_are_none_are_a_sentence(project: Project, given: str) -> None:
+    project.write("tools.py", ODD.format(given=given))
+    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Odd]}}\n")
+    with pytest.raises(WorkerError, match="toolsets.custom"):
+        project.run("hi")

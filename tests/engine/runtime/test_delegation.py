@@ -1,0 +1,278 @@
+"""A worker calls another: what goes down, what comes back, who is asked, and where the tree ends."""
+
+import pytest
+
+from forge_cli import ApprovalDecision, ToolOutcome, Usage, WorkerRuntime, load_worker
+from forge_cli.cli.common import in_loop
+from forge_cli.core.events import ApprovalDecided, WorkerUpdate
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.testing import call, calls, scripted_model
+
+from ..tree import ASK_HELPER, Tree, Voices, allowed, custom, recorded, results, script, texts, unanswered
+
+
+def test_the_answer_is_the_result_of_the_call(tree: Tree) -> None:
+    tree.worker("helper", "helped: {task}")
+    seen = tree.run(ASK_HELPER, "It is: {result}")
+    assert seen.result.response == "It is: helped: do it"
+    assert texts(seen) == ["helped: do it"]
+
+
+def test_the_called_worker_sees_nothing_but_its_task(tree: Tree) -> None:
+    tree.project.write("helper.yaml", "name: helper\ninstructions: Helper is your name.\n")
+    asked = ("helper", {"input": "do it", "instructions": "Quickly."})
+    model = Voices(You=[asked, "done"], Helper=["helped"])
+    assert tree.run(model=model, task="a secret plan").result.response == "done"
+    _, request, _ = model.heard
+    assert [message.text for message in request.messages] == ["do it\n\nFurther instructions for this task:\nQuickly."]
+    assert (request.system, list(request.tools)) == ("Helper is your name.", [])
+
+
+def test_the_events_say_whose_they_are(tree: Tree) -> None:
+    tree.worker("helper", calls(call("note", text="x")), "helped", toolsets=(custom("note"),))
+    seen = tree.run(ASK_HELPER, "done")
+    told = [(line["worker"], line["depth"], line["type"]) for line in recorded(seen)]
+    turn, called = ["turnStart", "message", "turnEnd"], ["toolStarted", "approvalDecided", "toolResult"]
+    assert [kind for worker, depth, kind in told if (worker, depth) == ("helper", 1)] == [
+        *("workerUpdate", "status", "message", *turn, *called, *turn, "workerUpdate")
+    ]
+    assert [kind for worker, depth, kind in told if (worker, depth) == ("boss", 0)] == [
+        *("sessionStart", "message", *turn, *called, *turn, "sessionEnd")
+    ]
+    assert len({line["delegation"] for line in seen.lines if line["depth"] == 1}) == 1
+    assert not any("delegation" in line for line in seen.lines if line["depth"] == 0)
+    assert unanswered(seen) == []
+
+
+def test_worker_updates_tell_depth_and_parent_and_what_was_used(tree: Tree) -> None:
+    tree.worker("helper", calls(call("leaf", input="x")), "helped", toolsets=(allowed("leaf"),))
+    tree.worker("leaf", "a leaf")
+    seen = tree.run(ASK_HELPER, "done")
+    updates = [line for line in seen.lines if line["type"] == "workerUpdate"]
+    assert [(line["worker"], line["depth"], line["status"], line["parent"]) for line in updates] == [
+        ("helper", 1, "started", "boss"),
+        ("leaf", 2, "started", "helper"),
+        ("leaf", 2, "completed", "helper"),
+        ("helper", 1, "completed", "boss"),
+    ]
+    assert [line.get("within") for line in updates] == [None, *[updates[0]["delegation"]] * 2, None]
+    assert [line.get("turns") for line in updates] == [None, None, 1, 2]
+    assert seen.of(WorkerUpdate)[1].origin.path == ("boss", "helper", "leaf")
+
+
+def test_several_delegations_of_one_turn_are_done_in_order(tree: Tree) -> None:
+    tree.worker("helper", calls(call("note", text="{task}")), "helped {task}", toolsets=(custom("note"),))
+    turn = calls(*(call("helper", input=f"task {number}") for number in range(3)))
+    seen = tree.run(turn, "{results[0]}, {results[1]}, {results[2]}")
+    assert seen.result.response == "helped task 0, helped task 1, helped task 2"
+    assert tree.notes == ["task 0", "task 1", "task 2"]
+    assert len({line["delegation"] for line in seen.lines if line["type"] == "workerUpdate"}) == 3
+
+
+def test_everything_that_was_used_adds_up(tree: Tree) -> None:
+    tree.project.home.mkdir()
+    prices = "models: {voices: {price: {input: 1000000, output: 2000000}}}\n"
+    (tree.project.home / "config.yaml").write_text(prices)
+    tree.project.write("helper.yaml", f"name: helper\ninstructions: Helper .\ntoolsets:\n  {custom('note', 'risky')}\n")
+    helper = [("note", {"text": "x"}), ("risky", {"text": "y"}), "helped"]
+    seen = tree.run(model=Voices(You=[("helper", {"input": "do it"}), "done"], Helper=helper))
+    result = seen.result
+    assert (result.usage, result.cost) == (Usage(50, 25), 50 + 2 * 25)
+    assert (result.turns, result.tool_calls) == (2, 3)
+    assert [(denial["tool"], denial["by"]) for denial in result.denials] == [("risky", "headless")]
+    (ended,) = [line for line in seen.lines if line.get("status") == "completed" and line["type"] == "workerUpdate"]
+    assert ended["usage"]["inputTokens"] == 30
+
+
+def test_tools_of_ones_own_can_call_workers(tree: Tree) -> None:
+    tree.boss(custom("both", "at_once"))
+    tree.worker("one", "one: {task}")
+    tree.worker("two", "two: {task}")
+    seen = tree.run(calls(call("both")), calls(call("at_once")), "done")
+    assert texts(seen) == [
+        "one: first and two: second\n\nFurther instructions for this task:\nBe quick.",
+        "one: one and two: two",
+    ]
+
+
+def test_a_program_can_call_the_tool_of_a_worker(tree: Tree) -> None:
+    tree.worker("helper", "helped: {task}")
+
+    async def invoke() -> ToolOutcome:
+        worker = load_worker("boss.yaml")
+        async with WorkerRuntime(worker=worker, model=scripted_model(), workspace=tree.project.folder) as runtime:
+            return await runtime.invoke("helper", {"input": "x"}, Caller.OPERATOR)
+
+    assert in_loop(invoke).text() == "helped: x"
+
+
+def test_a_tool_that_is_called_by_hand_has_no_worker_to_call_from(tree: Tree) -> None:
+    tree.worker("helper", "helped")
+    tree.boss(allowed("helper"), more="model: script:helper.script.yaml")
+    done = tree.project.forge("tools", "call", "helper", "--worker", "boss.yaml", "input=x", "-y")
+    assert done.returncode == 1
+    assert "not called by a worker at work" in done.stderr
+
+
+# Which model speaks
+
+
+def test_a_worker_without_a_model_has_its_callers_and_a_script_starts_at_the_top(tree: Tree) -> None:
+    tree.project.write("helper.yaml", "name: helper\n")
+    tree.project.write("main.yaml", script(ASK_HELPER, "said: {result}"))
+    seen = tree.run(model="script:main.yaml")
+    assert texts(seen, 1) == ["there is no tool 'helper'; the tools are: none"]
+    assert seen.result.response == "said: said: there is no tool 'helper'; the tools are: none"
+
+
+def test_the_model_of_the_command_line_is_for_the_root_only(tree: Tree) -> None:
+    tree.worker("helper", "my own words")
+    tree.boss(allowed("helper"), more="model: script:nowhere.yaml")
+    tree.project.write("main.yaml", script(ASK_HELPER, "said: {result}"))
+    assert tree.run(model="script:main.yaml").result.response == "said: my own words"
+
+
+# Consent
+
+
+def test_an_ask_of_a_called_worker_reaches_the_one_who_is_asked(tree: Tree) -> None:
+    tree.worker("helper", calls(call("leaf", input="x")), "helped", toolsets=(allowed("leaf"),))
+    tree.worker("leaf", calls(call("risky", text="x")), "{result}", toolsets=(custom("risky"),))
+    seen = tree.run(ASK_HELPER, "done", answers=[True])
+    assert [request.description for request in seen.asked] == ["boss > helper > leaf wants to call risky"]
+    assert texts(seen, 2) == ["noted x"]
+
+
+def test_the_call_of_a_worker_asks_like_any_silent_tool(tree: Tree) -> None:
+    tree.worker("helper", "helped")
+    tree.boss("workers: {allowed: [helper]}")
+    seen = tree.run(ASK_HELPER, "done", answers=[ApprovalDecision(False, note="not now")])
+    assert [request.description for request in seen.asked] == ["boss wants to call helper"]
+    assert texts(seen) == ["helper was not called; the user said no: not now"]
+    tree.boss("workers: {allowed: [helper], approval: {tools: {helper: blocked}}}")
+    assert [event.status for event in results(tree.run(ASK_HELPER, "done"))] == ["blocked"]
+
+
+def test_grants_neither_go_down_nor_come_back(tree: Tree) -> None:
+    same = calls(call("risky", text="x"))
+    tree.boss(allowed("helper"), custom("risky"))
+    tree.worker("helper", same, same, "helped", toolsets=(custom("risky"),))
+    yes = ApprovalDecision(True, remember="session")
+    turns = [same, same, ASK_HELPER, same, calls(call("helper", input="again")), "done"]
+    seen = tree.run(*turns, answers=[yes] * 3)
+    assert [request.description for request in seen.asked] == [
+        "boss wants to call risky",
+        "boss > helper wants to call risky",
+        "boss > helper wants to call risky",
+    ]
+    assert [event.by for event in seen.of(ApprovalDecided) if event.verdict == "ask"] == [
+        *("user", "memory", "user", "memory", "memory", "user", "memory")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("root", "own", "said"),
+    [
+        ("approve_all", "auto_deny", "auto_deny"),
+        ("approve_all", "interactive", "nobody could be asked"),
+        ("approve_all", None, "noted x"),
+        ("auto_deny", "interactive", "auto_deny"),
+        ("interactive", None, "nobody could be asked"),
+    ],
+)
+def test_the_stricter_approval_mode_counts(tree: Tree, root: str, own: str | None, said: str) -> None:
+    more = f"approval: {{mode: {own}}}" if own else ""
+    tree.worker("helper", calls(call("risky", text="x")), "done", toolsets=(custom("risky"),), more=more)
+    assert said in texts(tree.run(ASK_HELPER, "done", approval_mode=root), 1)[0]
+
+
+def test_a_called_worker_cannot_approve_everything(tree: Tree) -> None:
+    tree.worker("helper", "helped", more="approval: {mode: approve_all}")
+    done = tree.project.forge("worker", "check", "boss.yaml")
+    assert done.returncode == 3
+    assert "helper.yaml:3:1: approval: a worker cannot approve its own calls" in done.stderr
+    assert "'helper' is allowed in boss.yaml:5:23" in done.stderr
+
+
+# Where the tree ends
+
+
+def test_five_workers_deep_is_the_most(tree: Tree) -> None:
+    for number in range(1, 7):
+        below = f"w{number + 1}"
+        turns = calls(call(below, input="x")), f"{number}: {{result}}"
+        tree.worker(f"w{number}", *turns, toolsets=(allowed(below),))
+    tree.worker("w7", "never reached")
+    tree.boss(allowed("w1"))
+    seen = tree.run(calls(call("w1", input="x")), "{result}")
+    refusal = "'w6' would be 6 workers deep, and 5 is the most: boss > w1 > w2 > w3 > w4 > w5 > w6"
+    assert seen.result.response == f"1: 2: 3: 4: 5: {refusal}"
+    assert max(line["depth"] for line in seen.lines) == 5
+    assert [event.status for event in results(seen, 5)] == ["error"]
+
+
+def test_a_worker_that_is_at_work_is_not_called_again(tree: Tree) -> None:
+    tree.worker("helper", calls(call("boss", input="x")), "{result}", toolsets=(allowed("boss"),))
+    sentence = "'boss' is at work already and cannot be called again below itself: boss > helper > boss"
+    assert tree.run(ASK_HELPER, "{result}").result.response == sentence
+
+
+def test_a_cycle_through_a_link_is_a_cycle(tree: Tree) -> None:
+    (tree.project.folder / "other.yaml").symlink_to("boss.yaml")
+    tree.boss(allowed("./other.yaml"))
+    assert "is at work already" in tree.run(calls(call("boss", input="x")), "{result}").result.response
+
+
+# How it can fail
+
+
+FAILURES = {
+    "the script ends": ([calls(call("nothing"))], "", "failed", "has 1 turns"),
+    "a limit": ([calls(call("nothing"))] * 3, "limits: {max_turns: 2}", "limit", "the limit of 2 turns was reached"),
+    "no such output": (["no"] * 4, "output_schema: {type: object}", "invalid_output", "does not fit its schema"),
+    "a zone is missing": (["x"], "sandbox: {zones: [{name: gone}]}", "failed", "helper.yaml:3:"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_is_a_result_with_a_sentence(tree: Tree, name: str) -> None:
+    turns, more, status, sentence = FAILURES[name]
+    tree.worker("helper", *turns, more=more)
+    seen = tree.run(ASK_HELPER, "went on: {result}")
+    assert texts(seen)[0].startswith(f"the worker 'helper' ended with {status}: ")
+    assert sentence in texts(seen)[0]
+    assert results(seen)[0].status == "error"
+    assert seen.result.response.startswith("went on: ")
+    assert [line["status"] for line in seen.lines if line["type"] == "workerUpdate"] == ["started", status]
+
+
+def test_a_model_that_cannot_be_made_is_a_result(tree: Tree) -> None:
+    tree.project.write("helper.yaml", "name: helper\nmodel: script:nowhere.yaml\n")
+    text = texts(tree.run(ASK_HELPER, "went on"))[0]
+    assert text.startswith("the worker 'helper' ended with failed: ")
+    assert "nowhere.yaml" in text
+
+
+def test_a_toolset_that_is_not_there_is_a_result(tree: Tree) -> None:
+    tree.worker("helper", "helped", toolsets=("shel: {}",))
+    text = texts(tree.run(ASK_HELPER, "went on"))[0]
+    assert "helper.yaml:5:3: toolsets.shel: no such toolset" in text
+    assert "did you mean 'shell'?" in text
+
+
+def test_a_file_that_became_invalid_is_an_error_result(tree: Tree) -> None:
+    tree.worker("helper", "helped")
+    tree.boss(allowed("helper"), custom("rewrite"))
+    seen = tree.run(calls(call("rewrite", path="helper.yaml", text="name: [\n")), ASK_HELPER, "done")
+    assert results(seen)[1].status == "error"
+    assert "helper.yaml:1:8: " in texts(seen)[1]
+    assert [line for line in seen.lines if line["type"] == "workerUpdate"] == []
+
+
+def test_a_file_that_changes_in_the_same_turn_is_not_called(tree: Tree) -> None:
+    tree.worker("helper", "helped")
+    tree.boss(allowed("helper"), custom("rewrite"))
+    text = "name: helper\ndescription: Another one\nmodel: script:helper.script.yaml\n"
+    both = calls(call("rewrite", path="helper.yaml", text=text), call("helper", input="x"))
+    seen = tree.run(both, ASK_HELPER, "done")
+    assert texts(seen)[1:] == ["the file of 'helper' has just changed; call it again if that is right", "helped"]

@@ -1,0 +1,59 @@
+"""The history: messages in order, and a digest of everything a model is told."""
+
+from typing import Any
+
+import pytest
+
+from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
+from forge_cli.core.tool import ToolCall
+from forge_cli.engine.turns.history import History
+
+USER = Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"a"),))
+ASSISTANT = Message("assistant", "hm", calls=(ToolCall("c1", "add", {"a": 1, "b": 2}),))
+RESULT = Message("tool", results=(CallResult("c1", "add", "3"),))
+SPECS = [ToolSpec("add", "Add.", {"type": "object"})]
+
+
+def history(*messages: Message) -> History:
+    found = History()
+    for message in messages:
+        found.append(message)
+    return found
+
+
+def test_messages_stay_in_order() -> None:
+    found = history(USER, ASSISTANT, RESULT)
+    assert list(found) == [USER, ASSISTANT, RESULT]
+    assert (len(found), found[0], found[-1], found[1:]) == (3, USER, RESULT, [ASSISTANT, RESULT])
+
+
+def test_the_same_request_has_the_same_digest() -> None:
+    turned = Message("assistant", "hm", calls=(ToolCall("c1", "add", {"b": 2, "a": 1}),), native=object())
+    assert history(USER, ASSISTANT).digest("s", SPECS) == history(USER, turned).digest("s", SPECS)
+    assert history(USER).digest("s", SPECS) == history(USER).digest("s", SPECS)
+
+
+def test_asking_for_the_digest_changes_nothing() -> None:
+    found = history(USER)
+    first = found.digest("s", SPECS)
+    assert found.digest("s", SPECS) == first
+    found.append(ASSISTANT)
+    assert found.digest("s", SPECS) == history(USER, ASSISTANT).digest("s", SPECS) != first
+
+
+@pytest.mark.parametrize(
+    ("messages", "system", "specs"),
+    [
+        ((USER, ASSISTANT), "other", SPECS),
+        ((USER, ASSISTANT), "s", []),
+        ((USER, ASSISTANT), "s", [ToolSpec("add", "Add!", {"type": "object"})]),
+        ((USER,), "s", SPECS),
+        ((ASSISTANT, USER), "s", SPECS),
+        ((Message("user", "hi"), ASSISTANT), "s", SPECS),
+        ((Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"b"),)), ASSISTANT), "s", SPECS),
+        ((USER, Message("assistant", "hm", calls=(ToolCall("c1", "add", {"a": 1}),))), "s", SPECS),
+        ((USER, ASSISTANT, RESULT), "s", SPECS),
+    ],
+)
+def test_whatever_differs_is_another_request(messages: Any, system: str, specs: list[ToolSpec]) -> None:
+    assert history(*messages).digest(system, specs) != history(USER, ASSISTANT).digest("s", SPECS)

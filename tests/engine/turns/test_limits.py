@@ -1,0 +1,297 @@
+"""Limits: the smallest counts, budgets add up down a tree of workers, and going in circles ends."""
+
+from dataclasses import astuple
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.messages import Usage
+from forge_cli.core.tool import OutcomeStatus, ToolCall, ToolOutcome
+from forge_cli.engine.turns.limits import Budget, LimitReached, Repeats, merged, tokens_of
+from forge_cli.engine.turns.prices import StatedPrice
+from forge_cli.files.worker import Limits
+
+DOLLAR = StatedPrice(1, 1)
+"""A million tokens of any kind cost one dollar."""
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def reached(budget: Budget) -> str | None:
+    """Take a turn; the sentence of the limit that stands in its way, or None."""
+    try:
+        budget.start_turn()
+    except LimitReached as limit:
+        return str(limit)
+    return None
+
+
+# --- merging
+
+amounts = st.none() | st.floats(min_value=0.001, max_value=1e9)
+counts = st.none() | st.integers(min_value=1, max_value=10**12)
+some_limits = st.builds(Limits, max_turns=counts, max_tokens=counts, max_cost=amounts, max_time=amounts)
+
+
+def test_nobody_says_anything() -> None:
+    assert merged().model_dump(exclude_none=True) == {"max_turns": 50}
+    assert merged(Limits(), Limits()).model_dump(exclude_none=True) == {"max_turns": 50}
+
+
+def test_a_stated_limit_of_turns_may_be_larger_than_the_default() -> None:
+    assert merged(Limits(max_turns=80)).max_turns == 80
+
+
+@given(st.lists(some_limits, max_size=4))
+def test_the_smallest_of_each_counts(limits: list[Limits]) -> None:
+    found = merged(*limits)
+    for name, value in found.model_dump().items():
+        stated = [getattr(each, name) for each in limits if getattr(each, name) is not None]
+        assert value == min(stated, default=50 if name == "max_turns" else None)
+
+
+@given(some_limits, some_limits, some_limits)
+def test_merging_has_no_order_and_no_memory(one: Limits, two: Limits, three: Limits) -> None:
+    found = merged(one, two, three).model_dump()
+    assert merged(three, one, two).model_dump() == found
+    assert merged(one, three, two, one).model_dump() == found
+    assert merged(merged(one, two, three)).model_dump() == found
+
+
+# --- one budget
+
+
+def test_as_many_turns_as_allowed_and_not_one_more() -> None:
+    budget = Budget(Limits(max_turns=2), None)
+    assert [reached(budget) for _ in range(3)] == [None, None, "the limit of 2 turns was reached"]
+    assert budget.turns == 2
+
+
+def test_turns_are_limited_even_where_nobody_said_so() -> None:
+    budget = Budget(Limits(), None)
+    assert [reached(budget) for _ in range(51)] == [None] * 50 + ["the limit of 50 turns was reached"]
+
+
+def test_tokens_are_what_was_sent_and_received_with_the_cache() -> None:
+    budget = Budget(Limits(max_tokens=200_000), None)
+    budget.spend(Usage(9_999, 80_000, 100_000, 10_000))
+    assert reached(budget) is None
+    budget.spend(Usage(output_tokens=1))
+    assert reached(budget) == "the limit of 200,000 tokens was reached"
+    assert budget.usage == Usage(9_999, 80_001, 100_000, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"), [(1.5, "$1.50"), (2, "$2.00"), (1234.5, "$1,234.50"), (0.001, "$0.001"), (0.125, "$0.125")]
+)
+def test_cost(limit: float, shown: str) -> None:
+    budget = Budget(Limits(max_cost=limit), StatedPrice(0, limit * 1000))
+    budget.spend(Usage(5_000_000, 999))
+    assert reached(budget) is None
+    budget.spend(Usage(output_tokens=1))
+    assert budget.cost == pytest.approx(limit)
+    budget.spend(Usage(output_tokens=1))
+    assert reached(budget) == f"the limit of {shown} was reached"
+
+
+def test_an_unknown_price_is_an_unknown_cost_and_a_price_of_zero_is_zero() -> None:
+    assert Budget(Limits(), None).cost is None
+    free = Budget(Limits(), StatedPrice(0, 0))
+    free.spend(Usage(10, 10))
+    assert free.cost == 0
+
+
+def test_time() -> None:
+    clock = Clock()
+    budget = Budget(Limits(max_time=1.5), None, clock=clock)
+    assert budget.seconds_left() == 1.5
+    clock.now += 1
+    assert (budget.seconds_left(), reached(budget)) == (0.5, None)
+    clock.now += 10
+    assert (budget.seconds_left(), reached(budget)) == (0.0, "the limit of 1.5 seconds was reached")
+    assert str(budget.out_of_time()) == "the limit of 1.5 seconds was reached"
+
+
+def test_without_a_limit_of_time_there_is_no_deadline() -> None:
+    assert Budget(Limits(), None).seconds_left() is None
+
+
+def test_a_turn_that_is_refused_does_not_count() -> None:
+    budget = Budget(Limits(max_tokens=1), None)
+    budget.spend(Usage(1))
+    assert reached(budget)
+    assert budget.turns == 0
+
+
+def test_counts_below_zero_lift_no_limit() -> None:
+    budget = Budget(Limits(max_tokens=10), DOLLAR)
+    budget.spend(Usage(-1_000, 10, -5, -5))
+    assert (budget.usage, reached(budget)) == (Usage(0, 10), "the limit of 10 tokens was reached")
+
+
+# --- a tree of budgets
+
+
+def test_a_child_spends_what_its_callers_have() -> None:
+    boss = Budget(Limits(max_tokens=100), DOLLAR, worker="boss")
+    middle = Budget(Limits(), DOLLAR, parent=boss, worker="middle")
+    child = Budget(Limits(max_tokens=90), DOLLAR, parent=middle, worker="child")
+    boss.spend(Usage(50))
+    child.spend(Usage(50))
+    assert [tokens_of(each.usage) for each in (boss, middle, child)] == [100, 50, 50]
+    assert reached(child) == reached(middle) == "the limit of 100 tokens of the worker 'boss' was reached"
+    assert reached(boss) == "the limit of 100 tokens was reached"
+
+
+def test_a_limit_of_the_childs_own_does_not_end_the_caller() -> None:
+    boss = Budget(Limits(), DOLLAR)
+    child = Budget(Limits(max_cost=0.01), DOLLAR, parent=boss)
+    child.spend(Usage(10_000))
+    assert reached(child) == "the limit of $0.01 was reached"
+    assert reached(boss) is None
+
+
+def test_a_stated_limit_of_turns_counts_those_below_too() -> None:
+    boss = Budget(Limits(max_turns=4), None, worker="boss")
+    assert reached(boss) is None
+    child = Budget(Limits(), None, parent=boss)
+    used_up = "the limit of 4 turns of the worker 'boss' was reached"
+    assert [reached(child) for _ in range(4)] == [None, None, None, used_up]
+    assert (boss.turns, boss.turns_below, child.turns) == (1, 3, 3)
+    assert reached(boss) == "the limit of 4 turns was reached"
+
+
+def test_the_limit_that_nobody_stated_is_each_workers_own() -> None:
+    boss = Budget(Limits(), None)
+    for _ in range(3):
+        child = Budget(Limits(max_turns=30), None, parent=boss)
+        assert [reached(child) for _ in range(31)] == [None] * 30 + ["the limit of 30 turns was reached"]
+    assert reached(boss) is None
+
+
+def test_the_shortest_time_in_the_chain_is_the_deadline() -> None:
+    clock = Clock()
+    boss = Budget(Limits(max_time=60), None, clock=clock, worker="boss")
+    clock.now += 50
+    child = Budget(Limits(max_time=30), None, boss, clock)
+    grandchild = Budget(Limits(), None, child, clock)
+    assert [each.seconds_left() for each in (boss, child, grandchild)] == [10, 10, 10]
+    assert str(grandchild.out_of_time()) == "the limit of 60 seconds of the worker 'boss' was reached"
+    clock.now += 10
+    assert reached(grandchild) == "the limit of 60 seconds of the worker 'boss' was reached"
+
+
+def test_one_unknown_price_makes_the_whole_cost_unknown_and_the_known_part_still_counts() -> None:
+    boss = Budget(Limits(max_cost=1), DOLLAR)
+    child = Budget(Limits(), None, parent=boss)
+    assert boss.cost == 0
+    child.spend(Usage(1))
+    assert (boss.cost, child.cost) == (None, None)
+    boss.spend(Usage(1_000_000))
+    assert reached(boss) == "the limit of $1.00 was reached"
+
+
+usages = st.builds(Usage, *[st.integers(min_value=0, max_value=10**7)] * 4)
+prices = st.none() | st.builds(StatedPrice, *[st.floats(min_value=0, max_value=100)] * 2)
+trees = st.lists(st.tuples(st.integers(min_value=0), prices, st.lists(usages, max_size=3)), min_size=1, max_size=8)
+
+
+@given(trees)
+def test_a_tree_adds_up(tree: list[tuple[int, StatedPrice | None, list[Usage]]]) -> None:
+    budgets: list[Budget] = []
+    for above, price, _ in tree:
+        budgets.append(Budget(Limits(), price, parent=budgets[above % len(budgets)] if budgets else None))
+    spent: list[tuple[Budget, Usage]] = []
+    for budget, (_, _, turns) in zip(budgets, tree, strict=True):
+        for usage in turns:
+            budget.spend(usage)
+            spent.append((budget, usage))
+    for budget in budgets:
+        below = [(owner, usage) for owner, usage in spent if budget in owner.chain]
+        assert budget.usage == sum((usage for _, usage in below), Usage())
+        assert min(astuple(budget.usage)) >= 0
+        known = [owner.price.cost(usage) for owner, usage in below if owner.price]
+        if budget.price is None or len(known) < len(below):
+            assert budget.cost is None
+        else:
+            assert budget.cost == pytest.approx(sum(known))
+
+
+@given(st.lists(usages, max_size=10), st.integers(min_value=1, max_value=10**8), st.booleans())
+def test_no_turn_starts_once_the_tokens_are_used_up(turns: list[Usage], limit: int, below: bool) -> None:
+    boss = Budget(Limits(max_tokens=limit), None)
+    worker = Budget(Limits(), None, parent=boss) if below else boss
+    total = 0
+    for usage in turns:
+        assert (reached(worker) is None) == (total < limit)
+        worker.spend(usage)
+        total += tokens_of(usage)
+
+
+# --- going in circles
+
+
+def ended(
+    status: OutcomeStatus, name: str = "write_file", error: str = "no", unreadable: str | None = None, **args: Any
+) -> Any:
+    return ToolOutcome.failed(ToolCall("c", name, args, unreadable), status, error)
+
+
+def circles(*turns: list[ToolOutcome]) -> tuple[int, str | None]:
+    """After how many turns the work was ended, and why."""
+    repeats = Repeats()
+    for number, outcomes in enumerate(turns, 1):
+        try:
+            repeats.note(outcomes)
+        except LimitReached as limit:
+            return number, str(limit)
+    return len(turns), None
+
+
+def test_the_same_denied_call_three_times() -> None:
+    turns = [[ended("denied", path="a", content="b", error=f"no {n}")] for n in range(5)]
+    turns[1] = [ended("denied", content="b", path="a")]
+    sentence = "write_file was denied three times with the same arguments: no 2"
+    assert circles(*turns) == (3, sentence)
+
+
+def test_a_blocked_call_says_that_it_was_blocked() -> None:
+    sentence = "write_file was blocked three times with the same arguments: never"
+    assert circles(*[[ended("blocked", error="never")]] * 3) == (3, sentence)
+
+
+def test_other_calls_in_between_do_not_hide_the_repetition() -> None:
+    same, other = [ended("denied", path="a")], [ended("success", "look")]
+    assert circles(same, other, same, [], other, same)[0] == 6
+
+
+@pytest.mark.parametrize("status", ["success", "error", "timeout", "interrupted", "not_found"])
+def test_what_was_not_refused_may_be_repeated(status: OutcomeStatus) -> None:
+    assert circles(*[[ended(status, path="a")]] * 9) == (9, None)
+
+
+def test_other_args_or_another_tool_are_another_call() -> None:
+    turns = [[ended("denied", path=str(n)), ended("denied", f"tool{n}", path="a")] for n in range(9)]
+    assert circles(*turns) == (9, None)
+
+
+def test_three_turns_in_a_row_without_a_valid_call() -> None:
+    turn = [ended("invalid", error="missing field 'path'"), ended("not_found", "nix", "there is no tool", "{")]
+    sentence = "three turns in a row made no valid call; the last: there is no tool"
+    assert circles(turn, turn, turn) == (3, sentence)
+
+
+@pytest.mark.parametrize("relief", [[], [ended("success")], [ended("invalid"), ended("error")]])
+def test_one_valid_call_or_a_turn_without_calls_breaks_the_row(relief: list[ToolOutcome]) -> None:
+    wrong = [ended("invalid")]
+    assert circles(wrong, wrong, relief, wrong, wrong) == (5, None)

@@ -1,0 +1,320 @@
+"""The loop: turns of model and tools, and the ways in which they end."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import (
+    ApprovalDecision,
+    ApprovalRequest,
+    CallResult,
+    EventBus,
+    InterruptSignal,
+    Message,
+    ModelRequest,
+    OnAsk,
+    TextDelta,
+    ToolCall,
+    TurnEnd,
+    Usage,
+)
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.events import Event, Interrupt, MessageEvent, StatusEvent, Streaming, ToolStarted
+from forge_cli.core.messages import Delta, Restart
+from forge_cli.files.worker import Limits
+from forge_cli.testing import Project, Seen, call, calls
+
+TOOLS = """
+import anyio
+from forge_cli import Approval, ToolContext, tool
+
+def look(n: int = 1) -> int: return n
+def write(text: str) -> str: return f"wrote {text}"
+
+@tool(needs_approval=Approval.BLOCKED)
+def never() -> int: return 1
+
+async def hang(context: ToolContext) -> str:
+    context.interrupt.interrupt()
+    await anyio.sleep_forever()
+"""
+WORKER = """
+name: w
+instructions: You work.
+toolsets:
+  custom:
+    module: ./tools.py
+    tools: [look, write, never, hang]
+    approval: {default: ask, tools: {look: preApproved, hang: preApproved}}
+"""
+HEADLESS = "write was not called; denied: nobody could be asked (not interactive)"
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+def ended(seen: Seen) -> tuple[str, int, str, str | None]:
+    return seen.result.status, seen.result.exit_code, seen.result.response, seen.result.error
+
+
+class Told:
+    """A model that keeps what it is told and says what stands in its list of turns."""
+
+    name = "told:test"
+    context_window: int | None = None
+
+    def __init__(self, *turns: list[Delta]) -> None:
+        self.turns = list(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        self.requests.append(replace(request, messages=list(request.messages)))
+        for delta in self.turns.pop(0):
+            yield delta
+
+    async def aclose(self) -> None:
+        self.requests.append(ModelRequest("closed", [], []))
+
+
+def test_the_events_of_a_task(worker: Project) -> None:
+    seen = worker.run(calls(call("look", n=3), text="Let me see."), "It is {result}.", task="Look!")
+    assert seen.types == [
+        "sessionStart",
+        "message",
+        "turnStart",
+        "message",
+        "turnEnd",
+        "toolStarted",
+        "approvalDecided",
+        "toolResult",
+        "turnStart",
+        "message",
+        "turnEnd",
+        "sessionEnd",
+    ]
+    asked, called, answered = [dict(event.message) for event in seen.of(MessageEvent)]
+    assert asked == {"role": "user", "content": "Look!"}
+    assert (called["role"], called["content"]) == ("assistant", "Let me see.")
+    assert called["calls"] == [{"toolCallId": "call_1_1", "toolName": "look", "args": {"n": 3}}]
+    assert (answered["role"], answered["content"]) == ("assistant", "It is 3.")
+    assert "calls" not in answered
+    assert "".join(event.delta for event in seen.of(Streaming)) == "Let me see.It is 3."
+    assert [event.done for event in seen.of(Streaming)].count(True) == 2
+    assert ended(seen) == ("completed", 0, "It is 3.", None)
+
+
+def test_what_the_model_is_told(worker: Project) -> None:
+    first = [TextDelta("Hm."), ToolCall("a", "look", {"n": 3}), ToolCall("b", "nowhere", {}), TurnEnd("tool_use")]
+    model = Told(first, [TextDelta("Done."), TurnEnd("end", Usage(10, 5))])
+    seen = worker.run(model=model, task="Look!")
+    one, two, closed = model.requests
+    assert one.system == "You work."
+    assert [spec.name for spec in one.tools] == ["look", "write", "never", "hang"]
+    assert list(one.messages) == [Message("user", "Look!")]
+    not_found = "there is no tool 'nowhere'; the tools are: hang, look, never, write"
+    assert list(two.messages) == [
+        Message("user", "Look!"),
+        Message("assistant", "Hm.", calls=(ToolCall("a", "look", {"n": 3}), ToolCall("b", "nowhere", {}))),
+        Message("tool", results=(CallResult("a", "look", "3"), CallResult("b", "nowhere", not_found, is_error=True))),
+    ]
+    assert closed.system == "closed"
+    assert seen.result.usage == Usage(10, 5)
+
+
+def test_a_model_that_stops_in_the_middle_has_failed_and_its_calls_are_not_made(worker: Project) -> None:
+    seen = worker.run(model=Told([TextDelta("I will"), ToolCall("a", "look", {})]))
+    assert ended(seen) == ("failed", ExitCode.PROVIDER, "", "told:test stopped in the middle of its answer")
+    assert seen.of(ToolStarted) == []
+
+
+# --- nobody can be asked
+
+
+def test_denied_and_the_work_goes_on(worker: Project) -> None:
+    seen = worker.run(calls(call("write", text="a"), call("look")), "I could not write: {results[0]}")
+    assert seen.statuses == ["denied", "success"]
+    assert ended(seen) == ("completed", 0, f"I could not write: {HEADLESS}", None)
+    assert seen.result.denials == ({"tool": "write", "input": {"text": "a"}, "reason": HEADLESS, "by": "headless"},)
+    types = [kind for kind in seen.types if kind.startswith("approval")]
+    assert types == ["approvalRequired", "approvalDecided", "approvalDecided"]
+
+
+def test_every_refusal_is_among_the_denials(worker: Project) -> None:
+    turn = calls(call("write", text="a"), call("never"), call("look", n="x"), call("nowhere"))
+    seen = worker.run(turn, "done", answers=[ApprovalDecision(False, note="not now")])
+    assert seen.result.tool_calls == 4
+    assert seen.result.denials == (
+        {
+            "tool": "write",
+            "input": {"text": "a"},
+            "reason": "write was not called; the user said no: not now",
+            "by": "user",
+        },
+        {"tool": "never", "input": {}, "reason": "never is blocked: the tool says blocked", "by": "tool"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("refused", "status", "reason", "by"),
+    [
+        (call("write", text="a"), "denied", HEADLESS, "headless"),
+        (call("never"), "blocked", "never is blocked: the tool says blocked", "tool"),
+    ],
+)
+def test_fail_stops_at_the_first_refused_call(
+    worker: Project, refused: dict[str, Any], status: str, reason: str, by: str
+) -> None:
+    turn = calls(call("look", n=1), refused, call("look", n=2), call("write", text="b"), text="Let me try.")
+    seen = worker.run(turn, "never said", on_ask=OnAsk.FAIL)
+    assert seen.statuses == ["success", status, "interrupted", "interrupted"]
+    skipped = "not called: an earlier call was refused, and that ends the work"
+    assert [outcome.error for outcome in seen.outcomes] == [None, reason, skipped, skipped]
+    assert [event.tool_call_id for event in seen.of(ToolStarted)] == ["call_1_1", "call_1_2", "call_1_3", "call_1_4"]
+    assert ended(seen) == ("denied", ExitCode.DENIED, "Let me try.", reason)
+    assert (seen.result.turns, seen.result.tool_calls) == (1, 4)
+    assert seen.result.denials == ({"tool": refused["tool"], "input": refused["input"], "reason": reason, "by": by},)
+
+
+def test_fail_means_nothing_while_somebody_is_there(worker: Project) -> None:
+    seen = worker.run(calls(call("write", text="a")), "fine", answers=[False], on_ask=OnAsk.FAIL)
+    assert ended(seen) == ("completed", 0, "fine", None)
+
+
+@pytest.mark.parametrize(
+    ("tool", "status"), [(call("write", text="a"), "completed"), (call("never"), "denied")], ids=["asked", "blocked"]
+)
+def test_fail_under_approve_all_stops_only_at_what_is_blocked(
+    worker: Project, tool: dict[str, Any], status: str
+) -> None:
+    seen = worker.run(calls(tool), "fine", approval_mode="approve_all", on_ask=OnAsk.FAIL)
+    assert ended(seen)[0] == status
+
+
+# --- limits
+
+
+def test_the_work_ends_at_the_limit_of_turns_and_everything_done_is_kept(worker: Project) -> None:
+    turns = [calls(call("look", n=n), text=f"turn {n}") for n in range(1, 4)]
+    seen = worker.run(*turns, limits=Limits(max_turns=2))
+    assert ended(seen) == ("limit", ExitCode.LIMIT, "turn 2", "the limit of 2 turns was reached")
+    assert seen.statuses == ["success", "success"]
+    assert (seen.result.turns, seen.result.tool_calls) == (2, 2)
+
+
+def test_an_answer_in_the_last_turn_is_no_limit(worker: Project) -> None:
+    assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_turns=2))) == ("completed", 0, "done", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "in_the_worker", "of_the_user", "limit"),
+    [
+        (None, None, None, 50),
+        (2, None, None, 2),
+        (None, 2, None, 2),
+        (None, None, 2, 2),
+        (2, 3, 4, 2),
+        (4, 2, 3, 2),
+        (4, 3, 2, 2),
+    ],
+)
+def test_the_smallest_limit_counts(
+    worker: Project, given: int | None, in_the_worker: int | None, of_the_user: int | None, limit: int
+) -> None:
+    if in_the_worker:
+        worker.write("worker.yaml", f"{WORKER}limits: {{max_turns: {in_the_worker}}}\n")
+    if of_the_user:
+        worker.home.mkdir()
+        (worker.home / "config.yaml").write_text(f"limits: {{maxTurns: {of_the_user}}}\n")
+    seen = worker.run(*[calls(call("look"))] * (limit + 1), limits=Limits(max_turns=given))
+    assert ended(seen) == ("limit", ExitCode.LIMIT, "", f"the limit of {limit} turns was reached")
+
+
+# --- interruption
+
+
+def test_interrupted_while_a_tool_works(worker: Project) -> None:
+    seen = worker.run(calls(call("hang"), call("look"), call("write", text="a")), "never said", answers=[])
+    assert seen.statuses == ["interrupted"] * 3
+    assert {outcome.error for outcome in seen.outcomes} == {'{"type": "interrupted"}'}
+    assert len(seen.of(ToolStarted)) == 3
+    assert seen.asked == []
+    assert ended(seen) == ("interrupted", ExitCode.INTERRUPTED, "[Interrupted]", None)
+    assert (seen.result.success, seen.result.turns, seen.result.denials) == (True, 1, ())
+
+
+def test_interrupted_while_a_prompt_is_open(worker: Project) -> None:
+    signal = InterruptSignal()
+
+    async def never(request: ApprovalRequest) -> ApprovalDecision:
+        signal.interrupt()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    turn = calls(call("look"), call("write", text="a"), call("look"))
+    seen = worker.run(turn, "never said", interrupt_signal=signal, approval_callback=never)
+    assert seen.statuses == ["success", "interrupted", "interrupted"]
+    assert ended(seen)[::2] == ("interrupted", "[Interrupted]")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> None:
+    signal = InterruptSignal()
+
+    class Endless(Told):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+            yield TextDelta("Once upon")
+            yield ToolCall("a", "look", {})
+            signal.interrupt()
+            if waits:
+                await anyio.sleep_forever()
+            yield TurnEnd("tool_use")
+
+    seen = worker.run(model=Endless(), interrupt_signal=signal)
+    assert ended(seen) == ("interrupted", ExitCode.INTERRUPTED, "[Interrupted]", None)
+    assert seen.of(ToolStarted) == []
+    assert [event.done for event in seen.of(Streaming)] == [False, True]
+    assert [dict(event.message) for event in seen.of(MessageEvent)][1:] == [
+        {"role": "assistant", "content": "Once upon", "cutOff": True}
+    ]
+
+
+def test_interrupted_before_it_began(worker: Project) -> None:
+    signal = InterruptSignal()
+    signal.interrupt()
+    assert ended(worker.run("never said", interrupt_signal=signal))[0] == "interrupted"
+
+
+def test_the_operating_system_wants_the_process_to_end(worker: Project) -> None:
+    signal = InterruptSignal()
+    signal.interrupt("terminated")
+    assert ended(worker.run("never said", interrupt_signal=signal))[:2] == ("interrupted", ExitCode.TERMINATED)
+
+
+def test_an_interruption_that_comes_over_the_bus(worker: Project) -> None:
+    bus = EventBus()
+
+    def stop(event: Event) -> None:
+        if isinstance(event, ToolStarted):
+            bus.emit(Interrupt("enough"))
+
+    bus.subscribe(stop)
+    signal = InterruptSignal()
+    seen = worker.run(calls(call("look"), call("look")), "never said", bus=bus, interrupt_signal=signal)
+    assert (seen.statuses, signal.reason) == (["interrupted", "interrupted"], "enough")
+
+
+def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> None:
+    model = Told(
+        [TextDelta("Half"), ToolCall("a", "look", {}), Restart("the line was cut"), TextDelta("Whole."), TurnEnd()]
+    )
+    seen = worker.run(model=model)
+    assert ended(seen) == ("completed", 0, "Whole.", None)
+    assert seen.of(ToolStarted) == []
+    assert StatusEvent("warning", "the answer starts again: the line was cut") in seen.events

@@ -1,0 +1,253 @@
+"""The output schema: loaded with everything wrong in it found, told to the model, and the answer checked."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.errors import ExitCode, Mark, WorkerError
+from forge_cli.engine.turns.output import Misfit, OutputSchema
+from forge_cli.files.document import parse_document
+
+HERE = Mark("worker.yaml", 3, 16)
+NOWHERE = Path("/nonexistent")
+REPORT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}, "pages": {"type": "array", "items": {"$ref": "#/$defs/page"}}},
+    "required": ["title"],
+    "additionalProperties": False,
+    "$defs": {"page": {"type": "integer", "minimum": 1}},
+}
+
+
+def schema(given: Any = REPORT) -> OutputSchema:
+    return OutputSchema.load(given, where=HERE, folder=NOWHERE)
+
+
+def refused(given: Any, folder: Path = NOWHERE) -> WorkerError:
+    with pytest.raises(WorkerError) as caught:
+        OutputSchema.load(given, where=HERE, folder=folder)
+    assert caught.value.exit_code is ExitCode.INVALID
+    return caught.value
+
+
+def misfit(answer: str, given: Any = REPORT) -> str:
+    with pytest.raises(Misfit) as caught:
+        schema(given).read(answer)
+    return str(caught.value)
+
+
+# --- loading
+
+
+def test_a_path_is_relative_to_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "report.schema.json").write_text("\ufeff" + json.dumps(REPORT))
+    for name in ["report.schema.json", "./report.schema.json", str(tmp_path / "report.schema.json")]:
+        assert OutputSchema.load(name, where=HERE, folder=tmp_path).json_schema == REPORT
+
+
+def test_an_inline_schema_is_copied() -> None:
+    given = {"type": "object", "properties": {}}
+    loaded = schema(given)
+    given["type"] = "nonsense"
+    assert loaded.read("{}") == {}
+
+
+def test_a_file_that_cannot_be_read_is_an_error_at_the_place_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b'{"title": "\xe9"}')
+    (tmp_path / "big").write_bytes(b" " * 300_000)
+    wrong = {"missing": "there is no such file", ".": "it is no file", "latin": "it is no UTF-8"}
+    for name, why in {**wrong, "big": "it is larger than 256 KiB"}.items():
+        error = refused(name, tmp_path)
+        assert (error.where, error.message) == (HERE, f"output schema {tmp_path / name} cannot be read: {why}")
+        assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ('{\n  "type": object\n}', "2:11", "not JSON: Expecting value"),
+        ("", "1:1", "not JSON: Expecting value"),
+        ('{"minimum": NaN}', "1:1", "not JSON: NaN is no number"),
+        ("[" * 100_000, "1:1", "not JSON: it is nested too deeply"),
+        ("[1]", "1:1", "must be a JSON object"),
+        ('{\n  "properties": {\n    "a": {"type": "strin"}\n  }\n}', "3:19", "$.properties.a.type is not valid JSON"),
+        ('{"type": 6,\n"type": 5}', "1:1", "$.type is not valid JSON Schema: 5 is not valid"),
+        ('{"pattern": "("}', "1:13", "$.pattern is not valid JSON Schema"),
+    ],
+)
+def test_a_wrong_file_is_an_error_at_the_place_in_it(tmp_path: Path, text: str, place: str, words: str) -> None:
+    file = tmp_path / "s.json"
+    file.write_text(text)
+    error = refused("s.json", tmp_path)
+    assert str(error.where) == f"{file}:{place}"
+    assert words in error.message
+
+
+def test_a_wrong_inline_schema_is_an_error_at_its_place_in_the_worker() -> None:
+    text = "name: w\noutput_schema:\n  properties:\n    a: {type: strin}\n"
+    error = refused(parse_document(text, "w.yaml")["output_schema"])
+    assert str(error.where) == "w.yaml:4:15"
+    assert refused({"type": "strin"}).where == HERE
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"$ref": "https://example.com/a.json"}, "is remote and never fetched"),
+        ({"properties": {"a": {"$ref": "other.json#/x"}}}, "is remote and never fetched"),
+        ({"$dynamicRef": "https://example.com/a"}, "is remote and never fetched"),
+        ({"$ref": "#/$defs/a"}, "points at nothing"),
+        ({"$ref": "#"}, "only leads back to itself"),
+        ({"$schema": []}, "cannot be checked"),
+        ({"default": math.inf}, "is not plain JSON"),
+        ({"default": {1, 2}}, "is not plain JSON"),
+        ({"default": "\ud800"}, "lone surrogate"),
+        ({"default": json.loads("[" * 200 + "]" * 200)}, "deeper than 100 levels"),
+    ],
+)
+def test_what_could_never_be_checked_offline_is_refused(given: Any, words: str) -> None:
+    assert words in refused(given).message
+
+
+def test_a_schema_of_an_unknown_dialect_is_read_as_the_newest() -> None:
+    given = {"$schema": "https://example.com/none", "type": "integer"}
+    assert schema(given).read("3") == 3
+
+
+# --- reading
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"title": "a"}',
+        ' \n{"title":\n"a"}\n ',
+        '```json\n{"title": "a"}\n```',
+        '```\n{"title": "a"}\n```\n',
+        '```JSON {"title": "a"} ```',
+        '{"title": "b", "title": "a"}',
+    ],
+)
+def test_json_alone_or_in_one_fence(answer: str) -> None:
+    assert schema().read(answer) == {"title": "a"}
+
+
+@pytest.mark.parametrize(("answer", "value"), [("3", 3), ("null", None), ('"```"', "```"), ("[]", []), ("1.5", 1.5)])
+def test_any_json_value_can_be_the_answer(answer: str, value: Any) -> None:
+    assert schema({}).read(answer) == value
+
+
+def test_a_fence_inside_a_fence_is_text() -> None:
+    value = {"title": "```json\n{}\n```"}
+    assert schema().read(f"```json\n{json.dumps(value)}\n```") == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("", "the answer is empty"),
+        ("Done.", "the answer is not JSON: Expecting value at line 1 column 1"),
+        ('Here: {"title": "a"}', "leave out the text around the JSON"),
+        ('```json\n{"title": "a"}\n```\nThere you go.', "leave out the text around the JSON"),
+        ('{"title": "a"} {"title": "b"}', "not JSON: Extra data"),
+        ('```json\n{"title": "a"}\n```\n```json\n{"title": "b"}\n```', "not JSON"),
+        ('```yaml\n{"title": "a"}\n```', "not JSON"),
+        ('{"title": NaN}', "NaN is no number"),
+        ("[-Infinity]", "-Infinity is no number"),
+        ("1e999", "1e999 is no number"),
+        ("9" * 5000, "not JSON"),
+        ('{"title": "\\ud800"}', "lone surrogate"),
+        ("[" * 200 + "]" * 200, "deeper than 100 levels"),
+        ("[" * 500_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_json_is_a_misfit(answer: str, words: str) -> None:
+    assert words in misfit(answer)
+
+
+def test_a_misfit_names_each_problem_with_its_path() -> None:
+    assert misfit('{"pages": [1, 0, "x"], "titel": 1}') == (
+        "$.pages[1]: 0 is less than the minimum of 1; $.pages[2]: 'x' is not of type 'integer'; "
+        "$: 'title' is a required property; $: Additional properties are not allowed ('titel' was unexpected)"
+    )
+
+
+def test_five_problems_are_enough() -> None:
+    sentence = misfit(json.dumps({"title": "a", "pages": ["x"] * 50}))
+    assert sentence.count("is not of type") == 5
+    assert sentence.endswith("; and more")
+
+
+def test_of_alternatives_the_nearest_is_told() -> None:
+    given = {"anyOf": [{"type": "object", "properties": {"n": {"type": "integer"}}}, {"type": "null"}]}
+    assert misfit('{"n": "x"}', given) == "$.n: 'x' is not of type 'integer'"
+
+
+def test_a_large_value_does_not_drown_what_is_wrong_with_it() -> None:
+    sentence = misfit(json.dumps("x" * 10_000), {"type": "integer"})
+    assert len(sentence) < 250
+    assert sentence.endswith("is not of type 'integer'")
+
+
+def test_a_schema_in_circles_is_no_crash() -> None:
+    circular = {"allOf": [{"$ref": "#"}, {"type": "object"}]}
+    assert "cannot be checked" in misfit("{}", circular)
+
+
+def test_a_recursive_schema_takes_what_is_as_deep_as_it_may_be() -> None:
+    tree = {"type": "object", "properties": {"left": {"$ref": "#"}}, "additionalProperties": False}
+    text = '{"left": ' * 99 + "{}" + "}" * 99
+    assert schema(tree).read(text) == json.loads(text)
+
+
+# --- what the model is told
+
+
+def test_the_instructions_hold_the_schema_and_are_always_the_same() -> None:
+    told = schema().instructions()
+    assert json.loads(told.partition("\n\n")[2]) == REPORT
+    assert told == schema(json.loads(json.dumps(REPORT))).instructions()
+
+
+def test_the_repair_says_what_was_wrong() -> None:
+    told = schema().repair(Misfit("$: 'title' is a required property"))
+    assert "does not fit its JSON Schema: $: 'title' is a required property." in told
+
+
+# --- whatever a model says
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4))
+
+
+@given(values, st.sampled_from(["{}", " {}\n", "```json\n{}\n```", "\n```\n{}\n```  "]), st.booleans())
+def test_every_json_value_comes_back_as_it_was(value: Any, around: str, ascii: bool) -> None:
+    answer = around.replace("{}", json.dumps(value, ensure_ascii=ascii))
+    assert schema({}).read(answer) == value
+
+
+@given(values)
+def test_what_is_read_fits_and_what_does_not_fit_is_told(value: Any) -> None:
+    given = {"type": ["array", "object"], "items": {"type": "string"}, "additionalProperties": {"type": "string"}}
+    inside = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [0]
+    fits = all(isinstance(item, str) for item in inside)
+    if fits:
+        assert schema(given).read(json.dumps(value)) == value
+    else:
+        assert misfit(json.dumps(value), given).startswith("$")
+
+
+@given(st.text(max_size=60) | st.text('{}[]",:`json \n0\\ud8', max_size=40))
+def test_no_answer_is_a_crash(answer: str) -> None:
+    try:
+        value = schema({}).read(answer)
+    except Misfit as error:
+        assert str(error)
+    else:
+        assert json.loads(json.dumps(value, allow_nan=False)) == value

@@ -1,0 +1,172 @@
+"""Calls side by side, as a worker makes them: from the model's turn to what it reads next, and in the record."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forge_cli import InterruptSignal, Message, ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.messages import Delta
+from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.record.resume import read_past
+from forge_cli.testing import Project, Seen, call, calls
+
+TOOLS = """
+import threading
+import anyio
+from forge_cli import BlockedError, ToolContext, tool
+
+barrier = threading.Barrier(8)
+order = []
+
+@tool(read_only=True)
+def meet(n: int) -> int:
+    "Comes back only when eight are there."
+    barrier.wait(timeout=10)
+    return n
+
+@tool(read_only=True)
+async def look(n: int, context: ToolContext) -> str:
+    "Tells what it was asked, later if the number is small."
+    for _ in range(20 - n % 20):
+        await anyio.lowlevel.checkpoint()
+    order.append(n)
+    if n == 13: raise RuntimeError("bad luck")
+    if n == 66: raise BlockedError("look", "not this one")
+    if n == 99:
+        context.interrupt.interrupt()
+        await anyio.sleep_forever()
+    return f"saw {n}, {len(order)} so far"
+
+@tool
+def write(n: int) -> str:
+    "Writes."
+    order.append(f"w{n}")
+    return f"wrote after {len(order) - 1}"
+"""
+WORKER = """
+name: w
+instructions: You look.
+toolsets:
+  custom:
+    module: ./tools.py
+    tools: [meet, look, write]
+    approval: {default: preApproved}
+"""
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+class Told:
+    """A model that makes these calls in its first turn, and keeps what it is told then."""
+
+    name = "told:test"
+    context_window: int | None = None
+
+    def __init__(self, *made: ToolCall) -> None:
+        self.made = made
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        self.requests.append(replace(request, messages=list(request.messages)))
+        first = len(self.requests) == 1
+        for each in self.made if first else ():
+            yield each
+        if not first:
+            yield TextDelta("Done.")
+        yield TurnEnd("tool_use" if first else "end")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    @property
+    def read(self) -> Message:
+        """What the model read of its calls."""
+        return self.requests[1].messages[-1]
+
+
+def numbered(name: str, *numbers: int) -> list[ToolCall]:
+    return [ToolCall(f"{name}{n}", name, {"n": n}) for n in numbers]
+
+
+def lines(seen: Seen) -> list[dict[str, Any]]:
+    return [line for line in seen.lines if "seq" in line]
+
+
+def test_eight_functions_wait_for_each_other(worker: Project) -> None:
+    model = Told(*numbered("meet", *range(8)))
+    assert worker.run(model=model).result.status == "completed"
+    assert [result.text for result in model.read.results] == [str(n) for n in range(8)]
+
+
+def test_two_hundred_calls_in_one_turn(worker: Project) -> None:
+    made = numbered("look", *(n for n in range(1000, 1200)))
+    model = Told(*made)
+    seen = worker.run(model=model)
+    assert (seen.result.status, seen.result.tool_calls) == ("completed", 200)
+    assert [result.call_id for result in model.read.results] == [each.id for each in made]
+    assert {result.text.partition(",")[0] for result in model.read.results} == {f"saw {n}" for n in range(1000, 1200)}
+    assert [line["seq"] for line in lines(seen)] == list(range(1, len(lines(seen)) + 1))
+
+
+def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(worker: Project) -> None:
+    model = Told(*numbered("look", 1, 13, 5), *numbered("write", 0), *numbered("look", 2, 19))
+    seen = worker.run(model=model)
+    read = model.read.results
+    assert [result.call_id for result in read] == ["look1", "look13", "look5", "write0", "look2", "look19"]
+    assert [result.is_error for result in read] == [False, True, False, False, False, False]
+    assert read[3].text == "wrote after 3"
+    assert [line["toolCallId"] for line in lines(seen) if line["type"] == "toolResult"][:3] != [
+        "look1",
+        "look13",
+        "look5",
+    ]
+    assert model.read in read_past(lines(seen)).messages
+
+
+def test_a_call_that_blocks_itself_beside_others_stops_the_work(worker: Project) -> None:
+    turn = calls(call("look", n=1), call("look", n=66), call("look", n=2), call("write", n=0))
+    seen = worker.run(turn, "never", on_ask=OnAsk.FAIL)
+    assert (seen.result.status, seen.result.exit_code) == ("denied", ExitCode.DENIED)
+    assert sorted(seen.statuses) == ["blocked", "interrupted", "success", "success"]
+
+
+def test_an_interrupt_beside_others_leaves_a_history_that_goes_on(worker: Project) -> None:
+    signal = InterruptSignal()
+    made = numbered("look", *range(1, 10), 99, *range(20, 40))
+    model = Told(*made)
+    seen = worker.run(model=model, interrupt_signal=signal)
+    assert seen.result.status == "interrupted"
+    past = read_past(lines(seen))
+    (results,) = [message.results for message in past.messages if message.role == "tool"]
+    assert [result.call_id for result in results] == [each.id for each in made]
+    assert results[9].text == '{"type": "interrupted"}'
+    assert past.cut_off == ()
+    signal.reset()
+    again = Told()
+    again.requests.append(ModelRequest("", [], []))
+    resumed = Resumed(past, lines(seen)[-1])
+    assert worker.run(model=again, task="", resumed=resumed, interrupt_signal=signal).result.response == "Done."
+    assert again.requests[1].messages[-1].results == results
+
+
+def test_a_log_cut_between_calls_side_by_side_gives_each_its_one_result(worker: Project) -> None:
+    made = numbered("look", *range(1, 9))
+    seen = worker.run(model=Told(*made))
+    recorded = lines(seen)
+    first = next(number for number, line in enumerate(recorded) if line["type"] == "toolStarted")
+    last = max(number for number, line in enumerate(recorded) if line["type"] == "toolResult")
+    for end in range(first, last + 1):
+        past = read_past(recorded[:end])
+        assert [result.call_id for result in past.messages[-1].results] == [each.id for each in made]
+        known = {line["toolCallId"] for line in recorded[:end] if line["type"] == "toolResult"}
+        lost = [result.call_id for result in past.messages[-1].results if result.text == '{"type": "interrupted"}']
+        assert lost == [each.id for each in made if each.id not in known]
+        assert [each.id for each in past.cut_off] == lost

@@ -1,0 +1,429 @@
+"""The log on disk: what is written stays readable, whatever happens to the process, the disk or the file."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli import TextDelta, WorkerResult, WorkerRuntime, load_worker
+from forge_cli.cli.common import in_loop
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.events import ApprovalResponse, Event, SessionEnd, SessionStart, StatusEvent, Streaming
+from forge_cli.record.lock import SessionBusy, holder, lock, unlock
+from forge_cli.record.log import (
+    SessionLog,
+    SessionLost,
+    broken_link,
+    find_kept,
+    find_session,
+    new_session_id,
+    read_session,
+    session_files,
+    sessions_folder,
+)
+from forge_cli.record.overview import overview
+from forge_cli.record.recorder import Recorder, line_hash
+from forge_cli.sandbox.secrets import Redactor
+from forge_cli.testing import Project, call, calls
+
+START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/somewhere/worker.yaml")
+
+
+def keep(*events: Event, session: str = "s1", **environ: str) -> Path:
+    """A session of these events, written as a worker writes it."""
+    with SessionLog.create(session) as log:
+        recorder = Recorder(session=session, worker="w", depth=0, redactor=Redactor(environ))
+        recorder.add_sink(log)
+        for event in events:
+            recorder(event)
+    return log.path
+
+
+def said(*words: str) -> list[Event]:
+    return [START, *(StatusEvent("info", word) for word in words)]
+
+
+def go_on(path: Path, *events: Event) -> None:
+    log, read = SessionLog.go_on(path)
+    with log:
+        last = read.lines[-1]
+        recorder = Recorder(session=path.stem, worker="w", depth=0, redactor=Redactor({}), after=last)
+        recorder.add_sink(log)
+        for event in events:
+            recorder(event)
+
+
+def words(path: Path) -> list[str]:
+    return [line["message"] for line in read_session(path).lines if line["type"] == "status"]
+
+
+def test_a_session_is_a_file_of_lines_for_its_owner_only() -> None:
+    path = keep(*said("a", "b"))
+    assert path == sessions_folder() / "s1.jsonl"
+    assert [json.loads(line)["seq"] for line in path.read_text().splitlines()] == [1, 2, 3]
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert os.listdir(path.parent) == ["s1.jsonl"]
+    read = read_session(path)
+    assert (read.session, read.dropped, broken_link(read)) == ("s1", False, None)
+
+
+def test_what_is_transient_is_not_kept() -> None:
+    assert len(read_session(keep(START, Streaming("r", "Hel", done=False))).lines) == 1
+
+
+def test_each_line_is_there_before_the_next_thing_happens() -> None:
+    with SessionLog.create("s1") as log:
+        recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}))
+        recorder.add_sink(log)
+        for count, event in enumerate(said("a", "b", "c"), 1):
+            recorder(event)
+            assert len(read_session(log.path).lines) == count
+
+
+def test_a_session_without_a_line_leaves_nothing() -> None:
+    path = keep()
+    assert os.listdir(path.parent) == []
+
+
+def test_it_goes_on_with_the_same_chain() -> None:
+    path = keep(*said("a"))
+    go_on(path, StatusEvent("info", "b"))
+    read = read_session(path)
+    assert [line["seq"] for line in read.lines] == [1, 2, 3]
+    assert (broken_link(read), words(path)) == (None, ["a", "b"])
+
+
+@given(st.data())
+def test_cut_anywhere_it_loses_the_line_that_was_being_written(data: st.DataObject) -> None:
+    path = keep(*said("a", "zwölf\nLinien", "c"), session=new_session_id())
+    whole = path.read_bytes()
+    length = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:length])
+    read = read_session(path)
+    assert len(read.lines) == whole[:length].count(b"\n")
+    assert (read.dropped, broken_link(read)) == (length > read.size, None)
+    if read.lines:
+        go_on(path, StatusEvent("info", "again"))
+        again = read_session(path)
+        assert len(again.lines) == len(read.lines) + 1
+        assert (again.dropped, broken_link(again)) == (False, None)
+
+
+@given(st.data())
+def test_no_byte_can_be_changed_unnoticed(data: st.DataObject) -> None:
+    path = keep(*said("a", "b"), session=new_session_id())
+    whole = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(whole) - 2))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
+    before = [json.loads(line) for line in whole.splitlines()]
+    whole[place] = byte
+    path.write_bytes(whole)
+    try:
+        read = read_session(path)
+    except WorkerError as error:
+        assert error.where is not None
+    else:
+        same = list(read.lines) == before[: len(read.lines)]
+        assert broken_link(read) is not None or (same and (read.dropped or len(read.lines) == len(before)))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda lines: lines[:1] + lines[2:], "line 2: its number is 3, not 2"),
+        (lambda lines: [lines[0], lines[2], lines[1]], "line 2: its number is 3, not 2"),
+        (lambda lines: [lines[0], lines[0], *lines[1:]], "line 2: its number is 1, not 2"),
+        (lambda lines: [lines[0], {**lines[1], "message": "other"}], "line 2: it was changed after it was written"),
+        (
+            lambda lines: [lines[0], _sealed({**lines[1], "prev": "0" * 64})],
+            "line 2: it does not follow the line before",
+        ),
+        (lambda lines: [{**lines[0], "model": "\ud800", "hash": None}], "line 1: it was changed after it was written"),
+        (lambda lines: [_without_hash(lines[0])], "line 1: it was changed after it was written"),
+    ],
+)
+def test_where_a_chain_breaks(change: Any, problem: str) -> None:
+    path = keep(*said("a", "b"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
+    assert broken_link(read_session(path)) == problem
+
+
+def _sealed(line: dict[str, Any]) -> dict[str, Any]:
+    return {**line, "hash": line_hash(line)}
+
+
+def _without_hash(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key != "hash"}
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"no json", b"[]", b"{}", b'{"seq": "1", "type": "x"}', b"\x00\x00", b"[" * 100_000, b"9" * 5000]
+)
+def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
+    path = keep(*said("a"))
+    first, second = path.read_bytes().splitlines()
+    path.write_bytes(first + b"\n" + garbage + b"\n" + second + b"\n")
+    with pytest.raises(WorkerError, match=rf"{path}:2:1: this is no line of a session"):
+        read_session(path)
+    path.write_bytes(first + b"\n" + garbage + b"\n")
+    assert (len(read_session(path).lines), read_session(path).dropped) == (1, True)
+
+
+def test_a_file_that_is_no_log_is_never_touched(tmp_path: Path) -> None:
+    for content in (b'{"one": "line without an end"}', b"", b"a\nb"):
+        file = tmp_path / "data.jsonl"
+        file.write_bytes(content)
+        try:
+            SessionLog.go_on(file)[0].close()
+        except WorkerError:
+            assert content == b"a\nb"
+        assert file.read_bytes() == content
+        assert os.listdir(tmp_path) == ["data.jsonl"]
+
+
+def test_names() -> None:
+    first, second = keep(*said(), session="20260101-000000-aa"), keep(*said(), session="20260102-000000-bb")
+    other = keep(*said(), session="20260102")
+    assert find_session("20260101") == find_session("20260101-000000-aa") == first
+    assert find_session("20260102-") == second
+    assert find_session("20260102") == other
+    assert find_session(str(first)) == first
+    with pytest.raises(WorkerError, match="'2026' is the beginning of 3 sessions: .*\n  type more"):
+        find_session("2026")
+    for name in ("", "2027", str(first), "*", "../s1"):
+        with pytest.raises(WorkerError, match="there is no session"):
+            find_kept(name)
+
+
+def test_ids_sort_by_time_and_never_meet() -> None:
+    ids = [new_session_id() for _ in range(100)]
+    assert len(set(ids)) == 100
+    assert [id[:15] for id in ids] == sorted(id[:15] for id in ids)
+
+
+def test_there_may_be_no_session_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert session_files() == []
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("FORGE_HOME", str(tmp_path / "file"))
+    assert session_files() == []
+    with pytest.raises(NotADirectoryError):
+        SessionLog.create("s1")
+
+
+def test_the_last_one_is_the_last_one_though_the_clock_was_set_back() -> None:
+    first, second = keep(*said(), session="first"), keep(*said(), session="second")
+    tomorrow = os.stat(first).st_mtime + 86_400
+    os.utime(first, (tomorrow, tomorrow))
+    assert session_files() == [first, second]
+    go_on(second, StatusEvent("info", "later"))
+    third = keep(*said(), session="third")
+    assert session_files() == [third, second, first]
+
+
+def test_a_second_writer_is_told_who_has_it() -> None:
+    path = keep(*said("a"))
+    with SessionLog.go_on(path)[0]:
+        with pytest.raises(SessionBusy, match=f"the session s1 is in use by the process {os.getpid()}\n.*--fork"):
+            SessionLog.go_on(path)
+        assert holder(path) == os.getpid()
+        assert overview(path).status == "running"
+    assert holder(path) is None
+    SessionLog.go_on(path)[0].close()
+    assert os.listdir(path.parent) == ["s1.jsonl"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from forge_cli.record.log import SessionLog
+log, read = SessionLog.go_on(Path(sys.argv[1]))
+print("mine", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_that_was_killed_holds_nothing() -> None:
+    path = keep(*said("a"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout
+        assert process.stdout.readline() == "mine\n"
+        with pytest.raises(SessionBusy, match=f"in use by the process {process.pid}\n"):
+            SessionLog.go_on(path)
+        assert (holder(path), overview(path).pid) == (process.pid, process.pid)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert holder(path) is None
+        go_on(path, StatusEvent("info", "b"))
+    assert words(path) == ["a", "b"]
+    assert os.listdir(path.parent) == ["s1.jsonl"]
+
+
+def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:
+    path = keep(*said("a"))
+    stale = path.with_name(f".{path.name}.lock")
+    for content in ("", "nonsense", "99999999999999999999", "999999999"):
+        stale.write_text(content)
+        assert holder(path) is None
+        unlock(path, lock(path))
+        assert not stale.exists()
+
+
+@pytest.fixture
+def full_disk():
+    """Files of this process cannot grow beyond a size; Python ignores the signal, so that a write fails."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def at(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+
+    yield at
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("room", [0, 1, 100])
+def test_a_full_disk_stops_the_work_and_leaves_whole_lines(full_disk, room: int) -> None:
+    path = keep(*said("a"))
+    log, read = SessionLog.go_on(path)
+    recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}), after=read.lines[-1])
+    recorder.add_sink(log)
+    with log:
+        full_disk(path.stat().st_size + room)
+        for _ in range(2):
+            with pytest.raises(SessionLost, match=r"cannot be written any more: .*\n  make room for .* -r s1, or use"):
+                recorder(StatusEvent("info", "b"))
+        recorder(SessionEnd({"status": "failed"}))
+        full_disk(resource.RLIM_INFINITY)
+        with pytest.raises(SessionLost):
+            recorder(StatusEvent("info", "there is room again, but a line is missing"))
+    read = read_session(path)
+    assert (words(path), read.dropped, broken_link(read)) == (["a"], False, None)
+    go_on(path, StatusEvent("info", "c"))
+    assert words(path) == ["a", "c"]
+
+
+CHATTY = """
+from forge_cli import ToolContext, tool
+
+
+@tool(needs_approval=False)
+def chatty(context: ToolContext) -> str:
+    \"\"\"Tell how it goes, and think nothing of it when that fails.\"\"\"
+    for _ in range(3):
+        try:
+            context.progress("working " * 1000)
+        except Exception:
+            pass
+    return "done"
+"""
+
+
+def test_a_tool_cannot_hide_that_the_log_is_lost(full_disk, project: Project) -> None:
+    project.write("tools.py", CHATTY)
+    project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets: {custom: {module: ./tools.py, tools: [chatty]}}")
+    with project.environment(), SessionLog.create("s1") as log:
+        full_disk(8000)
+        seen = project.run(calls(call("chatty")), "Done.", sinks=(log,), session_id="s1")
+    assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
+    assert "the session's log cannot be written any more" in (seen.result.error or "")
+    assert read_session(log.path).lines[-1]["type"] == "approvalDecided"
+
+
+def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -> None:
+    project.write("worker.yaml", "name: w\ninstructions: x")
+
+    class Stuck:
+        name, context_window = "test:stuck", None
+
+        async def stream(self, request: Any) -> Any:
+            yield TextDelta("Hm")
+            full_disk(log.path.stat().st_size)
+            runtime.interrupt()
+            await anyio.sleep_forever()
+
+        async def aclose(self) -> None:
+            pass
+
+    async def work() -> WorkerResult:
+        with anyio.fail_after(20):
+            async with runtime:
+                return await runtime.run("go")
+
+    with project.environment(), SessionLog.create("s1") as log:
+        worker = load_worker(project.folder / "worker.yaml")
+        runtime = WorkerRuntime(worker=worker, model=Stuck(), workspace=project.folder, sinks=(log,), session_id="s1")
+        result = in_loop(work)
+    assert (result.status, result.exit_code) == ("failed", 1)
+
+
+def test_a_copy_that_does_not_fit_is_not_there(full_disk) -> None:
+    path = keep(*said("a", "b"))
+    lines = read_session(path).copied("s2")
+    assert [line["session"] for line in lines] == ["s2"] * 3
+    with SessionLog.create("s2") as log:
+        full_disk(path.stat().st_size - 10)
+        with pytest.raises(SessionLost):
+            log.copy(lines)
+    assert session_files() == [path]
+    with SessionLog.create("s2") as log:
+        full_disk(resource.RLIM_INFINITY)
+        log.copy(lines)
+    copy = read_session(log.path)
+    assert (broken_link(copy), len(copy.lines)) == (None, 3)
+
+
+def test_secrets_stop_at_the_recorder() -> None:
+    secret, key = "correct horse battery", "sk-ant-" + "a1B2" * 8
+    path = keep(*said(f"use {secret}", f"or {key}"), SHOP_PASSWORD=secret)
+    assert words(path) == ["use [redacted:SHOP_PASSWORD]", "or [redacted:anthropic]"]
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "waits"),
+    [
+        ([], "interrupted", True),
+        ([SessionEnd({"status": "completed"})], "completed", False),
+        ([SessionEnd({"status": "parked"})], "parked", True),
+        ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True))], "parked", True),
+        ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True)), START], "interrupted", True),
+        ([SessionEnd({"status": "limit"})], "limit", False),
+    ],
+)
+def test_a_session_at_a_glance(events: list[Event], status: str, waits: bool) -> None:
+    seen = overview(keep(*said("a"), *events))
+    assert (seen.session, seen.worker, seen.model, seen.workspace) == ("s1", "w", "script:x", "/somewhere")
+    assert (seen.status, seen.waits, seen.pid, seen.task) == (status, waits, None, "")
+
+
+def test_a_glance_at_half_a_line_and_at_none() -> None:
+    path = keep(*said("a"), SessionEnd({"status": "completed"}))
+    with path.open("ab") as file:
+        file.write(b'{"v": 1, "seq": 4, "type": "sess')
+    assert overview(path).status == "completed"
+    for content, problem in (
+        (b"", "is empty"),
+        (b'{"seq"', "is empty"),
+        (b"x\n", "no line"),
+        (b"[1]\n{}\n", "no line"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ForgeError, match=problem):
+            overview(path)
+    path.unlink()
+    with pytest.raises(ForgeError, match="cannot be read"):
+        overview(path)

@@ -1,0 +1,192 @@
+"""The record: numbered, chained and redacted lines, the same for every file, screen and pipe."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from forge_cli import WorkerRuntime, load_worker
+from forge_cli.core.events import StatusEvent, Streaming
+from forge_cli.core.schema import JsonObject
+from forge_cli.record.recorder import Recorder, line_hash
+from forge_cli.sandbox.secrets import Redactor
+from forge_cli.testing import Project, call, calls
+
+KEY = "s3cr3t-value-of-foo"
+SHAPES = {
+    "anthropic": "sk-ant-api03-" + "A1b2" * 8,
+    "openai": "sk-proj-" + "Zz09" * 10,
+    "github": "ghp_" + "a1B2" * 9,
+    "aws": "AKIA" + "ABCD1234EFGH5678",
+    "slack": "xoxb-123456789012-abcdef",
+    "private-key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
+}
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("tools.py", "def echo(text: str, more: dict[str, str] = {}) -> dict: return {text: [text], **more}\n")
+    project.write(
+        "worker.yaml",
+        "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [echo], approval: {default: preApproved}}}\n",
+    )
+    return project
+
+
+def recorder_for(lines: list[JsonObject], environ: dict[str, str] | None = None) -> Recorder:
+    recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor(environ or {}))
+    recorder.add_sink(lines.append)
+    return recorder
+
+
+def test_every_line_is_numbered_sealed_and_tied_to_the_one_before(worker: Project) -> None:
+    lines = worker.run(calls(call("echo", text="hi")), "Done {result}.").lines
+    recorded = [line for line in lines if line["type"] != "streaming"]
+    assert [line["seq"] for line in recorded] == list(range(1, len(recorded) + 1))
+    assert recorded[0]["prev"] is None
+    assert all(after["prev"] == before["hash"] for before, after in pairwise(recorded))
+    assert all(line["hash"] == line_hash(line) for line in recorded)
+    (session,) = {line["session"] for line in lines}
+    for line in lines:
+        assert (line["v"], line["worker"], line["depth"], line["session"]) == (1, "w", 0, session)
+        assert list(line)[:2] in (["v", "seq"], ["v", "time"])
+
+
+def test_streaming_lines_are_sent_but_have_no_place_in_the_chain(worker: Project) -> None:
+    lines = worker.run("Hello there, reader.").lines
+    streaming = [line for line in lines if line["type"] == "streaming"]
+    assert "".join(line["delta"] for line in streaming) == "Hello there, reader."
+    assert streaming
+    assert not [line for line in streaming if line.keys() & {"seq", "prev", "hash"}]
+
+
+def test_one_line_in_whole() -> None:
+    lines: list[JsonObject] = []
+    recorder = recorder_for(lines)
+    recorder(StatusEvent("info", "first"))
+    recorder(Streaming("r1", "x", done=False))
+    recorder(StatusEvent("warning", "second", "c1"))
+    first, streaming, second = lines
+    assert second == {
+        "v": 1,
+        "seq": 2,
+        "time": second["time"],
+        "session": "s1",
+        "worker": "w",
+        "depth": 0,
+        "type": "status",
+        "level": "warning",
+        "message": "second",
+        "toolCallId": "c1",
+        "prev": first["hash"],
+        "hash": second["hash"],
+    }
+    assert streaming == {
+        "v": 1,
+        "time": streaming["time"],
+        "session": "s1",
+        "worker": "w",
+        "depth": 0,
+        "type": "streaming",
+        "requestId": "r1",
+        "delta": "x",
+        "done": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        {"message": "other"},
+        {"seq": 9},
+        {"time": "2020-01-01T00:00:00.000Z"},
+        {"prev": "0" * 64},
+        {"extra": 1},
+        {"depth": 1},
+    ],
+    ids=str,
+)
+def test_whoever_changes_a_line_breaks_its_seal(tamper: JsonObject) -> None:
+    lines: list[JsonObject] = []
+    recorder = recorder_for(lines)
+    recorder(StatusEvent("info", "first"))
+    assert line_hash({**lines[0], **tamper}) != lines[0]["hash"]
+
+
+def test_the_seal_survives_the_way_to_a_file_and_back() -> None:
+    lines: list[JsonObject] = []
+    recorder_for(lines)(StatusEvent("info", "é \ud800 \x00 😀"))
+    again = json.loads(json.dumps(lines[0]))
+    assert line_hash(again) == again["hash"]
+
+
+def test_every_sink_gets_every_line() -> None:
+    one: list[JsonObject] = []
+    other: list[JsonObject] = []
+    recorder = recorder_for(one)
+    recorder.add_sink(other.append)
+    recorder(StatusEvent("info", "first"))
+    assert one == other
+
+
+@pytest.mark.parametrize("secret", [KEY, *SHAPES.values()], ids=["environment", *SHAPES])
+def test_no_secret_reaches_any_line(worker: Project, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOO_API_KEY", KEY)
+    turn = calls(
+        call("echo", text=secret, more={secret: f"a {secret} b"}),
+        call("echo", txt=secret),
+        call(secret.split("\n")[0], text=secret),
+        text=f"The key is {secret}!",
+    )
+    seen = worker.run(turn, f"{secret} is {{result}}", task=f"Use {secret}")
+    assert seen.statuses == ["success", "invalid", "not_found"]
+    whole = secret.replace("\n", "\\n")
+    assert [line for line in seen.lines if whole in json.dumps(line)] == []
+    assert secret in seen.result.response
+
+
+def test_what_stands_in_place_of_a_secret_says_which_it_was() -> None:
+    redactor = Redactor({"FOO_API_KEY": KEY, "GITHUB_TOKEN": "short", "PATH": "/usr/bin:/bin"})
+    assert redactor.redact({KEY: [f"a {KEY} b", {"n": 1, "deep": (KEY)}]}) == {
+        "[redacted:FOO_API_KEY]": ["a [redacted:FOO_API_KEY] b", {"n": 1, "deep": "[redacted:FOO_API_KEY]"}]
+    }
+    for name, secret in SHAPES.items():
+        assert redactor.redact(f"<{secret}>") == f"<[redacted:{name}]>"
+    assert redactor.redact("short /usr/bin:/bin") == "short /usr/bin:/bin"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("ANTHROPIC_API_KEY", True),
+        ("DB_PASSWORD", True),
+        ("MY_SECRET_2", True),
+        ("GITHUB_TOKEN", True),
+        ("KEY", True),
+        ("apikey", True),
+        ("KEYBOARD", False),
+        ("MONKEY", False),
+        ("TOKENIZERS_PARALLELISM", False),
+    ],
+)
+def test_which_variables_hold_secrets(name: str, is_secret: bool) -> None:
+    redacted = Redactor({name: "a-long-enough-value"}).redact("a-long-enough-value")
+    assert (redacted != "a-long-enough-value") is is_secret
+
+
+def test_of_two_secrets_that_overlap_the_longer_one_goes() -> None:
+    redactor = Redactor({"A_KEY": "12345678", "B_KEY": "1234567890"})
+    assert redactor.redact("1234567890 12345678") == "[redacted:B_KEY] [redacted:A_KEY]"
+
+
+@pytest.mark.anyio
+async def test_without_sinks_nothing_is_recorded_and_everything_else_works(worker: Project) -> None:
+    loaded = load_worker(worker.folder / "worker.yaml")
+    events: list[Any] = []
+    worker.write("script.yaml", "turns: [{text: hi}]\n")
+    async with WorkerRuntime(
+        worker=loaded, model="script:script.yaml", workspace=worker.folder, on_event=events.append
+    ) as runtime:
+        assert (await runtime.run("go")).response == "hi"
+    assert events[-1].type == "sessionEnd"

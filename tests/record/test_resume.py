@@ -1,0 +1,208 @@
+"""A session read back: wherever its log ends, the history is one that a provider accepts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from forge_cli import Attachment, Message, OnAsk
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.record.messages import message_wire
+from forge_cli.record.pending import requests_of
+from forge_cli.record.resume import Past, read_past
+from forge_cli.testing import Project, Seen, call, calls, scripted_model
+
+TOOLS = '''
+"""Tools that look and tools that change something."""
+
+from forge_cli import Effect, tool
+
+
+@tool(effects={Effect.READ}, needs_approval=False)
+def look(at: str) -> str:
+    """Look at something."""
+    return f"seen {at}"
+
+
+@tool(effects={Effect.WRITE}, needs_approval=False)
+def change(what: str) -> str:
+    """Change something."""
+    return f"changed {what}"
+
+
+@tool(effects={Effect.WRITE})
+def risk(what: str) -> str:
+    """Change something that matters."""
+    return f"risked {what}"
+'''
+
+WORKER = """
+name: boss
+description: Tells others what to do
+instructions: You work.
+toolsets:
+  custom: {module: ./tools.py, tools: [look, change, risk]}
+  workers: {allowed: [helper.yaml], approval: {default: preApproved}}
+"""
+
+HELPER = """
+name: helper
+description: Helps
+instructions: You help.
+model: script:helper-script.yaml
+toolsets:
+  custom: {module: ./tools.py, tools: [look, change, risk]}
+"""
+
+HELPER_SCRIPT = """
+turns:
+  - calls: [{tool: look, input: {at: below}}, {tool: risk, input: {what: below}}]
+  - text: "Helped: {results[1]}"
+"""
+
+LONG = (
+    calls(call("look", at="a"), call("change", what="b"), text="First. "),
+    calls(call("risk", what="c"), call("look", at="d"), call("nonsense")),
+    calls(call("helper", input="do it"), call("change", what="e")),
+    "Done.",
+)
+
+
+@pytest.fixture
+def boss(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("helper.yaml", HELPER)
+    project.write("helper-script.yaml", HELPER_SCRIPT)
+    project.write("tools.py", TOOLS)
+    return project
+
+
+def kept(seen: Seen) -> list[dict[str, Any]]:
+    return [line for line in seen.lines if "seq" in line]
+
+
+def check(messages: Sequence[Message]) -> None:
+    """The rules of providers: results follow their calls, all of them and at once, and nobody speaks twice."""
+    for before, after in zip(messages, [*messages[1:], None], strict=False):
+        if before.calls:
+            assert after is not None
+            assert [result.call_id for result in after.results] == [each.id for each in before.calls]
+        elif before.role == "assistant":
+            assert after is None or after.role == "user"
+        assert before.role != "tool" or after is None or after.role != "tool"
+    assert not messages or messages[0].role == "user"
+
+
+def test_wherever_the_log_ends_the_history_is_accepted(boss: Project) -> None:
+    seen = boss.run(*LONG, answers=[True, True])
+    lines = kept(seen)
+    assert seen.result.status == "completed"
+    spoken = [at for at, line in enumerate(lines) if line["type"] == "message" and line["depth"] == 0]
+    first, last = spoken[0], spoken[-1]
+    for end in range(len(lines) + 1):
+        past = read_past(lines[:end])
+        check(past.messages if not past.calls else past.messages[:-1])
+        open_calls = {each.id for each in past.calls}
+        assert open_calls >= past.pending.keys()
+        assert past.unfinished is (first < end <= last)
+        if past.calls:
+            assert past.messages[-1].calls == past.calls
+            assert past.results.keys() < open_calls
+
+
+def test_the_whole_history_comes_back_as_the_model_knew_it(boss: Project) -> None:
+    asked: list[list[Message]] = []
+
+    class Listening:
+        name, context_window = "test:listening", None
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        async def stream(self, request: Any) -> Any:
+            asked.append(list(request.messages))
+            async for delta in self.inner.stream(request):
+                yield delta
+
+        async def aclose(self) -> None:
+            pass
+
+    seen = boss.run(model=Listening(scripted_model(*LONG)), answers=[True, True])
+    past = read_past(kept(seen))
+    assert list(past.messages[:-1]) == asked[-1]
+    assert past.messages[-1].text == "Done."
+
+
+def test_attachments_come_back() -> None:
+    files = (Attachment("a.txt", "text/plain", b"words"), Attachment("b.png", "image/png", b"\x89PNG\x00\xff"))
+    message = Message("user", "look", attachments=files)
+    assert past_of({"type": "message", "message": message_wire(message)}).messages == (message,)
+
+
+def test_a_call_that_was_approved_and_has_no_result_may_have_run(boss: Project) -> None:
+    lines = kept(boss.run(calls(call("change", what="x"), call("look", at="y")), "Done."))
+    decided = next(at for at, line in enumerate(lines) if line["type"] == "approvalDecided")
+    started = read_past(lines[:decided])
+    assert (started.in_flight, [each.name for each in started.cut_off]) == (frozenset(), ["change", "look"])
+    approved = read_past(lines[: decided + 1])
+    assert approved.in_flight == {'["change", {"what": "x"}]'}
+    done = read_past(lines[: decided + 2])
+    assert (done.in_flight, [each.name for each in done.cut_off]) == (frozenset(), ["look"])
+    assert [result.text for result in done.messages[-1].results] == ["changed x", '{"type": "interrupted"}']
+
+
+def test_a_parked_request_waits_until_it_is_decided(boss: Project) -> None:
+    seen = boss.run(calls(call("look", at="a"), call("risk", what="b"), call("risk", what="c")), on_ask=OnAsk.PARK)
+    lines = kept(seen)
+    past = read_past(lines)
+    assert [each.name for each in past.calls] == ["look", "risk", "risk"]
+    assert [result.text for result in past.results.values()] == ["seen a"]
+    waiting = requests_of(past, lines)
+    assert [(each.request["args"], each.path, each.answer) for each in waiting] == [
+        ({"what": "b"}, ("boss",), None),
+        ({"what": "c"}, ("boss",), None),
+    ]
+
+
+def answered(lines: list[dict[str, Any]], request: str, approved: bool, note: str | None = None) -> None:
+    answer = {"type": "approvalResponse", "requestId": request, "approved": approved}
+    lines.append({"v": 1, "seq": len(lines) + 1, **answer, "hash": "x"} | ({"note": note} if note else {}))
+
+
+def test_the_last_answer_counts(boss: Project) -> None:
+    lines = kept(boss.run(calls(call("risk", what="b")), on_ask=OnAsk.PARK))
+    (waiting,) = requests_of(read_past(lines), lines)
+    answered(lines, waiting.id, True)
+    answered(lines, waiting.id, False, "rather not")
+    answered(lines, "approval_of_nobody", True)
+    (waiting,) = requests_of(read_past(lines), lines)
+    assert waiting.answer == ApprovalDecision(False, note="rather not")
+
+
+def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
+    lines = kept(boss.run(calls(call("helper", input="do it")), "Done.", on_ask=OnAsk.PARK))
+    past = read_past(lines)
+    (waiting,) = requests_of(past, lines)
+    assert (waiting.path, waiting.request["toolName"]) == (("boss", "helper"), "risk")
+    assert past.pending == {}
+    ((below,),) = past.below.values()
+    assert [each.name for each in below.past.calls] == ["look", "risk"]
+    answered(lines, waiting.id, True)
+    seen = go_on(boss, lines, calls(call("helper", input="do it")), "Done.")
+    assert seen.result.status == "completed"
+    assert [(each.tool_name, each.status) for each in seen.outcomes] == [("risk", "success"), ("helper", "success")]
+
+
+def go_on(project: Project, lines: list[dict[str, Any]], *turns: Any, **options: Any) -> Seen:
+    return project.run(*turns, task="", resumed=Resumed(read_past(lines), lines[-1]), **options)
+
+
+def past_of(*lines: dict[str, Any]) -> Past:
+    return read_past([{"v": 1, "seq": seq, **line} for seq, line in enumerate(lines, 1)])
+
+
+def test_an_empty_session_and_unknown_events() -> None:
+    assert past_of() == Past()
+    assert past_of({"type": "invented later", "x": 1}) == Past()
+    assert not Past().unfinished

@@ -1,0 +1,398 @@
+"""What tools do with files through the sandbox, and what it refuses to do."""
+
+import os
+import resource
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.sandbox import READ_MAX, Access, FileInfo, FolderEntry, Sandbox
+
+pytestmark = pytest.mark.usefixtures("walking")
+
+OpenSandbox = Callable[..., Sandbox]
+
+
+def refusal(action: Callable[[], object]) -> str:
+    with pytest.raises(ToolError) as caught:
+        action()
+    return str(caught.value)
+
+
+class TestWriting:
+    def test_a_new_file_and_the_folders_above_it(self, sandbox: Sandbox, root: Path) -> None:
+        sandbox.write_bytes("/scratch/a/b/new.txt", b"hello")
+
+        assert (root / "scratch/a/b/new.txt").read_bytes() == b"hello"
+        assert os.listdir(root / "scratch/a/b") == ["new.txt"]
+
+    def test_the_mode_of_a_file_is_kept(self, sandbox: Sandbox, root: Path) -> None:
+        script = root / "scratch" / "script.sh"
+        script.write_text("old")
+        script.chmod(0o750)
+
+        sandbox.write_bytes("/scratch/script.sh", b"new")
+
+        assert script.read_text() == "new"
+        assert stat.S_IMODE(script.stat().st_mode) == 0o750
+
+    def test_a_file_can_be_made_like_another(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/old").write_text("old")
+        (root / "scratch/old").chmod(0o4751)
+        (root / "scratch/there").write_text("there")
+        like = sandbox.attributes("/scratch/old")
+
+        for name in ("new", "there"):
+            sandbox.write_bytes(f"/scratch/{name}", b"new", like=like)
+
+            assert stat.S_IMODE((root / "scratch" / name).stat().st_mode) == 0o751
+        assert sandbox.attributes("/scratch/none") is sandbox.attributes("/scratch") is None
+
+    def test_a_new_file_gets_the_usual_mode(self, sandbox: Sandbox, root: Path) -> None:
+        before = os.umask(0o027)
+        try:
+            sandbox.write_bytes("/scratch/new", b"")
+        finally:
+            os.umask(before)
+
+        assert stat.S_IMODE((root / "scratch/new").stat().st_mode) == 0o640
+
+    def test_a_link_stays_and_what_it_leads_to_is_written(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/real.txt").write_text("old")
+        (root / "scratch/l").symlink_to("real.txt")
+
+        sandbox.write_bytes("/scratch/l", b"new")
+
+        assert (root / "scratch/l").is_symlink()
+        assert (root / "scratch/real.txt").read_text() == "new"
+
+    def test_a_link_to_nothing_inside_makes_what_it_leads_to(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/l").symlink_to("sub/not-yet.txt")
+
+        sandbox.write_bytes("/scratch/l", b"new")
+
+        assert (root / "scratch/sub/not-yet.txt").read_text() == "new"
+        assert (root / "scratch/l").is_symlink()
+
+    def test_the_other_names_of_a_file_keep_the_old_content(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/hl").hardlink_to(root / "outside/secret.txt")
+
+        sandbox.write_bytes("/scratch/hl", b"new")
+
+        assert (root / "outside/secret.txt").read_text() == "secret"
+        assert (root / "scratch/hl").read_text() == "new"
+
+    def test_the_longest_name(self, sandbox: Sandbox, root: Path) -> None:
+        sandbox.write_bytes(f"/scratch/{'n' * 255}", b"x")
+        sandbox.write_bytes(f"/scratch/{'n' * 255}", b"y")
+
+        assert os.listdir(root / "scratch") == ["n" * 255]
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+    def test_a_write_protected_file_is_not_replaced(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").write_text("old")
+        (root / "scratch/a").chmod(0o444)
+
+        refusal(lambda: sandbox.write_bytes("/scratch/a", b"new"))
+
+        assert (root / "scratch/a").read_text() == "old"
+        assert os.listdir(root / "scratch") == ["a"]
+
+    def test_a_write_that_fails_half_way_leaves_the_old_content(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").write_text("old")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            sentence = refusal(lambda: sandbox.write_bytes("/scratch/a", b"x" * 5000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+        assert sentence == "'/scratch/a' cannot be used: File too large"
+        assert (root / "scratch/a").read_text() == "old"
+        assert os.listdir(root / "scratch") == ["a"]
+
+    @pytest.mark.parametrize("path", ["/scratch", "/scratch/", "/scratch/d", "/scratch/d/", "/scratch/d/..", "/"])
+    def test_a_folder_is_no_file(self, sandbox: Sandbox, root: Path, path: str) -> None:
+        (root / "scratch/d").mkdir()
+
+        refusal(lambda: sandbox.judge(path, Access.WRITE))
+        refusal(lambda: sandbox.write_bytes(path, b""))
+
+    def test_nothing_is_below_a_file(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").write_text("x")
+
+        sentence = refusal(lambda: sandbox.write_bytes("/scratch/a/b/c", b""))
+
+        assert sentence == "'/scratch/a/b/c' cannot be: '/scratch/a' is a file, not a folder"
+
+
+class TestReading:
+    def test_the_whole_and_the_beginning(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "src/a").write_bytes(b"\0\xff" * 1000)
+
+        assert sandbox.read_bytes("/src/a") == b"\0\xff" * 1000
+        assert sandbox.read_bytes("/src/a", limit=3) == b"\0\xff\0"
+        assert sandbox.read_bytes("/src/a", limit=0) == b""
+
+    def test_a_very_large_file_is_not_read_as_a_whole(self, sandbox: Sandbox, root: Path) -> None:
+        with (root / "src/large").open("wb") as file:
+            file.truncate(READ_MAX + 1)
+
+        assert refusal(lambda: sandbox.read_bytes("/src/large")) == (
+            "'/src/large' has 67108865 bytes, and at most 67108864 are read as a whole"
+        )
+        assert sandbox.read_bytes("/src/large", limit=3) == b"\0\0\0"
+
+    def test_equal_content_has_an_equal_digest(self, sandbox: Sandbox, root: Path) -> None:
+        for name, content in (("a", "x" * 100_000), ("b", "x" * 100_000), ("c", "y")):
+            (root / "src" / name).write_text(content)
+
+        assert sandbox.digest("/src/a") == sandbox.digest("/src/b") != sandbox.digest("/src/c")
+        assert "does not exist" in refusal(lambda: sandbox.digest("/src/none"))
+
+    def test_what_is_missing(self, sandbox: Sandbox) -> None:
+        assert refusal(lambda: sandbox.read_bytes("/src/no\u200bne")) == r"'/src/no\u200bne' does not exist"
+
+    def test_a_folder(self, sandbox: Sandbox) -> None:
+        assert refusal(lambda: sandbox.read_bytes("/src")) == "'/src' is a folder; list it instead"
+
+    def test_a_pipe_neither_hangs_nor_opens(self, sandbox: Sandbox, root: Path) -> None:
+        os.mkfifo(root / "scratch/p")
+
+        for action in (sandbox.read_bytes, sandbox.stat, sandbox.exists, sandbox.delete):
+            assert "special file" in refusal(lambda action=action: action("/scratch/p"))  # type: ignore[misc]
+        assert "special file" in refusal(lambda: sandbox.write_bytes("/scratch/p", b""))
+
+
+class TestListing:
+    def test_what_a_folder_holds(self, sandbox: Sandbox, root: Path) -> None:
+        folder = root / "scratch"
+        (folder / "b.txt").write_text("12345")
+        (folder / "a").mkdir()
+        (folder / "to-file").symlink_to("b.txt")
+        (folder / "to-other-zone").symlink_to("../src")
+        (folder / "to-outside").symlink_to("../outside/secret.txt")
+        (folder / "to-nothing").symlink_to("nothing")
+        (folder / "loop").symlink_to("loop")
+        os.mkfifo(folder / "pipe")
+
+        assert sandbox.list("/scratch") == [
+            FolderEntry("a", "directory"),
+            FolderEntry("b.txt", "file", 5),
+            FolderEntry("loop", "link"),
+            FolderEntry("pipe", "special"),
+            FolderEntry("to-file", "file", 5),
+            FolderEntry("to-nothing", "link"),
+            FolderEntry("to-other-zone", "directory"),
+            FolderEntry("to-outside", "link"),
+        ]
+
+    def test_a_name_that_could_forge_a_line_is_escaped(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a\nb").write_text("")
+        (root / "scratch/\x1b[2J").symlink_to("a\nb")
+
+        assert [entry.name for entry in sandbox.list("/scratch")] == [r"\x1b[2J", r"a\nb"]
+
+    @pytest.mark.skipif(os.uname().sysname == "Darwin", reason="every name is Unicode there")
+    def test_a_name_that_is_no_text(self, sandbox: Sandbox, root: Path) -> None:
+        (Path(os.fsdecode(bytes(root / "scratch") + b"/\xff"))).write_text("")
+
+        (entry,) = sandbox.list("/scratch")
+
+        assert entry.name == r"\udcff"
+
+    def test_a_nested_zone_is_seen_in_the_one_around_it(self, open_sandbox: OpenSandbox) -> None:
+        sandbox = open_sandbox([{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}])
+        sandbox.write_bytes("/top/inner/a", b"1")
+
+        assert sandbox.list("/top") == [FolderEntry("inner", "directory")]
+        assert sandbox.list("/top/inner") == sandbox.list("/inner") == [FolderEntry("a", "file", 1)]
+
+    def test_a_file_and_what_is_missing(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").write_text("")
+
+        assert refusal(lambda: sandbox.list("/scratch/a")) == "'/scratch/a' is a file, not a folder; read it instead"
+        assert refusal(lambda: sandbox.list("/scratch/none")) == "'/scratch/none' does not exist"
+
+    def test_without_zones_there_is_nothing(self, open_sandbox: OpenSandbox) -> None:
+        sandbox = open_sandbox([])
+
+        assert sandbox.list("/") == []
+        assert "has no zones" in refusal(lambda: sandbox.list("/scratch"))
+        assert "has no zones" in refusal(lambda: sandbox.list("scratch"))
+
+
+class TestDeleting:
+    def test_a_file_and_an_empty_folder(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/d").mkdir()
+        (root / "scratch/d/a").write_text("")
+
+        sandbox.delete("/scratch/d/a")
+        sandbox.delete("/scratch/d/")
+
+        assert os.listdir(root / "scratch") == []
+
+    def test_a_folder_that_is_not_empty(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/d/e").mkdir(parents=True)
+
+        for action in (lambda: sandbox.judge("/scratch/d", Access.DELETE), lambda: sandbox.delete("/scratch/d")):
+            assert refusal(action) == "'/scratch/d' is a folder that is not empty; delete the files in it first"
+
+    @pytest.mark.parametrize("target", ["../outside/secret.txt", "../src/a", "../outside", "real", "nothing", "l"])
+    def test_a_link_goes_and_what_it_led_to_stays(self, sandbox: Sandbox, root: Path, target: str) -> None:
+        (root / "src/a").write_text("")
+        (root / "scratch/real").write_text("")
+        (root / "scratch/l").symlink_to(target)
+
+        sandbox.judge("/scratch/l", Access.DELETE)
+        sandbox.delete("/scratch/l")
+
+        assert not os.path.lexists(root / "scratch/l")
+        assert (root / "outside/secret.txt").exists()
+        assert (root / "src/a").exists()
+        assert (root / "scratch/real").exists()
+
+    def test_a_link_in_a_read_only_zone_stays(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").write_text("")
+        (root / "src/l").symlink_to("../scratch/a")
+
+        assert "zone 'src' is read-only" in refusal(lambda: sandbox.delete("/src/l"))
+
+    def test_below_a_link_the_real_file_goes(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/d").mkdir()
+        (root / "scratch/d/a").write_text("")
+        (root / "src/l").symlink_to("../scratch/d")
+
+        sandbox.delete("/src/l/a")
+
+        assert os.listdir(root / "scratch/d") == []
+
+    @pytest.mark.parametrize("path", ["/scratch", "/scratch/", "/scratch/.", "/scratch/x/..", "/src/../scratch"])
+    def test_a_zone_itself_stays(self, sandbox: Sandbox, root: Path, path: str) -> None:
+        for action in (lambda: sandbox.judge(path, Access.DELETE), lambda: sandbox.delete(path)):
+            assert "is the folder of zone 'scratch' itself" in refusal(action)
+
+        assert (root / "scratch").is_dir()
+
+    def test_the_list_of_zones_stays(self, sandbox: Sandbox) -> None:
+        assert "is the list of zones" in refusal(lambda: sandbox.judge("/", Access.DELETE))
+        assert "is the list of zones" in refusal(lambda: sandbox.delete("/"))
+
+    @pytest.mark.parametrize("path", ["/top/mid", "/top/mid/inner", "/inner", "/top/l/inner"])
+    def test_a_folder_that_is_or_holds_another_zone(self, open_sandbox: OpenSandbox, root: Path, path: str) -> None:
+        sandbox = open_sandbox(
+            [{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/mid/inner", "mode": "rw"}]
+        )
+        (root / "top/l").symlink_to("mid")
+
+        assert "of zone 'inner'" in refusal(lambda: sandbox.judge(path, Access.DELETE))
+        assert "of zone 'inner'" in refusal(lambda: sandbox.delete(path))
+        assert (root / "top/mid/inner").is_dir()
+
+    def test_what_is_missing(self, sandbox: Sandbox) -> None:
+        assert refusal(lambda: sandbox.delete("/scratch/none")) == "'/scratch/none' does not exist"
+
+    def test_a_file_spelled_as_a_folder(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").write_text("")
+
+        assert "is not a folder" in refusal(lambda: sandbox.delete("/scratch/a/"))
+
+
+class TestAsking:
+    def test_what_a_file_is(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "src/a").write_text("12345")
+        os.utime(root / "src/a", (1000, 1000))
+        (root / "scratch/l").symlink_to("../src/a")
+
+        assert sandbox.stat("/scratch/l") == FileInfo("a", "/src/a", "file", 5, 1000.0)
+        assert sandbox.stat("/scratch/l", follow=False).kind == "link"
+        assert sandbox.stat("/src").kind == sandbox.stat("/").kind == "directory"
+        assert refusal(lambda: sandbox.stat("/src/b")) == "'/src/b' does not exist"
+
+    def test_whether_it_exists(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "src/a").write_text("")
+        (root / "scratch/l").symlink_to("nothing")
+        (root / "scratch/out").symlink_to("../outside/secret.txt")
+
+        there = [path for path in ("/", "/src", "/src/", "/src/a") if sandbox.exists(path)]
+        missing = [path for path in ("/src/b", "/src/a/b", "/src/a/", "/scratch/l") if not sandbox.exists(path)]
+
+        assert (len(there), len(missing)) == (4, 4)
+        assert "outside every zone" in refusal(lambda: sandbox.exists("/scratch/out"))
+        assert "is in no zone" in refusal(lambda: sandbox.exists("/etc/passwd"))
+
+    def test_the_path_that_a_file_really_has(self, open_sandbox: OpenSandbox, root: Path) -> None:
+        sandbox = open_sandbox([{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}])
+        (root / "top/l").symlink_to(root / "top/inner")
+
+        assert sandbox.resolve("/") == "/"
+        assert sandbox.resolve("//top//./x/../a") == "/top/a"
+        assert sandbox.resolve("/top/l/not/yet") == sandbox.resolve("/top/inner/not/yet") == "/inner/not/yet"
+        assert sandbox.resolve("/top/l") == "/inner"
+        assert sandbox.resolve("/top/l", Access.DELETE) == "/top/l"
+
+    def test_the_path_on_the_host_for_a_child_process(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/l").symlink_to("../src")
+
+        assert sandbox.real("/scratch/l/a", Access.READ) == root / "src/a"
+        assert "read-only" in refusal(lambda: sandbox.real("/scratch/l/a", Access.WRITE))
+        assert "list of zones" in refusal(lambda: sandbox.real("/", Access.LIST))
+
+    def test_the_zones(self, sandbox: Sandbox) -> None:
+        assert [zone.name for zone in sandbox.zones] == ["scratch", "output", "src"]
+
+
+class TestPaths:
+    def test_relative_paths_mean_the_default_zone(self, open_sandbox: OpenSandbox, root: Path) -> None:
+        sandbox = open_sandbox(None)
+        sandbox.write_bytes("a/b.txt", b"x")
+
+        assert (root / "a/b.txt").read_bytes() == b"x"
+        assert sandbox.resolve("./a/../a/b.txt") == sandbox.resolve("/workspace/a/b.txt") == "/workspace/a/b.txt"
+        assert sandbox.list(".") == sandbox.list("/workspace")
+        assert "climbs too high" in refusal(lambda: sandbox.resolve("../workspace/a"))
+        assert "climbs too high" in refusal(lambda: sandbox.resolve("a/../.."))
+
+    def test_a_path_of_the_host_is_answered_with_the_virtual_one(self, sandbox: Sandbox, root: Path) -> None:
+        assert refusal(lambda: sandbox.resolve(f"{root}/src/a.py")).endswith("use '/src/a.py'")
+        assert refusal(lambda: sandbox.resolve("/etc/passwd")).endswith("the zones are /output, /scratch, /src")
+
+    def test_dots_lead_from_zone_to_zone_but_not_above_the_root(self, sandbox: Sandbox) -> None:
+        assert sandbox.resolve("/scratch/../src/a") == "/src/a"
+        assert "climbs too high" in refusal(lambda: sandbox.resolve("/scratch/../../src/a"))
+        assert "is in no zone" in refusal(lambda: sandbox.resolve("/nowhere/../src/a"))
+
+    def test_a_read_only_zone_names_those_that_can_be_written(self, sandbox: Sandbox) -> None:
+        assert refusal(lambda: sandbox.judge("/src/a", Access.WRITE)) == (
+            "zone 'src' is read-only, so '/src/a' cannot be changed; zones that can be written: /output, /scratch"
+        )
+
+    @pytest.mark.parametrize("path", ["", "/scratch/a\0b", "/scratch/a\x1b[31m", "/scratch/\ud800", "/scratch/\u202e"])
+    @pytest.mark.parametrize("access", Access)
+    def test_unusable_names_are_refused_and_shown_escaped(self, sandbox: Sandbox, path: str, access: Access) -> None:
+        assert refusal(lambda: sandbox.judge(path, access)).isprintable()
+
+    def test_links_in_a_circle(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a").symlink_to("b")
+        (root / "scratch/b").symlink_to("a")
+
+        assert "in a circle" in refusal(lambda: sandbox.judge("/scratch/a/x", Access.READ))
+
+    def test_a_long_chain_of_links(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/0").write_text("end")
+        for number in range(41):
+            (root / f"scratch/{number + 1}").symlink_to(str(number))
+
+        assert sandbox.read_bytes("/scratch/40") == b"end"
+        assert "too many links" in refusal(lambda: sandbox.read_bytes("/scratch/41"))
+
+    def test_an_absolute_link_is_followed_back_into_a_zone(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "src/a").write_text("x")
+        (root / "by-another-name").symlink_to(root)
+        (root / "scratch/l").symlink_to(root / "by-another-name/src/a")
+
+        assert sandbox.read_bytes("/scratch/l") == b"x"
+        assert sandbox.resolve("/scratch/l") == "/src/a"

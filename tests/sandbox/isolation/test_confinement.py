@@ -1,0 +1,152 @@
+"""Confinement: which rule holds where, whatever lies in what."""
+
+import itertools
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.sandbox.isolation import confinement as confinement_module
+from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule, confinement_for
+from forge_cli.sandbox.zones.zones import Zone, ZoneMode
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/var/tmp has no links on the way")
+
+NAMES = [""] + ["/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)]
+CAN_WRITE = {Reach.WRITE, Reach.PINNED}
+CONCEALED = {Reach.HIDDEN, Reach.PRIVATE}
+
+
+@pytest.fixture(scope="module")
+def tree() -> Iterator[Path]:
+    """Folders a and b, in each of them a and b, and once more; not in /tmp, for which there is a rule already."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        for name in NAMES:
+            Path(folder, name).mkdir(exist_ok=True)
+        yield Path(os.path.realpath(folder))
+
+
+def ends(rules: list[ReachRule], path: Path) -> str:
+    """What can be done with a path: the last rule that covers it counts."""
+    reach = next((rule.reach for rule in reversed(rules) if path.is_relative_to(rule.path)), Reach.READ)
+    return "write" if reach in CAN_WRITE else "nothing" if reach in CONCEALED else "read"
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ZoneMode), max_size=4),
+    st.sets(st.sampled_from(NAMES[1:]), max_size=3),
+    st.sets(st.sampled_from(NAMES[1:]), max_size=2),
+)
+def test_the_innermost_wish_counts(tree: Path, zones: dict[str, ZoneMode], hidden: set[str], visible: set[str]) -> None:
+    confinement = Confinement(
+        zones=tuple(Zone(f"z{number}", tree / name, mode) for number, (name, mode) in enumerate(zones.items())),
+        workspace=tree,
+        hidden=tuple(tree / name for name in hidden),
+    )
+    rules = confinement.rules(tree / name for name in visible)
+    for name in NAMES:
+        path = tree / name
+        wishes = [(tree / one, 0, "nothing") for one in hidden]
+        wishes += [(tree / one, 1, "read") for one in visible if ends(confinement.rules(), tree / one) == "nothing"]
+        wishes += [(tree / one, 2, "write" if mode is ZoneMode.RW else "read") for one, mode in zones.items()]
+        around = [wish for wish in wishes if path.is_relative_to(wish[0])]
+        expected = max(around, key=lambda wish: (len(wish[0].parts), wish[1]))[2] if around else "read"
+        assert ends(rules, path) == expected, (path, rules)
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ZoneMode), max_size=4),
+    st.sets(st.sampled_from(NAMES[1:]), max_size=3),
+)
+def test_no_folder_can_be_moved_together_with_what_must_stay(
+    tree: Path, zones: dict[str, ZoneMode], hidden: set[str]
+) -> None:
+    confinement = Confinement(
+        zones=tuple(Zone(f"z{number}", tree / name, mode) for number, (name, mode) in enumerate(zones.items())),
+        workspace=tree,
+        hidden=tuple(tree / name for name in hidden),
+    )
+    rules = confinement.rules()
+    mounted = {rule.path for rule in rules}
+    for rule in rules:
+        if rule.path.is_relative_to(tree):
+            movable = [folder for folder in rule.path.parents if folder.is_relative_to(tree)]
+            assert not [folder for folder in movable if ends(rules, folder.parent) == "write" and folder not in mounted]
+
+
+def protected(rules: list[ReachRule], root: Path) -> list[str]:
+    return [str(rule.path.relative_to(root)) for rule in rules if rule.reach is Reach.PROTECTED]
+
+
+def in_zone(root: Path, **options: object) -> Confinement:
+    return Confinement(zones=(Zone("here", root, ZoneMode.RW),), workspace=root, **options)
+
+
+def test_upper_levels_are_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confinement_module, "NAMES_AT_MOST", 50)
+    (tmp_path / "a/b/c/.git").mkdir(parents=True)
+    (tmp_path / "a/.env").touch()
+    assert protected(in_zone(tmp_path).rules(), tmp_path) == ["a/.env", "a/b/c/.git"]
+    for number in range(60):
+        (tmp_path / f"a/b/file{number}").touch()
+    assert protected(in_zone(tmp_path).rules(), tmp_path) == ["a/.env"]
+
+
+def test_names_in_the_zone_itself_are_found_among_any_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confinement_module, "NAMES_AT_MOST", 50)
+    monkeypatch.setattr(confinement_module, "PROTECTED_AT_MOST", 2)
+    for number in range(200):
+        (tmp_path / f"file{number}").touch()
+    for name in (".git", ".ENV", ".mcp.json", ".forge"):
+        (tmp_path / name).mkdir()
+    assert sorted(protected(in_zone(tmp_path).rules(), tmp_path)) == [".ENV", ".forge", ".git", ".mcp.json"]
+
+
+def test_what_a_protected_link_leads_to_is_protected_where_it_could_be_written(tmp_path: Path) -> None:
+    zone, outside = tmp_path / "zone", tmp_path / "outside"
+    for folder in (zone / "real", outside):
+        folder.mkdir(parents=True)
+    (zone / ".git").symlink_to("real")
+    (zone / ".env").symlink_to(outside)
+    (zone / ".bashrc").symlink_to("missing")
+    (zone / ".forge").symlink_to(".forge")
+    (zone / ".profile").symlink_to(".")
+    (zone / ".zshrc").symlink_to("..")
+    assert protected(in_zone(zone).rules(), zone) == ["real"]
+
+
+def test_read_only_zones_and_hidden_places_are_not_searched(tmp_path: Path) -> None:
+    for name in ("ro", "hidden", "rw"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    zones = (Zone("here", tmp_path, ZoneMode.RW), Zone("ro", tmp_path / "ro"))
+    confinement = Confinement(zones=zones, workspace=tmp_path, hidden=(tmp_path / "hidden",))
+    assert protected(confinement.rules(), tmp_path) == ["rw/.git"]
+
+
+def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path: Path) -> None:
+    for name in ("real/project", "home/.config/gcloud", "own/tools", "real/.git/hooks"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    zones = [
+        Zone("project", tmp_path / "real/project", ZoneMode.RW),
+        Zone("tools", tmp_path / "own/tools", ZoneMode.RW),
+        Zone("hooks", tmp_path / "real/.git/hooks", ZoneMode.RW),
+    ]
+    confinement = confinement_for(
+        zones,
+        workspace=tmp_path / "link/project",
+        user_home=tmp_path / "home",
+        forge_home=tmp_path / "own",
+        protected=[tmp_path / "link/worker.yaml"],
+        network=True,
+    )
+    assert [zone.mode for zone in confinement.zones] == [ZoneMode.RW, ZoneMode.RO, ZoneMode.RO]
+    assert confinement.workspace == tmp_path / "real/project"
+    assert confinement.protected == (tmp_path / "real/worker.yaml",)
+    expected = {tmp_path / "home/.ssh", tmp_path / "home/.config/gcloud", tmp_path / "home/.forge", tmp_path / "own"}
+    assert expected <= set(confinement.hidden)

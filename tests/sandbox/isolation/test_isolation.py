@@ -1,0 +1,670 @@
+"""Isolation: the ways out of a confined process, each of them tried for real, and each of them closed."""
+
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pexpect
+import pytest
+
+from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.sandbox.isolation import isolation as isolation_module
+from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
+from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
+from forge_cli.sandbox.isolation.isolation import Level, Mechanism, confines, isolation, mechanism
+from forge_cli.sandbox.processes.process import Finished, Processes, bash, clean_environment
+from forge_cli.sandbox.zones.zones import Zone, ZoneMode
+
+from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the mechanism is one of Linux")]
+
+SECRETS = (".ssh/id", ".aws/credentials", ".gnupg/key", ".config/gcloud/key", ".forge/config.yaml", ".netrc")
+PYTHON = (Path(sys.prefix), Path(sys.base_prefix))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def cage() -> Mechanism:
+    found = mechanism()
+    assert found, "these tests need a working bwrap: install bubblewrap, and allow user namespaces"
+    return found
+
+
+@dataclass(frozen=True)
+class World:
+    """A home with secrets, a project to work in, and something outside; not in /tmp, which is hidden as a whole."""
+
+    root: Path
+    cage: Mechanism
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+    @property
+    def outside(self) -> Path:
+        return self.root / "outside"
+
+    def confinement(self, *zones: Zone, **options: Any) -> Confinement:
+        settings = {"workspace": self.project, "user_home": self.home, "forge_home": self.home / ".forge"}
+        given = zones or (Zone("project", self.project, ZoneMode.RW),)
+        return confinement_for(given, **{**settings, "network": False, **options})
+
+    async def run(
+        self, line: str, confinement: Confinement | None = None, *, cwd: Path | None = None, **options: Any
+    ) -> Finished:
+        visible = options.pop("visible", ())
+        wrap = partial(self.cage.wrap, confinement=confinement or self.confinement(), visible=visible)
+        settings = {"env": {**clean_environment(), "HOME": str(self.home)}, "timeout": 20.0, **options}
+        async with Processes() as processes:
+            return await processes.run(bash(line), cwd=cwd or self.project, wrap=wrap, **settings)
+
+    async def free(self, line: str) -> Finished:
+        """The same without a cage, to see that what is refused is possible at all."""
+        env = {**clean_environment(), "HOME": str(self.home)}
+        async with Processes() as processes:
+            return await processes.run(bash(line), cwd=self.project, env=env, timeout=20)
+
+
+@pytest.fixture
+def world(cage: Mechanism) -> Iterator[World]:
+    with tempfile.TemporaryDirectory(prefix="forge-test-", dir="/var/tmp") as folder:
+        found = World(Path(os.path.realpath(folder)), cage)
+        for place in (found.home, found.project, found.outside):
+            place.mkdir()
+        for name in SECRETS:
+            (found.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (found.home / name).write_text("the secret\n")
+        yield found
+
+
+async def test_a_zone_is_written_and_the_rest_of_the_host_is_read(world: World) -> None:
+    (world.outside / "file").write_text("readable\n")
+    done = await world.run(f"echo new >file; cat {world.outside}/file; pwd")
+    assert (done.stdout, done.exit_code) == (f"readable\n{world.project}\n", 0)
+    assert (world.project / "file").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("where", ["outside", "home", "project/../outside", "."])
+async def test_nothing_is_written_outside(world: World, where: str) -> None:
+    target = world.root / where / "file"
+    assert (await world.run(f"echo x >{target}")).exit_code == 1
+    assert not target.exists()
+    assert (await world.free(f"echo x >{target}")).exit_code == 0
+    assert (await world.run(f"rm {target} || chmod 777 {target} || mv {target} {target}2")).exit_code == 1
+    assert target.read_text() == "x\n"
+
+
+async def test_a_link_out_of_the_zone_is_no_way_out(world: World) -> None:
+    (world.outside / "file").write_text("old\n")
+    done = await world.run(f"ln -s {world.outside} link; echo x >link/file; ln {world.outside}/file hard || echo no")
+    assert done.stdout == "no\n"
+    assert (world.outside / "file").read_text() == "old\n"
+
+
+@pytest.mark.parametrize("name", SECRETS)
+async def test_secrets_are_hidden(world: World, name: str) -> None:
+    assert (await world.free(f"cat ~/{name}")).stdout == "the secret\n"
+    done = await world.run(f"cat ~/{name}; ls ~/{name}; echo mine >~/{name}")
+    assert "the secret" not in done.stdout + done.stderr
+    assert (world.home / name).read_text() == "the secret\n"
+
+
+async def test_a_hidden_file_is_empty_rather_than_forbidden(world: World) -> None:
+    done = await world.run("cat ~/.netrc; echo $?; echo x >~/.netrc || echo refused")
+    assert done.stdout == "0\nrefused\n"
+
+
+CONNECT = """
+import socket, sys
+kind, address = sys.argv[1:]
+with socket.socket(getattr(socket, kind)) as connection:
+    connection.connect(("127.0.0.1", int(address)) if kind == "AF_INET" else address.replace("@", "\\0"))
+print("connected")
+"""
+
+
+@pytest.mark.parametrize("kind", ["AF_INET", "abstract", "AF_UNIX"])
+async def test_the_network_is_cut_off(world: World, tmp_path: Path, kind: str) -> None:
+    script = tmp_path / "connect.py"
+    script.write_text(CONNECT)
+    with socket.socket(socket.AF_INET if kind == "AF_INET" else socket.AF_UNIX) as server:
+        address = f"@forge-test-{os.getpid()}" if kind == "abstract" else str(tmp_path / "socket")
+        server.bind(("127.0.0.1", 0) if kind == "AF_INET" else address.replace("@", "\0"))
+        server.listen()
+        address = str(server.getsockname()[1]) if kind == "AF_INET" else address
+        line = f"{sys.executable} {script} {kind.replace('abstract', 'AF_UNIX')} {address}"
+        options: dict[str, Any] = {"visible": (*PYTHON, script)}
+        assert (await world.free(line)).stdout == "connected\n"
+        assert (await world.run(line, **options)).stdout == ""
+        online = await world.run(line, world.confinement(network=True), **options)
+        assert online.stdout == ("" if kind == "AF_UNIX" else "connected\n")
+
+
+PTRACE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for pid in map(int, sys.argv[1:]):
+    refused = libc.ptrace(0x4206, pid, None, None)
+    print(os.strerror(ctypes.get_errno()) if refused else "traced")
+"""
+
+
+async def test_other_processes_are_out_of_reach(world: World, tmp_path: Path) -> None:
+    script = tmp_path / "ptrace.py"
+    script.write_text(PTRACE)
+    with stranger() as victim:
+        pids = f"{os.getpid()} {victim.pid}"
+        assert (await world.free(f"kill -0 {pids} && echo there")).stdout == "there\n"
+        done = await world.run(f"kill -0 {pids} && echo there; ls -d /proc/{victim.pid} /proc/{os.getpid()}")
+        assert done.stdout == ""
+        traced = await world.run(f"{sys.executable} {script} {pids}", visible=(*PYTHON, script))
+        assert traced.stdout == "No such process\nNo such process\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mount -o remount,rw /",
+        "mount -o remount,bind,rw /",
+        "mount --bind / /mnt",
+        "mount -t tmpfs none /mnt",
+        "mount -t proc none /proc",
+        "umount ~/.ssh",
+        "umount -l /tmp",
+        "unshare --user true",
+        "unshare --user --map-root-user true",
+        "unshare --mount true",
+        "unshare --pid --fork true",
+        "unshare --net true",
+        "bwrap --ro-bind / / true",
+        "chroot / true",
+        "nsenter --target 1 --mount true",
+        "mknod device b 8 0",
+        "mknod device c 1 3",
+    ],
+)
+async def test_no_namespace_mount_or_device_is_made(world: World, line: str) -> None:
+    done = await world.run(line)
+    assert done.exit_code not in (0, 127), done
+
+
+async def test_there_is_no_power_to_gain(world: World) -> None:
+    status = (await world.run("cat /proc/self/status")).stdout
+    assert re.findall(r"^Cap\w+:\s+(\w+)$", status, re.MULTILINE) == ["0" * 16] * 5
+    assert re.findall(r"^NoNewPrivs:\s+(\d)$", status, re.MULTILINE) == ["1"]
+
+
+async def test_the_kernel_is_not_told_anything(world: World) -> None:
+    """As root, the files in /proc/sys are open to whoever has the right number; each gets only its own value back."""
+    line = """
+        cd /proc/sys
+        for file in kernel/{core_pattern,hostname,printk} vm/swappiness net/ipv4/ip_forward
+        do value=$(cat $file 2>/dev/null) && (echo "$value" >$file) 2>/dev/null && echo "wrote $file"; done
+        find /proc /sys -maxdepth 3 -not -path '/proc/[0-9]*' -type f -writable 2>/dev/null
+    """
+    assert (await world.run(line)).stdout == ""
+
+
+async def test_devices_and_shared_memory_are_its_own(world: World) -> None:
+    name = f"forge-test-{os.getpid()}"
+    done = await world.run(
+        f"echo x >/dev/shm/{name}; echo x >/tmp/{name}; cat /tmp/{name}; ls /dev; ls -A /run | wc -l"
+    )
+    assert done.stdout.startswith("x\n")
+    assert done.stdout.endswith("\n0\n")
+    assert not {"sda", "vda", "kmsg", "mem", "fuse", "kvm"} & set(done.stdout.split())
+    assert not {name} & {*os.listdir("/dev/shm"), *os.listdir("/tmp")}
+
+
+async def test_no_descriptor_is_inherited(world: World) -> None:
+    secret = os.open(world.home / ".ssh/id", os.O_RDONLY)
+    folder = os.open(world.outside, os.O_RDONLY)
+    for descriptor in (secret, folder):
+        os.set_inheritable(descriptor, True)
+    done = await world.run("for fd in {0..99}; do [ -e /proc/$$/fd/$fd ] && echo $fd; done")
+    os.close(secret)
+    os.close(folder)
+    assert set(done.stdout.split()) <= {"0", "1", "2", "255"}
+
+
+async def test_no_key_is_in_any_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
+    monkeypatch.setenv("TMPDIR", str(world.outside))
+    done = await world.run("env; cat /proc/*/environ; echo; mktemp")
+    assert "sk-ant-secret" not in done.stdout
+    assert done.stdout.rpartition("\n/tmp/")[1]
+
+
+INJECT = """
+import fcntl, os, termios
+for name in ("/dev/tty", "/dev/console", "/dev/pts/0", *(f"/proc/self/fd/{n}" for n in range(3))):
+    try:
+        descriptor = os.open(name, os.O_RDWR | os.O_NOCTTY)
+        fcntl.ioctl(descriptor, termios.TIOCSTI, b"x")
+        print("injected into", name)
+    except OSError:
+        pass
+try:
+    print("terminal", os.open("/dev/tty", os.O_RDWR))
+except OSError as error:
+    print("no terminal:", error.strerror)
+"""
+
+UNDER_A_TERMINAL = """
+import os, sys
+from functools import partial
+from pathlib import Path
+import anyio
+from forge_cli.sandbox.isolation.confinement import Confinement
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.processes.process import Processes, clean_environment
+from forge_cli.sandbox.zones.zones import Mode, Zone
+
+async def main():
+    here = Path(sys.argv[1])
+    confinement = Confinement(zones=(Zone("here", here, Mode.RW),), workspace=here)
+    shown = [Path(sys.prefix), Path(sys.base_prefix)]
+    wrap = partial(mechanism().wrap, confinement=confinement, visible=shown)
+    async with Processes() as processes:
+        words = [sys.executable, str(here / "inject.py")]
+        done = await processes.run(words, cwd=here, env=clean_environment(), timeout=20, wrap=wrap)
+    print("terminal:", os.isatty(0), "|", done.stdout.strip(), "|", done.stderr.strip(), "|")
+
+anyio.run(main)
+"""
+
+
+def test_nothing_is_typed_into_the_terminal(world: World) -> None:
+    (world.project / "inject.py").write_text(INJECT)
+    command = pexpect.spawn(sys.executable, ["-c", UNDER_A_TERMINAL, str(world.project)], timeout=60, encoding="utf-8")
+    command.expect(r"terminal: (\w+) \| (.*) \| (.*) \|")
+    assert command.match.groups() == ("True", "no terminal: No such device or address", "")
+    command.expect(pexpect.EOF)
+    command.close()
+
+
+async def test_protected_names_are_read_only(world: World) -> None:
+    for name in (".git/hooks/x", "sub/.git/config", ".env", "sub/.env.local", "deep/er/.mcp.json", ".bashrc"):
+        (world.project / name).parent.mkdir(parents=True, exist_ok=True)
+        (world.project / name).write_text("old\n")
+    worker = world.project / "workers" / "worker.yaml"
+    worker.parent.mkdir()
+    worker.write_text("old\n")
+    files = "$(find . -type f)"
+    line = (
+        f"cat {files}; for f in {files}; do echo new >$f; rm -f $f; mv $f $f.moved; done; echo x >sub/ok; mv .git git"
+    )
+    done = await world.run(line, world.confinement(protected=[worker]))
+    assert done.stdout == "old\n" * 7
+    assert (world.project / "sub/ok").read_text() == "x\n"
+    found = {str(path.relative_to(world.project)) for path in world.project.rglob("*") if path.is_file()}
+    assert found == {
+        *(".git/hooks/x", "sub/.git/config", ".env", "sub/.env.local", "deep/er/.mcp.json", ".bashrc"),
+        *("workers/worker.yaml", "sub/ok"),
+    }
+
+
+async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> None:
+    (world.project / ".git").mkdir()
+    refused = await world.run("echo x >.git/index")
+    other = await world.run("echo no >&2; exit 1")
+    harmless = await world.run("echo x >.git/index; true")
+    free = await world.free("echo 'Read-only file system' >&2; exit 1")
+    assert str(refused.hint(refused.stderr)).startswith("it is confined: it can write to writable zones only")
+    assert [done.hint(done.stderr) for done in (other, harmless, free)] == [None] * 3
+
+
+async def test_what_must_not_be_written_cannot_be_moved_and_replaced(world: World) -> None:
+    inner, worker = world.project / "a/b/inner", world.project / "workers/mine/worker.yaml"
+    for path in (inner / "file", worker):
+        path.parent.mkdir(parents=True)
+        path.write_text("old\n")
+    zones = (Zone("project", world.project, ZoneMode.RW), Zone("inner", inner))
+    line = (
+        "mv a/b a/c; mv a z; mv workers other; mv workers/mine workers/other; rm -rf a workers; find . -type f | sort"
+    )
+    done = await world.run(line, world.confinement(*zones, protected=[worker]))
+    assert done.stdout == "./a/b/inner/file\n./workers/mine/worker.yaml\n"
+
+
+@pytest.mark.parametrize("target", ["../home/.ssh", "/HOME/.ssh", "../outside"])
+async def test_a_link_in_place_of_a_protected_name_shows_nothing(world: World, target: str) -> None:
+    (world.outside / "file").write_text("old\n")
+    (world.project / ".git").symlink_to(target.replace("/HOME", str(world.home)))
+    done = await world.run("cat .git/id; echo x >.git/file; true")
+    assert (done.stdout, done.exit_code) == ("", 0)
+    assert (world.outside / "file").read_text() == "old\n"
+
+
+async def test_a_zone_that_became_a_link_starts_nothing(world: World) -> None:
+    inner = world.project / "inner"
+    inner.mkdir()
+    confinement = world.confinement(Zone("project", world.project, ZoneMode.RW), Zone("inner", inner))
+    inner.rename(world.project / "moved")
+    inner.symlink_to(world.home / ".ssh")
+    before = descriptors()
+    with pytest.raises(ToolError, match="nothing was started: '.*/inner' is a link"):
+        await world.run("cat inner/id", confinement)
+    inner.unlink()
+    with pytest.raises(ToolError, match="nothing was started: '.*/inner' cannot be confined: No such file"):
+        await world.run("true", confinement)
+    assert descriptors() == before
+
+
+FLIP = """
+import os, sys
+os.mkdir("link")
+os.symlink("../../home/.ssh", "link/.git")
+open(sys.argv[1], "w").write("x")
+while True:
+    os.rename("sub", "folder")
+    os.rename("link", "sub")
+    os.rename("sub", "link")
+    os.rename("folder", "sub")
+"""
+
+
+async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(world: World) -> None:
+    """Somebody who is already inside changes a protected folder into a link and back, as fast as possible."""
+    (world.project / "sub/.git").mkdir(parents=True)
+    wrap = partial(world.cage.wrap, confinement=world.confinement(), visible=PYTHON)
+    options: dict[str, Any] = {"cwd": world.project, "env": {"HOME": str(world.home), **clean_environment()}}
+    look = bash("cat ~/.ssh/id */.git/id")
+    async with Processes() as processes:
+        with gate(world.project) as flipping:
+            processes.start([sys.executable, "-c", FLIP, str(flipping.path)], wrap=wrap, **options)
+            await flipping.opened()
+        for _ in range(30):
+            with suppress(ToolError):
+                done = await processes.run(look, wrap=wrap, timeout=20, **options)
+                assert "the secret" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["with space", "new\nline", "-dash", "ümlaut", "quo'te\"s", "back\\slash", "$HOME;x", "#"]
+)
+async def test_any_name_will_do(world: World, name: str) -> None:
+    folder = world.project / name
+    (folder / ".git").mkdir(parents=True)
+    (world.home / ".ssh" / name).mkdir()
+    confinement = world.confinement(Zone("odd", folder, ZoneMode.RW), workspace=folder)
+    done = await world.run("echo x >file; echo x >.git/file || echo held; pwd; ls ../..", confinement, cwd=folder)
+    assert done.stdout == f"held\n{folder}\nhome\noutside\nproject\n"
+    assert (folder / "file").read_text() == "x\n"
+
+
+async def test_zones_in_temporary_and_hidden_places_are_there(world: World, tmp_path: Path) -> None:
+    inside = world.home / ".ssh" / "zone"
+    for place in (inside, tmp_path / "zone"):
+        place.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    zones = (Zone("one", inside, ZoneMode.RW), Zone("two", tmp_path / "zone", ZoneMode.RW))
+    confinement = world.confinement(*zones, workspace=inside)
+    done = await world.run(
+        f"echo x >{inside}/f; echo x >{tmp_path}/zone/f; ls -A ~/.ssh; ls -A {tmp_path}", confinement, cwd=inside
+    )
+    assert done.stdout == "zone\nzone\n"
+    assert [(place / "f").read_text() for place in (inside, tmp_path / "zone")] == ["x\n", "x\n"]
+
+
+async def test_a_workspace_without_a_zone_is_read_even_in_a_hidden_place(world: World) -> None:
+    workspace = world.home / ".aws"
+    confinement = world.confinement(Zone("project", world.project), workspace=workspace)
+    done = await world.run("cat credentials; echo x >file || echo refused", confinement, cwd=workspace)
+    assert done.stdout == "the secret\nrefused\n"
+
+
+async def test_a_workspace_may_be_reached_by_a_link(world: World) -> None:
+    link = world.root / "link"
+    link.symlink_to(world.project)
+    done = await world.run("echo x >file; pwd -P", world.confinement(workspace=link), cwd=link)
+    assert done.stdout == f"{world.project}\n"
+    assert (world.project / "file").exists()
+
+
+async def test_hidden_places_are_hidden_inside_a_zone_and_behind_links(world: World) -> None:
+    shutil.rmtree(world.home / ".ssh")
+    (world.project / "dotfiles").mkdir()
+    (world.project / "dotfiles/id").write_text("the secret\n")
+    (world.home / ".ssh").symlink_to(world.project / "dotfiles")
+    done = await world.run("cat dotfiles/id ~/.ssh/id; mv dotfiles x; ls -A dotfiles x")
+    assert done.stdout == "dotfiles:\n"
+    config = world.confinement(Zone("config", world.home / ".config", ZoneMode.RW), workspace=world.home / ".config")
+    done = await world.run(
+        "echo x >file; cat gcloud/key; mv gcloud other; cat other/key", config, cwd=world.home / ".config"
+    )
+    assert done.stdout == ""
+    assert (world.home / ".config/file").exists()
+
+
+async def test_no_process_writes_to_forges_own_folder(world: World) -> None:
+    own = world.root / "elsewhere"
+    for folder in (own / "tools/mine", world.project / ".forge/zone"):
+        folder.mkdir(parents=True)
+    (own / "config.yaml").write_text("the secret\n")
+    zones = [Zone("tools", own / "tools", ZoneMode.RW), Zone("odd", world.project / ".forge/zone", ZoneMode.RW)]
+    confinement = world.confinement(*zones, forge_home=own)
+    places = f"{own}/tools/mine {world.project}/.forge/zone"
+    done = await world.run(
+        f"for p in {places}; do ls -d $p; echo x >$p/f || echo refused; done; cat {own}/*.yaml", confinement
+    )
+    assert done.stdout == f"{own}/tools/mine\nrefused\n{world.project}/.forge/zone\nrefused\n"
+
+
+async def test_a_tool_in_the_hidden_folder_is_made_visible(world: World) -> None:
+    tool = world.home / ".forge/tools/greet"
+    tool.mkdir(parents=True)
+    (tool / "greet.sh").write_text("echo hello\n")
+    line = f"bash {tool}/greet.sh; ls -A ~/.forge ~/.forge/tools; echo x >{tool}/greet.sh"
+    done = await world.run(line, visible=[tool])
+    assert done.stdout == f"hello\n{world.home}/.forge:\ntools\n\n{world.home}/.forge/tools:\ngreet\n"
+    assert done.exit_code == 1
+
+
+async def test_inner_zones_decide_for_themselves(world: World) -> None:
+    for name in ("ro/rw", "ro/rw/ro"):
+        (world.project / name).mkdir(parents=True)
+    zones = [
+        Zone("a", world.project, ZoneMode.RW),
+        Zone("b", world.project / "ro"),
+        Zone("c", world.project / "ro/rw", ZoneMode.RW),
+        Zone("d", world.project / "ro/rw/ro"),
+    ]
+    done = await world.run("for p in . ro ro/rw ro/rw/ro; do echo x >$p/f && echo $p; done", world.confinement(*zones))
+    assert done.stdout == ".\nro/rw\n"
+
+
+async def test_how_a_confined_command_ends(world: World) -> None:
+    endings = [
+        (done.exit_code, done.signal) for done in [await world.run(f"{line}") for line in ("exit 7", "kill -9 $$")]
+    ]
+    assert endings == [(7, None), (None, 9)]
+    begin = time.monotonic()
+    asked = await world.run("trap 'echo asked; exit 5' TERM; echo go; while :; do sleep 0.01; done", timeout=0.5)
+    assert (asked.stdout, asked.exit_code, asked.timed_out) == ("go\nasked\n", 5, True)
+    assert time.monotonic() - begin < 3
+    stubborn = await world.run("trap '' TERM; echo go; while :; do sleep 1; done", timeout=0.5)
+    assert (stubborn.stdout, stubborn.signal, stubborn.timed_out) == ("go\n", 9, True)
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+async def test_nothing_outlives_a_confined_command(world: World, way: str) -> None:
+    sleeping = tag()
+    wrap = partial(world.cage.wrap, confinement=world.confinement())
+    async with Processes() as processes:
+        with gate(world.project) as out, gate(world.project) as go:
+            line = f"{escape(way, out, sleeping)}read x <>{go.path}"
+            child = processes.start(bash(line), cwd=world.project, env=clean_environment(), wrap=wrap)
+            await out.opened()
+            inside = [os.pidfd_open(pid) for pid in sleepers(sleeping)]
+            assert inside
+            writer = os.open(go.path, os.O_WRONLY)
+            os.write(writer, b"x\n")
+            os.close(writer)
+            with anyio.fail_after(10):
+                await child.ended.wait()
+                for pidfd in inside:
+                    await anyio.wait_readable(pidfd)
+                    os.close(pidfd)
+        assert child.finished().exit_code == 0
+    assert (sleepers(sleeping), children()) == ([], [])
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+async def test_a_stop_reaches_everybody_inside(world: World, way: str) -> None:
+    sleeping = tag()
+    wrap = partial(world.cage.wrap, confinement=world.confinement())
+    async with Processes() as processes:
+        with gate(world.project) as out:
+            line = f"{escape(way, out, sleeping)}sleep {sleeping}"
+            child = processes.start(bash(line), cwd=world.project, env=clean_environment(), wrap=wrap)
+            await out.opened()
+        begin = time.monotonic()
+        await child.stop()
+        assert (time.monotonic() - begin < 3, sleepers(sleeping)) == (True, [])
+    assert children() == []
+
+
+KILLED = """
+import sys
+from functools import partial
+from pathlib import Path
+import anyio
+from forge_cli.sandbox.isolation.confinement import Confinement
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.processes.process import Processes, bash, clean_environment
+from forge_cli.sandbox.zones.zones import Mode, Zone
+
+async def main():
+    here = Path(sys.argv[1])
+    wrap = partial(mechanism().wrap, confinement=Confinement(zones=(Zone("here", here, Mode.RW),), workspace=here))
+    async with Processes() as processes:
+        await processes.run(bash(sys.argv[2]), cwd=here, env=clean_environment(), timeout=None, wrap=wrap)
+
+anyio.run(main)
+"""
+
+
+async def test_nothing_outlives_forge_itself(world: World) -> None:
+    sleeping = tag()
+    with gate(world.project) as out:
+        line = f"{escape('env -i', out, sleeping)}sleep {sleeping}"
+        with stranger(sys.executable, "-c", KILLED, str(world.project), line) as forge:
+            await out.opened()
+            inside = [os.pidfd_open(pid) for pid in sleepers(sleeping) if pid != forge.pid]
+    assert len(inside) > 1
+    with anyio.fail_after(10):
+        for pidfd in inside:
+            await anyio.wait_readable(pidfd)
+            os.close(pidfd)
+    assert sleepers(sleeping) == []
+    bury()
+
+
+async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> None:
+    wrap = partial(world.cage.wrap, confinement=world.confinement())
+    before = descriptors()
+    async with Processes() as processes:
+        for _ in range(5):
+            child = processes.start(bash("sleep 300"), cwd=world.project, env=clean_environment(), wrap=wrap)
+            begin = time.monotonic()
+            await child.stop()
+            assert time.monotonic() - begin < 1
+    assert (children(), descriptors()) == ([], before)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 1",
+        "exit 0",
+        'while [ "$1" != -- ]; do shift; done; shift; exec "$@"',
+        'while [ "$1" != -- ]; do shift; done; shift; "$@" >/dev/null',
+        "kill -9 $$",
+    ],
+)
+def test_a_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) -> None:
+    fraud = tmp_path / "bwrap"
+    fraud.write_text(f"#!/bin/bash\n{script}\n")
+    fraud.chmod(0o755)
+    assert not confines(Bubblewrap(str(fraud)))
+
+
+def test_a_mechanism_that_shows_what_is_hidden_is_none(tmp_path: Path) -> None:
+    fraud = tmp_path / "bwrap"
+    real = shutil.which("bwrap")
+    fraud.write_text(
+        f"""#!/bin/bash
+for word; do
+    shift
+    case $word in --tmpfs | --remount-ro) word=--dir;; esac
+    set -- "$@" "$word"
+done
+exec {real} "$@"
+"""
+    )
+    fraud.chmod(0o755)
+    assert not confines(Bubblewrap(str(fraud)))
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """Let the mechanism be looked for again, during the test and after it."""
+    mechanism.cache_clear()
+    yield
+    mechanism.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert mechanism() is None
+    assert isolation(Level.AUTO) is None
+    assert isolation(Level.OFF) is None
+    with pytest.raises(
+        WorkerError, match=r"w.yaml:3:5: isolation is required, and this machine has no .*\n.*bubblewrap"
+    ):
+        isolation(Level.REQUIRED, where=Mark("w.yaml", 3, 5))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_mechanism_is_tried_once_and_only_when_wanted(cage: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    monkeypatch.setattr(isolation_module, "confines", lambda found: not tried.append(found))
+    assert isolation(Level.OFF) is None
+    assert tried == []
+    assert isolation(Level.AUTO) == isolation(Level.REQUIRED) == cage
+    assert len(tried) == 1
+
+
+def test_the_network_is_open_by_default_unless_isolation_is_required() -> None:
+    assert [level.network for level in Level] == [True, False, True]
+
+
+def test_a_probe_leaves_nothing_behind(cage: Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert confines(cage)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert not confines(cage)

@@ -1,0 +1,215 @@
+"""Both grammars of patches: what they mean, and at which line they are wrong."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.patches import Add, Delete, Hunk, Line, Patch, Update, accesses, parse_patch
+from forge_cli.sandbox.zones.zones import Access, Zone
+
+EVERYTHING = """\
+*** Begin Patch
+*** Add File: /scratch/new.txt
++one
++
++*** End Patch
+*** Delete File: /scratch/old.txt
+*** Update File: /scratch/a.py
+*** Move to: /scratch/b.py
+@@ class A:
+@@     def f(self):
+ one
+
+-two
++2
+@@
++last
+*** End of File
+*** End Patch
+"""
+
+
+def test_every_operation_of_the_envelope() -> None:
+    first = (Line(" ", "one"), Line(" ", ""), Line("-", "two"), Line("+", "2"))
+    hunks = (
+        Hunk(9, first, anchors=("class A:", "def f(self):")),
+        Hunk(15, (Line("+", "last"),), at_end=True),
+    )
+    assert parse_patch(EVERYTHING) == Patch(
+        (
+            Add("/scratch/new.txt", "one\n\n*** End Patch\n"),
+            Delete("/scratch/old.txt"),
+            Update("/scratch/a.py", hunks, move_to="/scratch/b.py"),
+        )
+    )
+
+
+def test_what_a_patch_wants_of_each_path() -> None:
+    assert accesses(parse_patch(EVERYTHING)) == [
+        ("/scratch/new.txt", Access.WRITE),
+        ("/scratch/old.txt", Access.DELETE),
+        ("/scratch/a.py", Access.DELETE),
+        ("/scratch/b.py", Access.WRITE),
+    ]
+
+
+def test_the_first_hunk_needs_no_marker_and_empty_lines_may_separate() -> None:
+    patch = "*** Begin Patch\n*** Update File: a\n-1\n+2\n\n@@ x\n-3\n\n*** End Patch\n"
+    assert parse_patch(patch).operations == (
+        Update("a", (Hunk(3, (Line("-", "1"), Line("+", "2"))), Hunk(6, (Line("-", "3"),), anchors=("x",)))),
+    )
+
+
+def test_a_blank_line_of_context_at_the_start_is_kept() -> None:
+    patch = "*** Begin Patch\n*** Update File: a\n \n-1\n*** End Patch"
+    assert parse_patch(patch).operations == (Update("a", (Hunk(3, (Line(" ", ""), Line("-", "1"))),)),)
+
+
+@pytest.mark.parametrize("wrap", ["{}", "\n\n{}\n\n", "```\n{}\n```", "```diff\n{}```\n"])
+def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
+    assert parse_patch(wrap.format(EVERYTHING)).operations[0] == parse_patch(EVERYTHING).operations[0]
+
+
+def test_a_patch_with_carriage_returns_is_the_same_patch() -> None:
+    assert parse_patch(EVERYTHING.replace("\n", "\r\n")) == parse_patch(EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        ("", "the patch is empty"),
+        ("hello", "line 1 is no start of a patch"),
+        ("*** Begin Patch\n*** Add File: a\n+\ud800\n*** End Patch", "half of a surrogate pair"),
+        ("\n\n*** Add File: x", "line 3 is no start of a patch"),
+        ("*** Begin Patch\n*** End Patch", "names no file"),
+        ("*** Begin Patch\n*** Delete File: a", "line 3 of the patch: the patch ends without '*** End Patch'"),
+        ("*** Begin Patch\n*** Add File:\n+a\n*** End Patch", "line 2 of the patch: '*** Add File:' needs a path"),
+        ("*** Begin Patch\n*** Add File: a\nb\n*** End Patch", "line 3 of the patch: every line of a new file"),
+        ("*** Begin Patch\n*** Update File: a\n*** End Patch", "line 2 of the patch: the update has no hunk"),
+        ("*** Begin Patch\n*** Update File: a\n@@\n b\n*** End Patch", "line 3 of the patch: the hunk changes nothing"),
+        ("*** Begin Patch\n*** Update File: a\n@@\n*** End Patch", "line 3 of the patch: the hunk changes nothing"),
+        ("*** Begin Patch\n*** Update File: a\n@@\n-b\nc\n*** End Patch", "line 5 of the patch: every line of a hunk"),
+        ("*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2 of the patch: expected"),
+        ("*** Begin Patch\n*** Delete File: a\n*** End Patch\nmore", "line 4 of the patch: there is text after"),
+        ("*** Begin Patch\n*** Update File: a\n-b\r\n+c\n*** End Patch", "line 3 of the patch: the hunk mixes"),
+        (
+            "*** Begin Patch\n*** Update File: a\n-b\n*** End of File\n+c\n*** End Patch",
+            "line 5 of the patch: expected '@@'",
+        ),
+        ("--- a\n", "line 2 of the patch: expected '+++ PATH'"),
+        ("--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b", "line 1 of the patch: 'a' and 'b' are two files"),
+        ("--- /dev/null\n+++ /dev/null\n", "line 1 of the patch: the header names no file"),
+        ("--- a\n+++ a\n", "line 1 of the patch: there is no hunk for 'a'"),
+        ("--- a\n+++ a\n@@ -1,2 +1 @@\n-a\n+b\n", "line 3 of the patch: the hunk says to have 2 old and 1 new lines"),
+        ("--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n+c\n", "but has 1 and 2; correct it, or write '@@' alone"),
+        ("--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n\n c\n", "line 7 of the patch: expected '--- PATH'"),
+        ("--- a\n+++ a\n@@ x @@\n-a\n+b\n", "line 3 of the patch: expected '@@ -LINE,COUNT"),
+        ("--- a\n+++ a\n@@ -1 +1 @@\n\\ No newline\n-a\n+b\n", "line 4 of the patch: there is no line above"),
+        ("--- /dev/null\n+++ a\n@@ -1 +1 @@\n-a\n+b\n", "line 3 of the patch: a new file has one hunk"),
+        ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "line 2 of the patch: the mode of a file"),
+        ("diff --git a/x b/x\nnew file mode 100755\n", "line 2 of the patch: files of mode 100755"),
+        ("diff --git a/x b/x\nnew file mode 120000\n", "line 2 of the patch: files of mode 120000"),
+        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "line 2 of the patch: binary files"),
+        ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "line 2 of the patch: files cannot be copied"),
+        ("diff --git a/x b/x\nhello\n", "line 2 of the patch: expected '--- PATH', not 'hello'"),
+        ("diff --git x y\n", "line 1 of the patch: expected 'diff --git a/PATH b/PATH'"),
+        ("Index: x\n", "line 1 of the patch: the header names no file"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(patch: str, problem: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        parse_patch(patch)
+    assert problem in str(refused.value)
+
+
+def names(old: str, new: str, zones: tuple[Zone, ...] = ()) -> tuple[str | None, str | None]:
+    """The paths that two header lines mean, before and after."""
+    body = {"/dev/null": "@@ -0,0 +1 @@\n+x\n"}.get(old, "@@ -1 +1 @@\n-x\n+y\n")
+    match parse_patch(f"--- {old}\n+++ {new}\n{body}", zones).operations:
+        case (Add(path=path),):
+            return None, path
+        case (Delete(path=path),):
+            return path, None
+        case (Update(path=path, move_to=target),):
+            return path, target or path
+    raise AssertionError
+
+
+DECLARED = (Zone("scratch", Path("/x/scratch")), Zone("output", Path("/x/output")))
+DEFAULT = (Zone("workspace", Path("/x"), default=True),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "zones", "meant"),
+    [
+        ("/scratch/x", "/scratch/x", DECLARED, ("/scratch/x", "/scratch/x")),
+        ("a/scratch/x", "b/scratch/x", DECLARED, ("/scratch/x", "/scratch/x")),
+        ("a//scratch/x", "b//scratch/x", DECLARED, ("/scratch/x", "/scratch/x")),
+        ("a/elsewhere/x", "b/elsewhere/x", DECLARED, ("elsewhere/x", "elsewhere/x")),
+        ("a/src/x", "b/src/x", DEFAULT, ("src/x", "src/x")),
+        ("a/workspace/x", "b/workspace/x", DEFAULT, ("workspace/x", "workspace/x")),
+        ("a/x", "a/x", DEFAULT, ("a/x", "a/x")),
+        ("b/x", "b/x", DEFAULT, ("b/x", "b/x")),
+        ("src/x\t2026-11-14 10:00:00", "src/x\t2026-11-15 10:00:00", DEFAULT, ("src/x", "src/x")),
+        ("a/with space", "b/with space", DEFAULT, ("with space", "with space")),
+        ('"a/\\303\\251\\t\\""', '"b/\\303\\251\\t\\""', DEFAULT, ('é\t"', 'é\t"')),
+        ("a/old", "b/new", DEFAULT, ("old", "new")),
+        ("/dev/null", "b/scratch/new", DECLARED, (None, "/scratch/new")),
+        ("/dev/null", "/scratch/new", DECLARED, (None, "/scratch/new")),
+        ("a/scratch/old", "/dev/null", DECLARED, ("/scratch/old", None)),
+        ("scratch/old", "/dev/null", DECLARED, ("scratch/old", None)),
+    ],
+)
+def test_names_in_the_headers_of_diffs(
+    old: str, new: str, zones: tuple[Zone, ...], meant: tuple[str | None, str | None]
+) -> None:
+    assert names(old, new, zones) == meant
+
+
+def test_what_git_says_without_hunks() -> None:
+    patch = (
+        "diff --git a/empty b/empty\nnew file mode 100644\nindex 000..e69\n"
+        "diff --git a/gone b/gone\ndeleted file mode 100755\nindex e69..000\n"
+        "diff --git a/x b/y b/x b/y\nsimilarity index 100%\nrename from x b/y\nrename to z\n"
+    )
+    assert parse_patch(patch).operations == (
+        Add("empty", ""),
+        Delete("gone", (Hunk(4, ()),)),
+        Update("x b/y", (), move_to="z"),
+    )
+
+
+def test_a_diff_without_numbers_and_one_by_mail() -> None:
+    patch = "--- x\n+++ x\n@@\n-a\n+b\n\n@@ @@\n-c\n--- y\n+++ y\n@@ -2,0 +3 @@ def f():\n+d\n-- \n2.39\n"
+    assert parse_patch(patch).operations == (
+        Update("x", (Hunk(3, (Line("-", "a"), Line("+", "b"))), Hunk(7, (Line("-", "c"),)))),
+        Update("y", (Hunk(11, (Line("+", "d"),), start=2),)),
+    )
+
+
+def test_dashes_and_pluses_inside_a_counted_hunk_are_no_headers() -> None:
+    patch = "--- x\n+++ x\n@@ -1,2 +1,2 @@\n--- a\n+++ b\n z\n"
+    assert parse_patch(patch).operations == (
+        Update("x", (Hunk(3, (Line("-", "-- a"), Line("+", "++ b"), Line(" ", "z")), start=1),)),
+    )
+
+
+PIECES = """\
+*** Begin Patch|*** End Patch|*** Update File: a|*** Add File: b|*** Delete File: c|*** Move to: d|*** End of File
+@@|@@ x|@@ -1 +1 @@|@@ -1,2 +0,0 @@|--- a|+++ a|--- a/x|+++ b/x|+++ /dev/null|--- "a\\377"|-- |\\ No newline
+diff --git a/x b/x|rename from x|rename to y|new file mode 100644| c|-o|+n|| |x|-o\r|```"""
+piece = st.sampled_from([piece for line in PIECES.split("\n") for piece in line.split("|")])
+
+
+@given(st.lists(piece, max_size=12), st.sampled_from(["", "*** Begin Patch\n", "--- a\n+++ a\n"]))
+def test_any_text_is_a_patch_or_refused(lines: list[str], start: str) -> None:
+    try:
+        patch = parse_patch(start + "\n".join(lines))
+    except ToolError as refused:
+        assert str(refused)
+    else:
+        assert patch.operations
+        assert accesses(patch)

@@ -1,0 +1,431 @@
+"""Child processes: clean, bounded, told apart when they end, and gone with everything they started."""
+
+import ctypes
+import gc
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.processes import tree as family
+from forge_cli.sandbox.processes.process import Child, Finished, Processes, bash, clean_environment
+
+from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+SOON = 3.0
+"""Seconds within which everything is stopped, whatever it is."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def run(line: str, folder: Path, **options: object) -> Finished:
+    settings = {"cwd": folder, "env": clean_environment(), "timeout": 20.0, **options}
+    async with Processes() as processes:
+        return await processes.run(bash(line), **settings)
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code", "signal"),
+    [("exit 0", 0, None), ("exit 7", 7, None), ("kill -9 $$", None, 9), ("exit 137", 137, None), ("nosuch", 127, None)],
+)
+async def test_an_exit_and_a_signal_are_told_apart(
+    tmp_path: Path, line: str, exit_code: int | None, signal: int | None
+) -> None:
+    done = await run(line, tmp_path)
+    assert (done.exit_code, done.signal, done.timed_out, done.truncated) == (exit_code, signal, False, False)
+
+
+async def test_the_streams_come_apart_and_the_duration_is_the_commands_own(tmp_path: Path) -> None:
+    done = await run("echo out; echo err >&2; sleep 0.05", tmp_path)
+    assert (done.stdout, done.stderr) == ("out\n", "err\n")
+    assert done.duration_ms >= 50
+
+
+async def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "ANTHROPIC_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "BASH_ENV",
+        "FORGE_API_KEY",
+        "SSH_AUTH_SOCK",
+        "NAMED_KEY",
+    ):
+        monkeypatch.setenv(name, "/x")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("FORGE_MODEL", "script:x")
+    done = await run("export -p", tmp_path, env=clean_environment(["NAMED_KEY"]))
+    seen = {line.removeprefix("declare -x ").partition("=")[0] for line in done.stdout.splitlines()}
+    assert {"PATH", "HOME", "LC_ALL", "FORGE_MODEL", "NAMED_KEY"} <= seen
+    assert not seen & {"ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "BASH_ENV", "FORGE_API_KEY", "SSH_AUTH_SOCK"}
+    unnamed = (await run("export -p", tmp_path)).stdout
+    assert "NAMED_KEY" not in unnamed
+
+
+async def test_no_file_of_the_user_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Path(os.environ["HOME"])
+    for name in (".bashrc", ".bash_profile", ".profile", "env.sh"):
+        (home / name).write_text("echo surprise\n")
+    monkeypatch.setenv("BASH_ENV", str(home / "env.sh"))
+    assert (await run("echo done", tmp_path)).stdout == "done\n"
+
+
+async def test_a_line_may_begin_with_a_dash(tmp_path: Path) -> None:
+    assert (await run("-x; echo next", tmp_path)).stdout == "next\n"
+
+
+async def test_there_is_no_terminal_no_input_and_a_session_of_its_own(tmp_path: Path) -> None:
+    line = "cat; (: </dev/tty) 2>/dev/null || echo none; read -r -a s </proc/$$/stat; echo $$ ${s[4]} ${s[5]}"
+    none, ids = (await run(line, tmp_path)).stdout.splitlines()
+    pid, group, session = map(int, ids.split())
+    assert (none, group, session) == ("none", pid, pid)
+
+
+async def test_no_descriptor_is_inherited(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_inheritable(reading, True)
+    secret = os.readlink(f"/proc/self/fd/{reading}")
+    done = await run("readlink /proc/$$/fd/*", tmp_path)
+    os.close(reading)
+    os.close(writing)
+    inherited = done.stdout.splitlines()
+    assert "/dev/null" in inherited
+    assert secret not in inherited
+
+
+@pytest.mark.parametrize(
+    ("words", "folder", "reason"),
+    [
+        (["/no/such/program"], ".", "No such file"),
+        (["bash"], "missing", "missing"),
+        (["bash", "-c", "a\0b"], ".", "null byte"),
+        (["bash", "-c", "x" * 2**22], ".", "too long"),
+        (["/etc/passwd"], ".", "Permission denied"),
+    ],
+)
+async def test_what_cannot_start_says_why_and_leaves_nothing_open(
+    tmp_path: Path, words: list[str], folder: str, reason: str
+) -> None:
+    async with Processes() as processes:
+        before = descriptors()
+        with pytest.raises(ToolError, match=rf"^'.*' cannot be started: .*{reason}"):
+            processes.start(words, cwd=tmp_path / folder, env={}, takes_input=True)
+        assert descriptors() == before
+
+
+async def test_output_is_cut_in_the_middle(tmp_path: Path) -> None:
+    done = await run("echo first; head -c 100000 /dev/zero | tr '\\0' x; echo; echo last", tmp_path, limit=1000)
+    assert done.truncated
+    assert done.stdout.startswith("first\nxxx")
+    assert done.stdout.endswith("xxx\nlast\n")
+    assert "\n[... 99012 bytes cut ...]\n" in done.stdout
+
+
+async def test_memory_is_bounded_while_output_is_not(tmp_path: Path) -> None:
+    await run("true", tmp_path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = await run("head -c 200000000 /dev/zero", tmp_path, timeout=60)
+    assert (done.exit_code, done.truncated) == (0, True)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024
+
+
+@pytest.mark.long
+async def test_a_gigabyte_of_output_takes_less_than_fifty_megabytes(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = await run("head -c 1000000000 /dev/zero; head -c 1000000000 /dev/zero >&2", tmp_path, timeout=300)
+    assert done.truncated
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024
+
+
+async def test_a_background_process_does_not_hold_the_result_back(tmp_path: Path) -> None:
+    sleeping = tag()
+    async with Processes() as processes:
+        with anyio.fail_after(10):
+            done = await processes.run(
+                bash(f"sleep {sleeping} & echo hi"), cwd=tmp_path, env=clean_environment(), timeout=9
+            )
+        assert (done.stdout, done.exit_code, done.timed_out) == ("hi\n", 0, False)
+        assert sleepers(sleeping)
+    assert not sleepers(sleeping)
+
+
+async def test_a_timeout_stops_the_command_and_keeps_what_it_said(tmp_path: Path) -> None:
+    line = "trap 'echo asked; exit 5' TERM; echo started; echo problem >&2; while :; do sleep 0.01; done"
+    done = await run(line, tmp_path, timeout=0.5)
+    assert (done.stdout, done.exit_code, done.timed_out) == ("started\nasked\n", 5, True)
+    assert done.stderr.startswith("problem\n")
+    assert done.duration_ms >= 500
+
+
+async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    done = await run("trap '' TERM; echo started; while :; do sleep 1; done", tmp_path, timeout=0.3)
+    assert (done.stdout, done.signal, done.timed_out) == ("started\n", 9, True)
+    assert time.monotonic() - begin < 0.3 + SOON
+
+
+async def test_an_end_in_time_is_no_timeout_although_the_output_stays_open(tmp_path: Path) -> None:
+    sleeping = tag()
+    done = await run(f"sleep {sleeping} & sleep 0.2", tmp_path, timeout=0.4)
+    assert (done.exit_code, done.timed_out) == (0, False)
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+async def test_a_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
+    sleeping = tag()
+    async with Processes() as processes:
+        with gate(tmp_path) as out:
+            line = f"{escape(way, out, sleeping)}sleep {sleeping}"
+            child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+            await out.opened()
+        assert sleepers(sleeping)
+        begin = time.monotonic()
+        await child.stop()
+        assert (time.monotonic() - begin < SOON, sleepers(sleeping), child.running) == (True, [], False)
+    assert children() == []
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str) -> None:
+    sleeping = tag()
+    async with Processes() as processes:
+        with gate(tmp_path) as out, anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as calls:
+
+                async def call() -> None:
+                    line = f"{escape(way, out, sleeping)}sleep {sleeping}"
+                    await processes.run(bash(line), cwd=tmp_path, env=clean_environment(), timeout=60)
+                    raise AssertionError("the interrupt was lost")
+
+                calls.start_soon(call)
+                await out.opened()
+                begin = time.monotonic()
+                scope.cancel()
+        assert scope.cancelled_caught
+        assert (time.monotonic() - begin < SOON, sleepers(sleeping)) == (True, [])
+    assert children() == []
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+async def test_nothing_outlives_the_context(tmp_path: Path, way: str) -> None:
+    sleeping = tag()
+    async with Processes() as processes:
+        with gate(tmp_path) as out:
+            line = escape(way, out, sleeping)
+            child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+            await out.opened()
+        await child.ended.wait()
+        assert sleepers(sleeping)
+        begin = time.monotonic()
+    assert (time.monotonic() - begin < SOON, sleepers(sleeping), children()) == (True, [], [])
+
+
+@pytest.mark.parametrize("how", ["an error", "a cancellation"])
+async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str) -> None:
+    sleeping = [tag() for _ in range(5)]
+    before = descriptors()
+    with anyio.CancelScope() as scope:
+        try:
+            async with Processes() as processes:
+                for seconds in sleeping:
+                    line = f"trap '' TERM; sleep {seconds}"
+                    processes.start(bash(line), cwd=tmp_path, env=clean_environment(), takes_input=True)
+                begin = time.monotonic()
+                if how == "an error":
+                    raise LookupError
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()
+        except LookupError:
+            pass
+    assert time.monotonic() - begin < SOON
+    assert ([sleepers(seconds) for seconds in sleeping], children(), descriptors()) == ([[]] * 5, [], before)
+
+
+async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
+    before = descriptors()
+    with anyio.CancelScope() as scope:
+        async with Processes() as processes:
+            scope.cancel()
+            child = processes.start(bash("sleep 300"), cwd=tmp_path, env=clean_environment(), takes_input=True)
+    assert (child.running, children(), descriptors()) == (False, [], before)
+
+
+async def test_many_sessions_of_one_command_go_at_once(tmp_path: Path) -> None:
+    sleeping = tag()
+    async with Processes() as processes:
+        with gate(tmp_path) as out:
+            line = f"for i in {{1..40}}; do setsid sleep {sleeping} & done; echo x >{out.path}; wait"
+            child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+            await out.opened()
+        begin = time.monotonic()
+        await child.stop()
+        assert (time.monotonic() - begin < SOON, sleepers(sleeping)) == (True, [])
+    assert children() == []
+
+
+async def test_children_of_others_are_left_alone(tmp_path: Path) -> None:
+    neighbour = tag()
+    with stranger() as other, stranger("bash", "-c", "exit 3") as ended:
+        async with Processes() as processes:
+            with gate(tmp_path) as out:
+                line = f"{escape('env -i', out, neighbour)}exec sleep {neighbour}"
+                processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+                await out.opened()
+            done = await processes.run(bash("sleep 300"), cwd=tmp_path, env=clean_environment(), timeout=0.2)
+            assert (done.timed_out, len(sleepers(neighbour)) >= 2, other.poll()) == (True, True, None)
+        assert (other.poll(), ended.wait()) == (None, 3)
+
+
+async def test_what_another_thread_starts_meanwhile_is_its_own(tmp_path: Path) -> None:
+    others: list[subprocess.Popen[bytes]] = []
+    enough = threading.Event()
+
+    def start_others() -> None:
+        while not enough.is_set() and len(others) < 200:
+            others.append(subprocess.Popen(["sleep", "300"], start_new_session=True))
+        enough.wait()
+
+    thread = threading.Thread(target=start_others)
+    thread.start()
+    try:
+        async with Processes() as processes:
+            for _ in range(20):
+                child = processes.start(bash("sleep 300"), cwd=tmp_path, env=clean_environment())
+                await child.stop()
+        assert [other.poll() for other in others] == [None] * len(others)
+    finally:
+        enough.set()
+        thread.join()
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+async def test_a_session_is_talked_to(tmp_path: Path) -> None:
+    async with Processes() as processes:
+        line = "while read -r word; do echo got $word; echo warn >&2; done; echo bye; exit 4"
+        child = processes.start(bash(line), cwd=tmp_path, env=clean_environment(), takes_input=True, merge=True)
+        heard = ""
+        with anyio.fail_after(20):
+            for word in ("one", "two"):
+                assert child.stdin is not None
+                await child.stdin.write(f"{word}\n".encode())
+                while not heard.endswith(f"got {word}\nwarn\n"):
+                    await child.stdout.news()
+                    heard += child.stdout.take(3)
+            child.stdin.close()
+            await child.ended.wait()
+        assert (heard, child.running) == ("got one\nwarn\ngot two\nwarn\n", False)
+        done = child.finished()
+        assert (done.stdout, done.stderr, done.exit_code, done.timed_out) == ("bye\n", "", 4, False)
+        assert child.finished().stdout == ""
+
+
+async def test_only_so_many_run_at_a_time(tmp_path: Path) -> None:
+    async with Processes(at_most=2) as processes:
+        first, second = (
+            processes.start(bash("read x"), cwd=tmp_path, env=clean_environment(), takes_input=True) for _ in range(2)
+        )
+        with pytest.raises(ToolError, match="2 commands are running, which is the most at a time"):
+            processes.start(bash("true"), cwd=tmp_path, env=clean_environment())
+        await first.stop()
+        third = await processes.run(bash("echo third"), cwd=tmp_path, env=clean_environment(), timeout=10)
+        assert (third.stdout, second.running) == ("third\n", True)
+    with pytest.raises(ToolError):
+        processes.start(bash("true"), cwd=tmp_path, env=clean_environment())
+
+
+async def many(count: int, folder: Path) -> None:
+    """Run commands, each leaving something behind for a moment, and look for what has piled up."""
+    async with Processes() as processes:
+        for number in range(count):
+            line = "(setsid sleep 0.01 &) >/dev/null 2>&1; exit 0" if number % 4 == 0 else "true"
+            done = await processes.run(bash(line), cwd=folder, env=clean_environment(), timeout=20)
+            assert done.exit_code == 0
+            if number == 8:
+                before = descriptors()
+        gc.collect()
+        assert descriptors() == before
+        assert sum(isinstance(thing, Child) for thing in gc.get_objects()) <= 1
+        assert len(children()) <= 8
+    assert children() == []
+
+
+async def test_nothing_piles_up(tmp_path: Path) -> None:
+    await many(120, tmp_path)
+
+
+@pytest.mark.long
+async def test_nothing_piles_up_over_ten_thousand_commands(tmp_path: Path) -> None:
+    await many(10_000, tmp_path)
+
+
+async def test_a_kernel_that_does_not_tell_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    done = await run("echo hi; exit 3", tmp_path)
+    assert (done.stdout, done.exit_code) == ("hi\n", 3)
+    assert (await run("sleep 300", tmp_path, timeout=0.1)).timed_out
+
+
+@pytest.fixture
+def no_adoption() -> Iterator[None]:
+    """Let orphans go where they go on other systems."""
+    family.adopt_orphans()
+    prctl = ctypes.CDLL(None).prctl
+    prctl(36, 0, 0, 0, 0)
+    yield
+    prctl(36, 1, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("no_adoption")
+async def test_without_a_view_of_processes_the_group_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(family, "_PROC", False)
+    sleeping = tag()
+    begin = time.monotonic()
+    done = await run(f"trap '' TERM; sleep {sleeping} & sleep {sleeping}", tmp_path, timeout=0.2)
+    assert (done.timed_out, sleepers(sleeping), time.monotonic() - begin < 0.2 + SOON) == (True, [], True)
+
+
+TRACED = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(0x4206, int(sys.argv[1]), None, None):
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("traced", flush=True)
+time.sleep(300)
+"""
+
+
+async def test_a_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> None:
+    """A traced process stays in the process table until its tracer has looked at it, killed or not."""
+    before = descriptors()
+    async with Processes() as processes:
+        with gate(tmp_path) as out:
+            allowed = f"import ctypes; ctypes.CDLL(None).prctl(0x59616d61, -1); open({str(out.path)!r}, 'w').write('x')"
+            words = [sys.executable, "-c", f"{allowed}; print('said', flush=True); import time; time.sleep(300)"]
+            child = processes.start(words, cwd=tmp_path, env=clean_environment())
+            await out.opened()
+            await child.stdout.news()
+        with stranger(sys.executable, "-c", TRACED, str(child.pid)) as tracer:
+            assert tracer.stdout
+            assert tracer.stdout.readline() == b"traced\n"
+            begin = time.monotonic()
+            await child.stop()
+            assert time.monotonic() - begin < SOON
+            done = child.finished(timed_out=True)
+            assert (done.exit_code, done.signal, done.stdout) == (None, None, "said\n")
+    assert descriptors() == before

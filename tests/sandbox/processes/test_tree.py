@@ -1,0 +1,150 @@
+"""The family of a process: who belongs to it, wherever they went, and who does not."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from forge_cli.sandbox.processes.tree import MARKER, Family, adopt_orphans, marked, new_mark
+
+from ..children import ESCAPES, Gate, bury, children, escape, gate, sleepers, stranger, tag
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Iterator[Gate]:
+    with gate(tmp_path) as opened:
+        yield opened
+
+
+def start(line: str, *, environment: bool = True) -> tuple[subprocess.Popen[bytes], Family]:
+    adopt_orphans()
+    mark = new_mark()
+    known = {MARKER: str(mark)} if environment else {}
+    with marked(mark):
+        first = subprocess.Popen(
+            ["bash", "-c", line], env={"PATH": os.environ["PATH"], **known}, start_new_session=True
+        )
+    return first, Family(first.pid, mark)
+
+
+async def end(first: subprocess.Popen[bytes], family: Family) -> None:
+    async with anyio.create_task_group() as both:
+        both.start_soon(family.end)
+        both.start_soon(anyio.to_thread.run_sync, first.wait)
+
+
+async def asleep(sleeping: str) -> int:
+    """The process that sleeps, once the shell before it has become it."""
+    with anyio.fail_after(10):
+        while not (found := sleepers(sleeping)):  # noqa: ASYNC110 (the kernel tells nobody)
+            await anyio.sleep(0.01)
+    (sleeper,) = found
+    return sleeper
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+async def test_orphans_are_found_by_their_mark(out: Gate, way: str) -> None:
+    sleeping = tag()
+    first, family = start(escape(way, out, sleeping))
+    await out.opened()
+    first.wait()
+    sleeper = await asleep(sleeping)
+    assert sleeper in [member.pid for member in family.members()]
+    assert family.remains()
+    begin = time.monotonic()
+    await family.end()
+    assert time.monotonic() - begin < 3
+    assert (sleepers(sleeping), family.members(), family.remains(), children()) == ([], [], False, [])
+
+
+async def test_the_environment_is_enough_where_limits_are_reset(out: Gate) -> None:
+    sleeping = tag()
+    first, family = start(f"ulimit -SR unlimited\n{escape('double setsid', out, sleeping)}")
+    await out.opened()
+    first.wait()
+    assert family.remains()
+    await family.end()
+    assert sleepers(sleeping) == []
+    bury()
+
+
+async def test_who_was_seen_once_is_not_lost_any_more(out: Gate) -> None:
+    sleeping = tag()
+    inner = f"env -i setsid bash -c 'ulimit -SR unlimited; echo out >{out.path}; exec sleep {sleeping}' & wait"
+    first, family = start(inner)
+    await out.opened()
+    (sleeper,) = set(sleepers(sleeping)) - {first.pid}
+    assert {member.pid for member in family.members()} == {first.pid, sleeper}
+    first.kill()
+    first.wait()
+    assert [member.pid for member in family.members()] == [sleeper]
+    await family.end()
+    assert (sleepers(sleeping), children()) == ([], [])
+
+
+async def test_a_family_that_has_ended_has_nobody(out: Gate) -> None:
+    first, family = start("exit 0")
+    first.wait()
+    assert (family.members(), family.remains()) == ([], False)
+    await family.end()
+
+
+async def test_neighbours_and_children_of_others_do_not_belong(out: Gate, tmp_path: Path) -> None:
+    one, two = tag(), tag()
+    first, family = start(f"{escape('env -i', out, one)}exec sleep {one}")
+    await out.opened()
+    with gate(tmp_path) as also:
+        second, neighbours = start(f"{escape('env -i', also, two)}exec sleep {two}")
+        await also.opened()
+    with stranger() as other:
+        inside = {member.pid for member in family.members()}
+        assert inside >= {first.pid, *sleepers(one)}
+        assert not inside & {other.pid, second.pid, os.getpid(), *sleepers(two)}
+        await end(first, family)
+        assert (sleepers(one), len(sleepers(two)) >= 2, other.poll()) == ([], True, None)
+        await end(second, neighbours)
+    assert children() == []
+
+
+async def test_everybody_is_asked_once_before_being_killed(out: Gate, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    script = f"trap 'echo x >>{asked}' TERM; echo out >{out.path}; while :; do sleep 0.01; done"
+    first, family = start(f'setsid bash -c "{script}" & wait')
+    await out.opened()
+    await end(first, family)
+    assert asked.read_text() == "x\n"
+    assert (first.returncode, children()) == (-signal.SIGTERM, [])
+
+
+def test_the_own_limits_stay_what_they_were() -> None:
+    before = resource.getrlimit(resource.RLIMIT_RTTIME)
+    with marked(new_mark()):
+        assert resource.getrlimit(resource.RLIMIT_RTTIME) != before
+    assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
+
+
+def test_a_limit_that_cannot_be_raised_is_left_alone() -> None:
+    script = (
+        "import resource, subprocess\n"
+        "from forge_cli.sandbox.processes.tree import marked, new_mark\n"
+        "resource.setrlimit(resource.RLIMIT_RTTIME, (1000, 2000))\n"
+        "with marked(new_mark()):\n"
+        "    subprocess.run(['bash', '-c', 'ulimit -SR'], check=True)\n"
+        "print(resource.getrlimit(resource.RLIMIT_RTTIME))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("(1000, 2000)\n")

@@ -1,0 +1,352 @@
+"""Searching and listing: what is found, what is left out, and how much of it is told."""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.search.grep import COUNTED_MAX, Engine, Matches, grep
+from forge_cli.sandbox.search.pattern import dialects
+from forge_cli.sandbox.search.query import SIZE_MAX
+from forge_cli.sandbox.search.tree import list_dir
+from forge_cli.sandbox.zones.zones import Zone
+
+RIPGREP = shutil.which("rg")
+ENGINES = [pytest.param("ripgrep", marks=pytest.mark.skipif(not RIPGREP, reason="no ripgrep")), "python"]
+
+Search = Callable[..., Matches]
+
+
+@pytest.fixture(params=ENGINES)
+def search(request: pytest.FixtureRequest, sandbox: Sandbox) -> Search:
+    engine: Engine = request.param
+
+    def searched(pattern: str, path: str = "/scratch", include: str | None = None, **options: object) -> Matches:
+        async def main() -> Matches:
+            with anyio.fail_after(30):
+                return await grep(sandbox, pattern, path, include, engine=engine, **options)  # type: ignore[arg-type]
+
+        return anyio.run(main)
+
+    return searched
+
+
+def write(root: Path, **files: str) -> None:
+    """Files in the zone ``scratch``; two underscores are a slash."""
+    for name, text in files.items():
+        path = root / "scratch" / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+class TestGrep:
+    def test_lines_are_told_with_path_and_number(self, search: Search, root: Path) -> None:
+        write(root, b="one\ntwo\r\n", a__c="two\n\ntwo and two")
+        assert search("two") == Matches(
+            "two", "/scratch", ("/scratch/a/c:1:two", "/scratch/a/c:3:two and two", "/scratch/b:2:two"), total=3
+        )
+
+    def test_nothing_found_is_said(self, search: Search) -> None:
+        found = search("x", "/scratch")
+        assert found.text() == "No match for 'x' in '/scratch'."
+
+    def test_all_zones_are_searched_and_each_alone(self, search: Search, root: Path) -> None:
+        for zone in ("scratch", "output", "src", "outside"):
+            (root / zone / "x").write_text("hit")
+        assert search("hit", "/").lines == ("/output/x:1:hit", "/scratch/x:1:hit", "/src/x:1:hit")
+        assert search("hit", "/src").lines == ("/src/x:1:hit",)
+        assert search("hit", "/src/x").lines == ("/src/x:1:hit",)
+
+    def test_more_than_the_limit_is_counted(self, search: Search, root: Path) -> None:
+        write(root, a="x\n" * 5, b="x\n")
+        found = search("x", limit=2)
+        assert (found.lines, found.total) == (("/scratch/a:1:x", "/scratch/a:2:x"), 6)
+        assert found.text().endswith("/scratch/a:2:x\n[4 more]")
+
+    def test_counting_comes_to_an_end(self, search: Search, root: Path) -> None:
+        write(root, a="x\n" * (COUNTED_MAX + 500), b="x\n")
+        found = search("x", limit=1)
+        assert found.total == COUNTED_MAX + 1
+        assert f"[stopped after more than {COUNTED_MAX} lines;" in found.text()
+
+    def test_long_lines_are_cut(self, search: Search, root: Path) -> None:
+        write(root, a="x" * 600 + "\n" + "y" * 2_000_000 + "z")
+        assert search("x").lines == (f"/scratch/a:1:{'x' * 500} [100 more characters]",)
+        assert search("yz$").total == 1
+
+    def test_bytes_that_are_no_text_are_replaced(self, search: Search, root: Path) -> None:
+        (root / "scratch/a").write_bytes(b"caf\xe9 hit\n")
+        assert search("hit").lines == ("/scratch/a:1:caf\ufffd hit",)
+        assert search("caf.").lines == ()
+
+    def test_binary_and_very_large_files_are_left_out(self, search: Search, root: Path) -> None:
+        (root / "scratch/binary").write_bytes(b"hit\n" * 50_000 + b"\0")
+        (root / "scratch/large").write_bytes(b"hit\n" + b"x" * SIZE_MAX)
+        (root / "scratch/largest").write_bytes(b"hit\n" + b"x" * (SIZE_MAX - 4))
+        assert search("hit").lines == ("/scratch/largest:1:hit",)
+        assert search("hit", "/scratch/binary").lines == ()
+
+    def test_hidden_files_are_left_out_unless_named(self, search: Search, root: Path) -> None:
+        write(root, **{".hidden": "hit", ".folder__x": "hit", ".git__config": "hit"})
+        assert search("hit").lines == ()
+        assert search("hit", "/scratch/.folder").lines == ("/scratch/.folder/x:1:hit",)
+        assert search("hit", "/scratch/.git/config").lines == ("/scratch/.git/config:1:hit",)
+
+    def test_rules_of_git(self, search: Search, root: Path) -> None:
+        rules = "*.log\n!keep.log\n/build/\nlib/**/gen\n# *.txt\n!.github\n"
+        write(root, **{".gitignore": rules, "sub__.gitignore": "!*.log\n*.txt\n"})
+        write(root, **{"x.log": "hit", "keep.log": "hit", "build__x": "hit", "sub__build__x": "hit"})
+        write(root, **{"lib__a__b__gen__x": "hit", "sub__x.log": "hit", "sub__x.txt": "hit", ".github__ci.yml": "hit"})
+        write(root, **{"other__x.txt": "hit"})
+        assert [line.split(":")[0].removeprefix("/scratch/") for line in search("hit").lines] == [
+            ".github/ci.yml",
+            "keep.log",
+            "other/x.txt",
+            "sub/build/x",
+            "sub/x.log",
+        ]
+
+    def test_rules_above_the_start_count_up_to_the_zone(self, search: Search, root: Path) -> None:
+        (root / ".gitignore").write_text("*\n")
+        write(root, **{".gitignore": "*.log\n/a/b/c\n", "a__.gitignore": "/b/d\n!/b/e.log"})
+        write(root, **{f"a__b__{name}": "hit" for name in ("c", "d", "e", "x.log", "e.log")})
+        assert search("hit", "/scratch/a/b").lines == ("/scratch/a/b/e:1:hit", "/scratch/a/b/e.log:1:hit")
+
+    @pytest.mark.parametrize("name", [".env", ".env.local", ".ENV", "\uff0eenv", "sub__.env__key"])
+    def test_secrets_are_left_out_whatever_git_says(self, search: Search, root: Path, name: str) -> None:
+        write(root, **{name: "hit", ".gitignore": "!.env*\n!.ENV\n", "plain": "hit"})
+        assert search("hit").lines == ("/scratch/plain:1:hit",)
+        with pytest.raises(ToolError, match="may hold secrets"):
+            search("hit", f"/scratch/{name.replace('__', '/')}")
+
+    def test_a_link_to_secrets_is_no_way_around(self, search: Search, root: Path) -> None:
+        write(root, **{".env": "hit"})
+        (root / "scratch/notes").symlink_to(".env")
+        assert search("hit").lines == ()
+        with pytest.raises(ToolError, match="may hold secrets"):
+            search("hit", "/scratch/notes")
+
+    def test_links_are_not_followed(self, search: Search, root: Path) -> None:
+        write(root, real__x="secret")
+        for name, target in (
+            ("out", root / "outside"),
+            ("file", root / "outside/secret.txt"),
+            ("in", "real"),
+            ("up", ".."),
+        ):
+            (root / "scratch" / name).symlink_to(target)
+        assert search("secret").lines == ("/scratch/real/x:1:secret",)
+        assert search("secret", "/scratch/in").lines == ("/scratch/real/x:1:secret",)
+        with pytest.raises(ToolError, match="leads outside every zone"):
+            search("secret", "/scratch/out")
+
+    def test_special_files_do_not_hold_the_search_up(self, search: Search, root: Path) -> None:
+        write(root, x="hit")
+        os.mkfifo(root / "scratch/pipe")
+        assert search("hit").lines == ("/scratch/x:1:hit",)
+
+    def test_names_that_no_tool_could_use_are_left_out(self, search: Search, root: Path) -> None:
+        write(root, **{"a\nb": "hit", "c\td": "hit", "with space": "hit"})
+        (root / "scratch" / os.fsdecode(b"\xff")).write_text("hit")
+        assert search("hit").lines == ("/scratch/with space:1:hit",)
+
+    def test_paths_that_do_not_exist_are_refused(self, search: Search) -> None:
+        with pytest.raises(ToolError, match="'/scratch/x' does not exist"):
+            search("hit", "/scratch/x")
+
+    @pytest.mark.parametrize(
+        ("include", "found"),
+        [
+            ("*.py", ["a.py", "sub/b.py"]),
+            ("/*.py", ["a.py"]),
+            ("./sub/", ["sub/b.py", "sub/c.txt"]),
+            ("sub/*.py", ["sub/b.py"]),
+            ("**/*.{py,txt}", ["a.py", "sub/b.py", "sub/c.txt"]),
+            ("{sub/c,a}.*", ["a.py", "sub/c.txt"]),
+            ("[!a].py", ["sub/b.py"]),
+            ("nothing", []),
+        ],
+    )
+    def test_include_chooses_files(self, search: Search, root: Path, include: str, found: list[str]) -> None:
+        write(root, **{"a.py": "hit", "sub__b.py": "hit", "sub__c.txt": "hit", ".a.py": "hit", "x.log": "hit"})
+        write(root, **{".gitignore": "ignored.py", "ignored.py": "hit"})
+        lines = search("hit", "/scratch", include).lines
+        assert [line.split(":")[0].removeprefix("/scratch/") for line in lines] == found
+
+    @pytest.mark.parametrize("include", ["!*.py", "[a", "{a", "a\0", "\\"])
+    def test_an_include_that_means_nothing_is_refused(self, search: Search, include: str) -> None:
+        with pytest.raises(ToolError, match="include "):
+            search("hit", "/scratch", include)
+
+    def test_a_file_in_two_zones_counts_once(self, root: Path) -> None:
+        write(root, inner__x="hit", **{".gitignore": "hidden", "hidden__x": "hit"})
+        zones = [("outer", "scratch"), ("inner", "scratch/inner"), ("hidden", "scratch/hidden")]
+        sandbox = Sandbox([Zone(name, root / path) for name, path in zones])
+        found = anyio.run(grep, sandbox, "hit")
+        assert (found.lines, found.total) == (("/hidden/x:1:hit", "/inner/x:1:hit"), 2)
+
+    def test_a_pattern_that_never_ends_is_stopped(self, sandbox: Sandbox, root: Path) -> None:
+        write(root, a="hit aa\n", b="a" * 60 + "!\n")
+
+        async def main() -> Matches:
+            with anyio.fail_after(20):
+                return await grep(sandbox, "(a|aa)+$", "/scratch", engine="python", timeout=2)
+
+        found = anyio.run(main)
+        assert found.lines == ("/scratch/a:1:hit aa",)
+        assert found.text().endswith("[stopped after 2 seconds; name a folder, a file pattern, or a longer pattern]")
+
+    def test_the_event_loop_goes_on_meanwhile(self, sandbox: Sandbox, root: Path) -> None:
+        write(root, b="a" * 60 + "!\n")
+        turns = 0
+
+        async def main() -> None:
+            nonlocal turns
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(grep_for_a_while)
+                with anyio.move_on_after(0.5):
+                    while True:
+                        await anyio.sleep(0.01)
+                        turns += 1
+                tasks.cancel_scope.cancel()
+
+        async def grep_for_a_while() -> None:
+            await grep(sandbox, "(a|aa)+$", engine="python", timeout=10)
+
+        anyio.run(main)
+        assert turns > 5
+
+
+class TestProgram:
+    """Which ripgrep is used."""
+
+    def program(self, folder: Path, script: str) -> None:
+        folder.mkdir(parents=True)
+        (folder / "rg").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "rg").chmod(stat.S_IRWXU)
+
+    @pytest.mark.parametrize("script", ["exit 2", 'echo \'{"type":"begin","data":{}}\'', "kill -9 $$"])
+    def test_one_that_fails_is_replaced(
+        self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch, script: str
+    ) -> None:
+        self.program(root / "bin", script)
+        monkeypatch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
+        write(root, a="hit")
+        assert anyio.run(grep, sandbox, "hit").lines == ("/scratch/a:1:hit",)
+
+    def test_one_inside_a_zone_is_not_run(self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.program(root / "scratch/bin", f"touch {root}/was-run")
+        (root / "bin").symlink_to(root / "scratch/bin")
+        monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
+        write(root, a="hit")
+        assert anyio.run(grep, sandbox, "hit").lines == ("/scratch/a:1:hit",)
+        assert not (root / "was-run").exists()
+
+    def test_without_one_the_answer_is_the_same(
+        self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(root))
+        write(root, a="hit")
+        assert anyio.run(grep, sandbox, "hit").lines == ("/scratch/a:1:hit",)
+        with pytest.raises(ToolError, match="ripgrep is not installed"):
+            anyio.run(lambda: grep(sandbox, "hit", engine="ripgrep"))
+
+    @pytest.mark.parametrize("pattern", ["--files", "-e", "--pre=x", "-"])
+    def test_a_pattern_is_no_option(self, search: Search, root: Path, pattern: str) -> None:
+        write(root, a=f"x {pattern} y", **{"-e": "hit", "--pre": "hit"})
+        assert search(pattern).lines == (f"/scratch/a:1:x {pattern} y",)
+        assert search("hit", "/scratch/-e").lines == ("/scratch/-e:1:hit",)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("", "the pattern is empty"),
+        ("a" * 1001, "has 1001 characters"),
+        ("(", "a parenthesis is not closed"),
+        ("a)", "a parenthesis is not opened"),
+        ("[a", "it ends in the middle of an escape or a set"),
+        ("a\\", "it ends in the middle"),
+        ("*a", "there is nothing to repeat (at character 1)"),
+        ("a**", "there is nothing to repeat (at character 3)"),
+        ("a++", "there is nothing to repeat"),
+        ("^*", "there is nothing to repeat"),
+        ("a{2}{3}", "there is nothing to repeat"),
+        ("a{2,1}", "the least number of repetitions"),
+        ("a{1001}", "more than 1000 repetitions"),
+        ("(?=a)", "of groups that start with '(?'"),
+        ("(?<!a)b", "of groups that start with '(?'"),
+        ("(?>a)", "of groups that start with '(?'"),
+        ("(?x) a", "of groups that start with '(?'"),
+        ("a(?i)b", "of groups that start with '(?'"),
+        ("(?i-i:a)", "a flag is set and unset"),
+        (r"(a)\1", r"'\1' is not known to both"),
+        (r"\p{L}", r"'\p' is not known to both"),
+        (r"\<a", r"use '\b' or '<'"),
+        (r"a\nb", "a match lies on one line"),
+        ("a\nb", "a match lies on one line"),
+        (r"\x00", "no text has this character"),
+        (r"\ud800", "no text has this character"),
+        (r"\U00110000", "there is no such character"),
+        ("[b-a]", "the range 'b' to 'a' is empty"),
+        (r"[\d-z]", "a range starts with a character"),
+        (r"[a-\d]", "a range ends with a character"),
+        (r"[\n]", "the set is empty"),
+        ("[[:foo:]]", "[:foo:] is not known"),
+        ("(" * 51 + "a" + ")" * 51, "more than 50 parentheses"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(pattern: str, problem: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        dialects(pattern)
+    assert problem in str(refused.value)
+
+
+def test_a_brace_that_repeats_nothing_stands_for_itself(search: Search, root: Path) -> None:
+    write(root, a="f() {\n{}\nx{2\n")
+    assert search(r"f\(\) {").total == search("{}").total == search("x{2").total == 1
+
+
+class TestListDir:
+    def test_a_tree_in_order(self, sandbox: Sandbox, root: Path) -> None:
+        write(root, b="", a__c="", a__b__d="", a__b__deep__er="", **{"a.txt": "", ".hidden": ""})
+        (root / "scratch/empty").mkdir()
+        found = list_dir(sandbox, "/scratch", depth=3)
+        assert found.files == (".hidden", "a/", "a/b/", "a/b/d", "a/b/deep/", "a/c", "a.txt", "b", "empty/")
+        assert found.count == 9
+        assert list_dir(sandbox, "/scratch", depth=1).files == (".hidden", "a/", "a.txt", "b", "empty/")
+
+    def test_the_zones(self, sandbox: Sandbox, root: Path) -> None:
+        write(root, a="")
+        assert list_dir(sandbox, "/").files == ("output/", "scratch/", "scratch/a", "src/")
+
+    def test_of_too_many_the_highest_are_shown_and_the_others_counted(self, sandbox: Sandbox, root: Path) -> None:
+        write(root, **{f"a__{number}": "" for number in range(9)}, z="")
+        found = list_dir(sandbox, "/scratch", limit=3)
+        assert found.files == ("a/", "a/0", "z")
+        assert found.text().endswith("[8 more]")
+
+    def test_links_and_git_are_named_and_not_entered(self, sandbox: Sandbox, root: Path) -> None:
+        write(root, real__x="", **{".git__config": ""})
+        for name, target in (("out", root / "outside"), ("in", "real"), ("loop", "."), ("nowhere", "gone")):
+            (root / "scratch" / name).symlink_to(target)
+        files = (".git/", "in/", "loop/", "nowhere", "out", "real/", "real/x")
+        assert list_dir(sandbox, "/scratch", depth=9).files == files
+
+    def test_names_that_no_tool_could_use_are_escaped(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "scratch/a\nb").mkdir()
+        assert list_dir(sandbox, "/scratch").files == ("a\\nb/",)
+
+    @pytest.mark.parametrize(
+        ("path", "problem"), [("/scratch/a", "is a file"), ("/scratch/x", "does not exist"), ("/x", "is in no zone")]
+    )
+    def test_what_cannot_be_listed_is_refused(self, sandbox: Sandbox, root: Path, path: str, problem: str) -> None:
+        write(root, a="")
+        with pytest.raises(ToolError, match=problem):
+            list_dir(sandbox, path)

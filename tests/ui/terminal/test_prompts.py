@@ -1,0 +1,338 @@
+"""The approval prompt on a real terminal: what it shows, and what counts as a yes."""
+
+import os
+import signal
+
+import anyio
+import pytest
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.ui.terminal.prompts import CHOICES, CHOICES_ONCE, cli_approval_callback, parse_answer
+
+RUN = ("run", "worker.yaml", "go")
+WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\ntwo\\n"}}]}'
+TOLD = '{text: "Told: {result}"}'
+
+
+@pytest.fixture
+def asked(terminal, script):
+    """A terminal at the prompt of a write that creates /output/a.md."""
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN)
+    keyboard.asked()
+    return keyboard
+
+
+def test_the_words_are_those_of_the_handbook() -> None:
+    assert CHOICES == "[y]es once, [s]ession, [n]o, [?] why > "
+
+
+@pytest.mark.parametrize("line", ["y\n", "Y\n", "yes\n", " y \n"])
+def test_yes(line: str) -> None:
+    assert parse_answer(line) == ApprovalDecision(True)
+
+
+@pytest.mark.parametrize("line", ["s\n", "SESSION\n"])
+def test_yes_for_the_session(line: str) -> None:
+    assert parse_answer(line) == ApprovalDecision(True, remember="session")
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("n\n", None),
+        ("no\n", None),
+        ("n use scratch\n", "use scratch"),
+        ("no, use scratch\n", "use scratch"),
+        ("N: use scratch \n", "use scratch"),
+        ("\n", None),
+        ("nothing\n", None),
+        ("y please\n", None),
+        ("yy\n", None),
+        ("sure\n", None),
+        ("1\n", None),
+        ("\x1b[A\n", None),
+        ("ｙ\n", None),
+        ("??\n", None),
+    ],
+)
+def test_everything_else_is_no(line: str, note: str | None) -> None:
+    assert parse_answer(line) == ApprovalDecision(False, note=note)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("typed", "approved"), [("", False), ("y\n", True), ("y", False)])
+async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(tmp_path, monkeypatch, typed, approved) -> None:
+    (tmp_path / "typed").write_text(typed)
+    request = ApprovalRequest(
+        request_id="r1",
+        tool_call_id="c1",
+        tool_name="push",
+        args={},
+        description="w wants to call push",
+        reason="it asks",
+        risk="high",
+        rule=None,
+        where=None,
+    )
+    with (tmp_path / "typed").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        with anyio.fail_after(10):
+            assert await cli_approval_callback()(request) == ApprovalDecision(approved)
+
+
+def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
+    start = asked.lines.index("writer wants to call write_file (risk: medium)")
+    assert asked.lines[start:] == [
+        "writer wants to call write_file (risk: medium)",
+        '  path: "/output/a.md"',
+        "  content: as below",
+        "  --- /dev/null",
+        "  +++ /output/a.md",
+        "  @@ -0,0 +1,2 @@",
+        "  +one",
+        "  +two",
+        "why: zone 'output' asks before write (worker.yaml:6:7)",
+        CHOICES,
+    ]
+    asked.type("y\n")
+    assert asked.end() == 0
+    assert writer.read("output/a.md") == "one\ntwo\n"
+    assert "Told: Created /output/a.md (8 bytes)." in asked.lines
+    assert asked.seen.count("+two") == 1, "what was just shown is not shown again as the result"
+
+
+def test_enter_garbage_and_the_end_of_input_are_no(terminal, script) -> None:
+    answers = ["\n", "n\n", "whatever\n", "\x04", "y\x04\x04", "n write it in French\n"]
+    calls = ", ".join(f"{{tool: echo, input: {{text: {number}}}}}" for number in "abcdef")
+    script(f"{{calls: [{calls}]}}", '{text: "Told: {results[3]}; {result}"}')
+    keyboard = terminal(*RUN)
+    for keys in answers:
+        keyboard.asked()
+        keyboard.type(keys)
+    assert keyboard.end() == 0
+    no = "echo was not called; the user said no"
+    assert f"Told: {no}; {no}: write it in French" in keyboard.lines
+    assert "6 calls (6 refused)" in keyboard.seen
+
+
+def test_a_question_mark_explains_and_asks_again(asked, writer) -> None:
+    asked.type("?\n")
+    explanation = asked.asked()
+    for line in ("reason: zone 'output' asks before write", "rule:   ", "where:  worker.yaml:6:7", "risk:   medium ("):
+        assert line in explanation
+    assert not (writer.folder / "output" / "a.md").exists()
+    asked.type("?\n")
+    asked.asked()
+    asked.type("y\n")
+    assert asked.end() == 0
+    assert (writer.folder / "output" / "a.md").exists()
+
+
+def test_a_session_covers_identical_calls_and_no_others(terminal, script) -> None:
+    script(
+        "{calls: [{tool: echo, input: {text: hi}}, {tool: echo, input: {text: hi, times: 1}}]}",
+        "{calls: [{tool: echo, input: {text: hi}}, {tool: echo, input: {text: ho}}]}",
+        "{text: done}",
+    )
+    keyboard = terminal(*RUN)
+    assert 'text: "hi"' in keyboard.asked()
+    keyboard.type("s\n")
+    assert 'text: "ho"' in keyboard.asked()
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+    assert keyboard.seen.count("wants to call") == 2
+    assert "4 calls (1 refused)" in keyboard.seen
+
+
+@pytest.mark.parametrize("keys", ["y\n", "y"], ids=repr)
+def test_what_was_typed_before_the_prompt_does_not_answer_it(terminal, script, writer, keys: str) -> None:
+    os.mkfifo(writer.folder / "gate")
+    script("{calls: [{tool: hold}]}", WRITE, TOLD)
+    keyboard = terminal(*RUN)
+    keyboard.expect("holding")
+    keyboard.type(keys)
+    keyboard.expect("y")
+    (writer.folder / "gate").write_text("go on")
+    keyboard.asked()
+    keyboard.type("\n")
+    assert keyboard.end() == 0
+    assert "the user said no" in keyboard.seen
+    assert not (writer.folder / "output" / "a.md").exists()
+
+
+def test_a_yes_is_for_once_and_pasted_lines_answer_one_prompt_only(terminal, script) -> None:
+    script("{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: a}}]}", "{text: done}")
+    keyboard = terminal(*RUN)
+    keyboard.asked()
+    keyboard.type("y\ny\ny\n")
+    keyboard.asked()
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+    assert "2 calls (1 refused)" in keyboard.seen
+
+
+HOSTILE = r'"\e[2J\e[1;1Hsafe\r\nfake \u202egnp.exe\u200b\a\x9b31m\e]0;title\a"'
+
+
+def test_arguments_cannot_repaint_the_prompt(terminal, script) -> None:
+    script(f"{{calls: [{{tool: echo, input: {{text: {HOSTILE}}}}}]}}", "{text: done}")
+    keyboard = terminal(*RUN)
+    shown = keyboard.asked()
+    assert not set(shown) & set("\x1b\x07\x9b\u202e\u200b")
+    escaped = r'text:"\u001b[2J\u001b[1;1Hsafe\r\nfake\u202egnp.exe\u200b\u0007\x9b31m\u001b]0;title\u0007"'
+    assert escaped in "".join(shown.split())
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+    assert not set(keyboard.seen) & set("\x1b\x07\x9b\u202e\u200b")
+
+
+def test_names_of_tools_cannot_repaint_the_terminal(terminal, script) -> None:
+    script(r'{calls: [{tool: "no\e[2Jsuch"}, {tool: "no\nsuch"}, {tool: "no\u202esuch"}]}', "{text: done}")
+    keyboard = terminal(*RUN)
+    assert keyboard.end() == 0
+    assert not set(keyboard.seen) & set("\x1b\u202e")
+    for name in (r"no\x1b[2Jsuch", r"no\nsuch", r"no\u202esuch"):
+        assert f"> {name}" in keyboard.lines
+    assert "wants to call" not in keyboard.seen
+
+
+def test_a_new_line_cannot_imitate_a_prompt(terminal, script) -> None:
+    fake = r'"fine\n\n[y]es once, [s]ession, [n]o, [?] why > y\n  success"'
+    script(f"{{calls: [{{tool: careful, input: {{what: {fake}}}}}]}}", "{text: done}")
+    keyboard = terminal(*RUN, columns=400)
+    assert "why: it is fine\\n\\n[y]es once" in keyboard.expect(f"\n{CHOICES}")
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+    assert [line for line in keyboard.lines if line.startswith("[y]es")] == [f"{CHOICES}n"]
+
+
+def test_a_file_cannot_repaint_its_own_diff(terminal, script, writer) -> None:
+    writer.write("output/a.md", "old\x1b[2J\n")
+    script(r'{calls: [{tool: write_file, input: {path: /output/a.md, content: "new\e[2J\n"}}]}', "{text: done}")
+    keyboard = terminal(*RUN)
+    shown = keyboard.asked()
+    assert "  -old\\x1b[2J" in shown
+    assert "  +new\\x1b[2J" in shown
+    assert "\x1b" not in shown
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+
+
+def test_the_end_of_a_long_line_is_shown_before_it_is_written(terminal, script) -> None:
+    long = "harmless " * 40 + "; rm -rf /"
+    script(f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{long}"}}}}]}}', "{text: done}")
+    keyboard = terminal(*RUN, "--trace", "quiet", columns=60)
+    shown = keyboard.asked()
+    assert "harmless;rm-rf/" in "".join(shown.split())
+    diff = shown.replace("\r", "").split("+++ /output/a.md\n")[1].split("why: ")[0]
+    assert all(line.startswith("  ") for line in diff.splitlines())
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+
+
+def test_a_line_that_wraps_cannot_imitate_a_line_of_ours(terminal, script) -> None:
+    fake = ("x" * 50).ljust(100) + "why: zone 'output' pre-approves everything".ljust(200)
+    script(
+        f'{{calls: [{{tool: echo, input: {{text: "{fake}"}}}}, {{tool: careful, input: {{what: "{fake}"}}}}]}}',
+        "{text: x}",
+    )
+    keyboard = terminal(*RUN, "--trace", "quiet", columns=100)
+    for _ in range(2):
+        shown = keyboard.asked().replace("\r", "")
+        assert max(map(len, shown.splitlines())) <= 100, "the terminal itself has nothing to wrap"
+        ours = ("writer wants", "  text: ", "  times: ", "  loud: ", "  mood: ", "  what: ", "why: it is x", "why: nei")
+        for line in shown.splitlines():
+            assert not line.strip() or line.startswith((*ours, "    ", "n")), line
+        keyboard.type("n\n")
+    assert keyboard.end() == 0
+
+
+def test_prompts_are_on_the_terminal_while_the_answer_goes_to_a_file(terminal, script, writer) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, shell="> answer.txt")
+    keyboard.asked()
+    keyboard.type("y\n")
+    assert keyboard.end() == 0
+    assert writer.read("answer.txt") == "Told: Created /output/a.md (8 bytes).\n"
+    assert "Told" not in keyboard.seen
+
+
+def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, "--json", shell="> lines.jsonl")
+    keyboard.asked()
+    keyboard.type("s\n")
+    assert keyboard.end() == 0
+    types = [line.split('"type": "')[1].split('"')[0] for line in writer.read("lines.jsonl").splitlines()]
+    expected = ["toolStarted", "approvalRequired", "approvalResponse", "approvalDecided", "toolResult"]
+    assert [kind for kind in types if kind in expected] == expected
+    assert types[-1] == "sessionEnd"
+
+
+@pytest.mark.parametrize(
+    ("words", "shell", "env"),
+    [
+        ((), "", {"CI": "1"}),
+        ((), "2> err.txt", {}),
+        ((), "< /dev/null", {}),
+        (("-p",), "", {}),
+    ],
+    ids=["CI", "stderr", "stdin", "-p"],
+)
+def test_nobody_is_asked_who_cannot_answer(terminal, script, words, shell: str, env: dict[str, str]) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, *words, shell=shell, **env)
+    assert keyboard.end() == 0
+    assert "wants to call" not in keyboard.seen
+    assert "Told: write_file was not called; denied" in keyboard.seen
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "SIGTERM"])
+def test_a_prompt_can_be_left(asked, writer, how: str) -> None:
+    if how == "ctrl-c":
+        asked.type("\x03")
+    else:
+        asked.child.kill(signal.SIGTERM)
+    assert asked.end() == (130 if how == "ctrl-c" else 143)
+    assert "  interrupted" in asked.lines
+    assert any(line.startswith("interrupted: 1 turn, 1 call, ") for line in asked.lines)
+    assert not (writer.folder / "output" / "a.md").exists()
+
+
+def test_a_terminal_that_goes_away_has_not_said_yes(asked, writer) -> None:
+    asked.type("y")
+    asked.child.close()
+    assert not (writer.folder / "output" / "a.md").exists()
+
+
+def test_a_file_that_changes_while_somebody_thinks_is_asked_about_again(asked, writer) -> None:
+    writer.write("output/a.md", "meanwhile\n")
+    asked.type("y\n")
+    again = asked.asked()
+    assert "-meanwhile" in again
+    assert "asks again" in again
+    asked.type("n\n")
+    assert asked.end() == 0
+    assert writer.read("output/a.md") == "meanwhile\n"
+
+
+def test_what_cannot_be_remembered_offers_no_yes_for_the_session(terminal, writer) -> None:
+    writer.write(
+        "tools.py",
+        "from forge_cli import Preview, Text, tool\n\n\n"
+        "async def look(args, context):\n    return Preview(Text('as it is now'), once=True)\n\n\n"
+        "@tool(needs_approval=True, preview=look)\nasync def act() -> str:\n    return 'acted'\n",
+    )
+    writer.write(
+        "once.yaml", "name: w\nmodel: script:once.script.yaml\ntoolsets: {custom: {module: tools.py, tools: [act]}}\n"
+    )
+    writer.write("once.script.yaml", "turns: [{calls: [{tool: act}]}, {text: '{result}'}]\n")
+    keyboard = terminal("run", "once.yaml", "go")
+    keyboard.expect(CHOICES_ONCE)
+    keyboard.type("?\r")
+    keyboard.expect("good for once")
+    keyboard.expect(CHOICES_ONCE)
+    keyboard.type("y\r")
+    assert keyboard.end() == 0
+    assert "[s]ession" not in keyboard.seen

@@ -1,0 +1,254 @@
+"""Every kind of result on a terminal: whole where it must be, bounded where it may be, never obeyed."""
+
+import io
+import re
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from forge_cli import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli.core.results import ResultValue
+from forge_cli.ui.terminal.render import Indented, plain, render
+
+HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
+SHOWN = "a\\x1b[2Jb\\rc\\x07\\x9b\\u202ed\\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
+OBEYED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+TAIL = "word " * 40 + "TAIL"
+
+
+def shown(value: ResultValue, width: int = 60, indent: int = 0, **options: object) -> str:
+    """What a terminal of that width would get, without the blanks at the ends of lines."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, highlight=False, soft_wrap=True, color_system=None)
+    console.print(Indented(render(value, **options), indent), end="")  # type: ignore[arg-type]
+    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+
+
+def test_text_and_files() -> None:
+    assert shown(Text("one\ntwo")) == "one\ntwo\n"
+    assert shown(Text("ends\n")) == "ends\n"
+    assert shown(FileContent("/a", "x\ty\n", 4)) == "x       y\n"
+    assert shown(Text("")) == "\n"
+
+
+def test_lists_of_files() -> None:
+    assert shown(FileList.of("/", ("a", "b/"))) == "a\nb/\n"
+    assert shown(FileList("/", ("a",), 3)) == "a\n... 2 more\n"
+    assert shown(FileList.of("/", ())) == "(empty)\n"
+
+
+def test_json() -> None:
+    assert shown(Json({"a": [1, "é"]})) == '{\n  "a": [\n    1,\n    "é"\n  ]\n}\n'
+    assert shown(Json("text")) == "text\n"
+    assert shown(Json(object())).startswith("<object")
+
+
+def test_long_text_is_cut_after_some_lines_and_says_so() -> None:
+    text = "\n".join(map(str, range(30)))
+    assert shown(Text(text)).splitlines()[-2:] == ["19", "... 10 more lines"]
+    assert shown(Text(text), lines=2) == "0\n1\n... 28 more lines\n"
+    assert shown(Text(text), lines=None) == text + "\n"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Text(TAIL),
+        Text("x" * 300 + "TAIL"),
+        FileContent("/a", TAIL, 1),
+        FileList.of("/", (TAIL,)),
+        Json({"a": TAIL}),
+        Diff.of("/a", None, TAIL),
+        Diff.of("/a", "old", TAIL),
+        Diff("/a", None, TAIL, is_new=False, bytes_written=1),
+        Custom("a.b", TAIL),
+        Custom("a.b", {}, summary=TAIL),
+        Custom("a.b", [{"x": TAIL}], display=DisplayHints("table")),
+        Custom("a.b", [{"x": "1", "y": "2" * 200 + "TAIL"}], display=DisplayHints("table")),
+        Custom("a.b", {"x": {"y": TAIL}}, display=DisplayHints("tree")),
+        Custom("a.b", {"x": "1" * 200 + "TAIL"}, display=DisplayHints("tree")),
+        Text(TAIL, DisplayHints("markdown")),
+        Text(f"- {TAIL}", DisplayHints("markdown")),
+        Text(f"x = '{TAIL}'", DisplayHints("code", language="python")),
+        Text("x" * 300 + "TAIL", DisplayHints("code")),
+    ],
+    ids=lambda value: f"{value.kind} {value.display.preferred_view if value.display else ''}",
+)
+@pytest.mark.parametrize("indent", [0, 4])
+def test_no_end_of_a_line_is_lost_in_a_narrow_terminal(value: ResultValue, indent: int) -> None:
+    """At the approval prompt, what cannot be seen could be anything."""
+    text = shown(value, width=40, indent=indent, lines=None)
+    assert re.search(r"T\s*A\s*I\s*L", text)
+    assert all(line.startswith(" " * indent) for line in text.splitlines() if line)
+
+
+@given(st.text(alphabet="ab 漢字é👍", min_size=1, max_size=200))
+def test_on_a_terminal_long_lines_go_on_under_themselves_with_nothing_lost(text: str) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=30, soft_wrap=True, force_terminal=True, color_system=None)
+    console.print(Indented(plain(text), 2, hang=2), end="")
+    first, *others = file.getvalue().splitlines()
+    assert first.startswith("  ")
+    assert all(line.startswith("    ") for line in others)
+    assert first[2:] + "".join(line[4:] for line in others) == text
+    assert all(cell_len(line) <= 30 for line in (first, *others))
+
+
+def test_a_diff() -> None:
+    assert shown(Diff.of("/a", "one\ntwo\nthree\n", "one\n2\nthree\n")).splitlines() == [
+        "--- /a",
+        "+++ /a",
+        "@@ -1,3 +1,3 @@",
+        " one",
+        "-two",
+        "+2",
+        " three",
+    ]
+    assert shown(Diff.of("/a", None, "new\n")).splitlines() == ["--- /dev/null", "+++ /a", "@@ -0,0 +1 @@", "+new"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("a\n", "a", ["-a", "+a", "\\ No newline at end of file"]),
+        ("a", "a\n", ["-a", "\\ No newline at end of file", "+a"]),
+        ("a\r\nb\n", "a\nb\n", ["-a\\r", "+a", " b"]),
+        ("a\u2028b\n", "a\nb\n", ["-a\\u2028b", "+a", "+b"]),
+        ("a\x0cb\n", "a\x1eb\n", ["-a\\x0cb", "+a\\x1eb"]),
+        ("a\n", "", ["-a"]),
+    ],
+)
+def test_no_change_hides_in_a_line_break(before: str, after: str, expected: list[str]) -> None:
+    assert shown(Diff.of("/a", before, after)).splitlines()[3:] == expected
+
+
+def test_diffs_with_nothing_to_compare() -> None:
+    assert shown(Diff.of("/a", "same", "same")) == "/a: no change\n"
+    assert shown(Diff.of("/a", None, "")) == "/a: an empty file\n"
+    assert shown(Diff.of("/a", "", "")) == "/a: no change\n"
+    replaced = shown(Diff.of("/a", "x" * 200_000, "new"))
+    assert replaced == "replaces /a; the old content is too long to compare:\nnew\n"
+
+
+def test_a_diff_that_would_take_minutes_to_compare_is_shown_at_once() -> None:
+    before = "".join(f"{n * n % 97 + 1}\n" for n in range(20_000))
+    after = "".join(f"{n * n * n % 101 + 2}\n" for n in range(30_000))
+    started = time.monotonic()
+    lines = shown(Diff.of("/a", f"same\n{before}", f"same\n{after}same\n"), lines=None).splitlines()
+    assert time.monotonic() - started < 20
+    assert lines[2] == "@@ -2,20000 +2,30001 @@"
+    assert sum(line.startswith("-") for line in lines) == 20_001
+    assert sum(line.startswith("+") for line in lines) == 30_002
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_a_diff_is_no_change_only_where_there_is_none(before: str, after: str) -> None:
+    text = shown(Diff.of("/a", before, after), lines=None)
+    assert ("no change" in text.splitlines()[0]) == (before == after)
+    assert not OBEYED & set(map(unicodedata.category, text.replace("\n", "")))
+
+
+@pytest.mark.parametrize("view", [None, "text", "markdown", "code", "table", "tree", "hidden"])
+@pytest.mark.parametrize("make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)])
+def test_hostile_text_is_shown_escaped_in_every_view(view: str | None, make) -> None:
+    text = shown(make(HOSTILE, DisplayHints(view)), width=200)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]", text)
+    if view != "hidden" or not isinstance(make(HOSTILE, None), Text | Json):
+        assert SHOWN in text
+
+
+@pytest.mark.parametrize("view", ["table", "tree"])
+def test_hostile_names_are_shown_escaped(view: str) -> None:
+    text = shown(Json([{HOSTILE: {HOSTILE: [HOSTILE]}}], DisplayHints(view)), width=400)
+    assert "\x1b" not in text
+    assert SHOWN in text
+
+
+def test_hostile_paths_are_shown_escaped() -> None:
+    text = shown(Diff.of("/a\n+++ fake\x1b[2J", "x\n", "y\n"))
+    assert text.splitlines()[:3] == [
+        "--- /a\\n+++ fake\\x1b[2J",
+        "+++ /a\\n+++ fake\\x1b[2J",
+        "@@ -1 +1 @@",
+    ]
+
+
+def test_a_tree() -> None:
+    value = Custom("git.status", {"branch": "main", "staged": ["a", {}]}, "1 staged", display=DisplayHints("tree"))
+    assert shown(value).splitlines() == [
+        "1 staged",
+        "git.status",
+        "├── branch: main",
+        "└── staged",
+        "    ├── 0: a",
+        "    └── 1: {}",
+    ]
+
+
+def test_a_table() -> None:
+    rows = [{"id": 1, "name": "Ann"}, {"id": 2, "tags": ["x"]}]
+    lines = shown(Json(rows, DisplayHints("table"))).splitlines()
+    assert [line.split() for line in lines] == [["id", "name", "tags"], ["1", "Ann"], ["2", '["x"]']]
+
+
+@pytest.mark.parametrize("data", [[], [1, 2], {"a": 1}, "text", [{"a": 1}, 2]])
+def test_what_is_no_table_is_shown_as_it_is(data: object) -> None:
+    assert shown(Json(data, DisplayHints("table"))) == shown(Json(data))
+
+
+def test_markdown_and_code() -> None:
+    assert "• one" in shown(Text("# Title\n\n- one", DisplayHints("markdown")))
+    assert "https://evil.example" in shown(Text("[good](https://evil.example)", DisplayHints("markdown")))
+    assert shown(Text("def f():\n    pass\n", DisplayHints("code", language="python"))) == "def f():\n    pass\n"
+    assert shown(Text("x", DisplayHints("code", language="no such language"))) == "x\n"
+
+
+def test_hidden_leaves_the_summary() -> None:
+    assert shown(Text("secret", DisplayHints("hidden"))) == ""
+    assert shown(Custom("a.b", "secret", "summary", display=DisplayHints("hidden"))) == "summary\n"
+
+
+def test_height_and_collapse_bound_what_is_bounded_anyway() -> None:
+    text = "\n".join(map(str, range(9)))
+    assert shown(Text(text, DisplayHints(max_height=2))) == "0\n1\n... 7 more lines\n"
+    assert shown(Text(text, DisplayHints(collapsed=True))) == "0\n... 8 more lines\n"
+    assert shown(Text(text, DisplayHints(collapsed=True)), lines=None) == text + "\n"
+
+
+@pytest.mark.parametrize("view", ["table", "tree", "code", "markdown"])
+def test_every_view_is_bounded(view: str) -> None:
+    rows = [{"n": n} for n in range(5000)]
+    text = shown(Json(rows if view in ("table", "tree") else "x\n\n" * 5000, DisplayHints(view)))
+    assert len(text.splitlines()) <= 25
+    assert "..." in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "hints", [DisplayHints("nonsense"), DisplayHints("code", language=5), DisplayHints(max_height="x", collapsed="no")]
+)  # type: ignore[arg-type]
+def test_hints_that_make_no_sense_are_not_followed(hints: DisplayHints) -> None:
+    assert shown(Custom("a.b", "data", display=hints)) == "data\n"
+
+
+def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
+    value = Custom("git.status", {"branch": "main"}, summary="clean")
+    renderers = {"git.status": lambda value: Text(f"on {value.data['branch']}")}
+    assert shown(value, find=renderers.get) == "on main\n"
+    assert shown(Custom("git.log", "x"), find=renderers.get) == "x\n"
+
+
+@pytest.mark.parametrize("renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None])
+def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
+    text = shown(Custom("a.b", "data", "summary"), find=lambda kind: renderer)
+    assert text.startswith("(the renderer of a.b failed: ")
+    assert text.endswith("summary\ndata\n")
+
+
+@given(st.text())
+def test_plain_text_is_never_obeyed(text: str) -> None:
+    assert not OBEYED & set(map(unicodedata.category, plain(text).plain.replace("\n", "").replace("\t", "")))

@@ -1,0 +1,175 @@
+"""Commands with a slash, and the arguments of tools, as people type them."""
+
+import shlex
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from forge_cli import Tool, classify_command, is_command, parse_command
+from forge_cli.core.errors import UsageError
+from forge_cli.core.tool import ManualExecution
+from forge_cli.ui.terminal.slash import BUILTINS, flags_of, input_of, parse_arguments
+
+
+async def nothing(args: object, context: object) -> str:
+    return ""
+
+
+def tool(name: str, mode: str = "both") -> Tool:
+    schema = {"type": "object", "properties": {}}
+    return Tool(name=name, description="", input_schema=schema, execute=nothing, manual=ManualExecution(mode))
+
+
+TOOLS = [tool("git_push", "manual"), tool("run_tests", "both"), tool("read_file", "llm"), tool("help", "manual")]
+
+
+@pytest.mark.parametrize("text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"])
+def test_commands(text: str) -> None:
+    assert is_command(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/", "//", "/ help", "help", " /help", "/etc/hosts", "/1", "/-x", "a /help", "/é"]
+)
+def test_what_is_said_to_the_model(text: str) -> None:
+    assert not is_command(text)
+
+
+def test_the_command_of_the_handbook() -> None:
+    parsed = parse_command("/tool git_push --branch main")
+    assert (parsed.name, parsed.args, parsed.options) == ("tool", ("git_push",), {"branch": "main"})
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "options"),
+    [
+        ("/x", (), {}),
+        ("/x a 'b c' \"d e\"", ("a", "b c", "d e"), {}),
+        ("/x --a 1 --b=2 c=3", (), {"a": "1", "b": "2", "c": "3"}),
+        ("/x --flag", (), {"flag": True}),
+        ("/x --flag --a b", (), {"flag": True, "a": "b"}),
+        ("/x -i", (), {"i": True}),
+        ("/x --n -5 --m -.5 -7", ("-7",), {"n": "-5", "m": "-.5"}),
+        ("/x --a '' b=''", (), {"a": "", "b": ""}),
+        ("/x --a - -", ("-",), {"a": "-"}),
+        ("/x a=b=c --d=e=f", (), {"a": "b=c", "d": "e=f"}),
+        ("/x tag=1 tag=2 --tag 3", (), {"tag": ["1", "2", "3"]}),
+        ("/x -- --a b=c", ("--a", "b=c"), {}),
+        ("/x größe=5 a.b=1", (), {"größe": "5", "a.b": "1"}),
+        ("/x https://e.org/?a=b 3=4", ("https://e.org/?a=b", "3=4"), {}),
+        ("/x text='two\nlines'", (), {"text": "two\nlines"}),
+    ],
+)
+def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object]) -> None:
+    parsed = parse_command(text)
+    assert (parsed.name, parsed.args, parsed.options) == ("x", args, options)
+
+
+@pytest.mark.parametrize("text", ["/", "", "   ", "/ ", "/''", "/x 'open", '/x "open', "/x \\"])
+def test_what_cannot_be_read_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_command(text)
+    assert caught.value.hint
+
+
+@given(st.text())
+@example("/x --=5")
+@example("/x ---")
+@example("/\0")
+def test_parsing_raises_nothing_else(text: str) -> None:
+    for line in (text, f"/x {text}"):
+        try:
+            parsed = parse_command(line)
+        except UsageError:
+            continue
+        assert parsed.name
+        assert classify_command(parsed, TOOLS).type in ("builtin", "tool", "unknown")
+    is_command(text)
+
+
+WORDS = st.text(min_size=1).filter(lambda word: word.isprintable() and not word.startswith("-") and "=" not in word)
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
+
+
+@given(st.lists(WORDS), st.dictionaries(NAMES, st.text()))
+def test_what_is_quoted_comes_back(words: list[str], options: dict[str, str]) -> None:
+    typed = [*words, *(f"{name}={value}" for name, value in options.items())]
+    parsed = parse_command(f"/x {shlex.join(typed)}")
+    assert (list(parsed.args), parsed.options) == (words, options)
+    typed = [*words, *(f"--{name}={value}" for name, value in options.items())]
+    assert parse_arguments(typed) == (words, options)
+
+
+@pytest.mark.parametrize(
+    ("text", "type", "name"),
+    [
+        ("/help", "builtin", None),
+        ("/exit now", "builtin", None),
+        ("/tool git_push --branch main", "tool", "git_push"),
+        ("/t git_push", "tool", "git_push"),
+        ("/git_push --branch main", "tool", "git_push"),
+        ("/run_tests", "tool", "run_tests"),
+        ("/tool help", "tool", "help"),
+        ("/read_file path=a", "unknown", None),
+        ("/tool read_file", "unknown", None),
+        ("/tool", "unknown", None),
+        ("/tool nosuch", "unknown", None),
+        ("/nosuch", "unknown", None),
+    ],
+)
+def test_what_a_command_means(text: str, type: str, name: str | None) -> None:
+    found = classify_command(parse_command(text), TOOLS)
+    assert (found.type, found.tool_name) == (type, name)
+    assert found.parsed == parse_command(text)
+
+
+def test_the_commands_of_the_handbook_are_there() -> None:
+    assert set(BUILTINS) >= {"help", "model", "clear", "status", "tools", "exit"}
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "plain": {"type": "boolean"},
+        "maybe": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+        "named": {"$ref": "#/$defs/Flag"},
+        "either": {"type": ["boolean", "string"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "more_tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        "one_or_many": {"anyOf": [{"type": "array"}, {"type": "string"}]},
+        "anything": True,
+        "dry-run": {"type": "string"},
+    },
+    "$defs": {"Flag": {"type": "boolean"}},
+}
+
+
+def test_flags_are_booleans_however_they_are_declared() -> None:
+    assert flags_of(SCHEMA) == {"plain", "maybe", "named"}
+
+
+def test_a_flag_takes_no_word_that_is_not_true_or_false() -> None:
+    flags = flags_of(SCHEMA)
+    assert parse_arguments(["--plain", "word", "--maybe", "tags=x"], flags) == (
+        ["word"],
+        {"plain": True, "maybe": True, "tags": "x"},
+    )
+    assert parse_arguments(["--plain", "false", "--either", "word"], flags) == (
+        [],
+        {"plain": "false", "either": "word"},
+    )
+
+
+def test_dashes_and_single_items() -> None:
+    typed = {"more-tags": "a", "tags": "[1]", "one-or-many": "x", "dry-run": "y", "no-such": "z", "anything": "w"}
+    assert input_of(typed, SCHEMA) == {
+        "more_tags": ["a"],
+        "tags": "[1]",
+        "one_or_many": "x",
+        "dry-run": "y",
+        "no-such": "z",
+        "anything": "w",
+    }
+    assert input_of({"tags": ["a", "b"]}, SCHEMA) == {"tags": ["a", "b"]}
+    assert input_of({"a": True}, {}) == {"a": True}

@@ -1,0 +1,126 @@
+"""The trace: each level tells more, every line is one line, and nothing in it is obeyed."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from forge_cli import Custom, Diff, DisplayHints, Text, Usage, trace_formatter
+from forge_cli.core.errors import Mark
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ContextUsage,
+    Event,
+    ManualToolsAvailable,
+    SessionEnd,
+    SessionStart,
+    StatusEvent,
+    Streaming,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+)
+
+RESULT = {"status": "completed", "turns": 2, "tool_calls": 1, "denials": [], "duration_ms": 1234}
+DECIDED = ApprovalDecided(
+    "c1", verdict="ask", approved=False, by="user", rule="r", where=Mark("w.yaml", 3, 5), reason="because", cached=False
+)
+EVENTS: list[tuple[Event, int, str]] = [
+    (StatusEvent("error", "it broke"), 0, "error: it broke\n"),
+    (StatusEvent("warning", "take care"), 1, "warning: take care\n"),
+    (StatusEvent("info", "by the way"), 1, "by the way\n"),
+    (
+        SessionEnd({**RESULT, "usage": {"input_tokens": 5, "output_tokens": 7}}),
+        1,
+        "completed: 2 turns, 1 call, 5 tokens in, 7 out, 1.2 s\n",
+    ),
+    (
+        SessionEnd({**RESULT, "turns": 1, "tool_calls": 3, "denials": [{}, {}]}),
+        1,
+        "completed: 1 turn, 3 calls (2 refused), 0 tokens in, 0 out, 1.2 s\n",
+    ),
+    (StatusEvent("info", "halfway", tool_call_id="c1", progress=0.5), 2, "  50% halfway\n"),
+    (StatusEvent("info", "working", tool_call_id="c1"), 2, "  working\n"),
+    (ToolStarted("c1", "echo", {"text": "a b", "n": [1]}), 2, '> echo text="a b" n=[1]\n'),
+    (ToolStarted("c1", "echo", {}), 2, "> echo\n"),
+    (ToolStarted("c1", "echo", {"x": "y" * 500}), 2, f'> echo x="{"y" * 199}... (502 characters)\n'),
+    (SessionStart("script:x", "/w", "interactive"), 3, "model script:x, workspace /w, approval mode interactive\n"),
+    (ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})), 3, "tools for people: deploy, push\n"),
+    (TurnStart(1, "0123456789abcdef", ("a", "b")), 3, "turn 1: request 0123456789ab, tools: a, b\n"),
+    (TurnStart(1, "0123456789abcdef", ()), 3, "turn 1: request 0123456789ab, tools: none\n"),
+    (TurnEndEvent(1, "end", Usage(3, 4)), 3, "turn 1 ended (end): 3 tokens in, 4 out\n"),
+    (
+        TurnEndEvent(1, "end", Usage(3, 4, 50, 6)),
+        3,
+        "turn 1 ended (end): 3 tokens in (and 50 from its cache, 6 into it), 4 out\n",
+    ),
+    (ContextUsage(1500, 6000), 3, "the history holds 1500 tokens of 6000 (25%)\n"),
+    (ContextUsage(1500, None), 3, "the history holds 1500 tokens\n"),
+    (DECIDED, 3, "  ask -> no by user: because (w.yaml:3:5)\n"),
+    (Streaming("s", "text", done=False), 9, ""),
+]
+
+
+def traced(level: str, *events: Event, width: int = 60) -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=width, highlight=False, soft_wrap=True, color_system=None)
+    trace = trace_formatter(level, console)  # type: ignore[arg-type]
+    for event in events:
+        trace(event)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("event", "least", "text"), EVENTS, ids=lambda value: getattr(value, "type", None))
+def test_what_each_level_tells(event: Event, least: int, text: str) -> None:
+    for number, level in enumerate(["quiet", "summary", "normal", "debug"]):
+        assert traced(level, event) == (text if number >= least else "")
+
+
+def result(value: object = Text("hi\nho"), status: str = "success", error: str | None = None) -> ToolResult:
+    return ToolResult("c1", "echo", status, value, 12, error)  # type: ignore[arg-type]
+
+
+def test_results() -> None:
+    assert traced("summary", result()) == ""
+    assert traced("normal", result()) == "  success\n    hi\n    ho\n"
+    assert traced("debug", result()) == "  success in 12 ms\n    hi\n    ho\n"
+    assert traced("normal", result(Text("no"), "denied", "no")) == "  denied: no\n"
+    assert traced("normal", result(Text("x", DisplayHints("hidden")))) == "  success\n"
+    assert "    +new" in traced("normal", result(Diff.of("/a", None, "new")))
+
+
+def test_a_failure_that_brought_a_value_shows_it() -> None:
+    value = Custom("executable.run", "output", summary="exit code 3")
+    assert traced("normal", result(value, "error", "it failed")) == "  error: it failed\n    exit code 3\n    output\n"
+
+
+def test_an_interruption_has_no_words() -> None:
+    sentence = '{"type": "interrupted"}'
+    assert traced("normal", result(Text(sentence), "interrupted", sentence)) == "  interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        StatusEvent("info", "a\x1b[2J\nb"),
+        ToolStarted("c", "na\nme\x1b", {"k\ney": "v\nalue\x9b"}),
+        result(Text("x"), "error", "a\nb\x1b"),
+        TurnStart(1, "x" * 20, ("a\nb",)),
+    ],
+    ids=lambda event: event.type,
+)
+def test_a_line_is_one_line(event: Event) -> None:
+    text = traced("debug", event, width=30)
+    assert not set(text) & set("\x1b\x9b\r")
+    assert len(text.splitlines()) == (2 if isinstance(event, ToolResult) else 1)
+
+
+def test_long_lines_are_not_cropped() -> None:
+    assert "TAIL" in traced("normal", StatusEvent("info", "word " * 40 + "TAIL"), width=30)
+    assert "TAIL" in traced("normal", result(Text("word " * 40 + "TAIL")), width=30)
+
+
+def test_a_level_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="trace must be one of quiet, summary, normal, debug, not 'loud'"):
+        trace_formatter("loud")  # type: ignore[arg-type]
