@@ -16,10 +16,10 @@ from pathlib import Path
 import anyio
 from table import Row, main, megabytes
 
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.processes.process import Command, Processes, Wrap, bash, clean_environment, unconfined
-from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 
 LINE = "true"
 FACTOR, EXTRA = 1.5, 2.0

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 from table import Row, Sample, best, main, ratio
 
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search.grep import Engine, grep
-from forge_cli.sandbox.zones.zones import Zone
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES: tuple[Engine, ...] = ("ripgrep", "python")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from forge_cli.core.approval import Verdict as Verdict
     from forge_cli.core.bus import EventBus as EventBus
     from forge_cli.core.bus import RuntimeUI as RuntimeUI
+    from forge_cli.core.calls import ToolCall as ToolCall
+    from forge_cli.core.calls import ToolOutcome as ToolOutcome
+    from forge_cli.core.context import ToolContext as ToolContext
     from forge_cli.core.errors import BlockedError as BlockedError
     from forge_cli.core.errors import ForgeError as ForgeError
     from forge_cli.core.errors import ModelError as ModelError
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from forge_cli.core.messages import TextDelta as TextDelta
     from forge_cli.core.messages import TurnEnd as TurnEnd
     from forge_cli.core.messages import Usage as Usage
+    from forge_cli.core.paths import DeletePath as DeletePath
+    from forge_cli.core.paths import PathUse as PathUse
+    from forge_cli.core.paths import ReadPath as ReadPath
+    from forge_cli.core.paths import WritePath as WritePath
     from forge_cli.core.results import Custom as Custom
     from forge_cli.core.results import Diff as Diff
     from forge_cli.core.results import DisplayHints as DisplayHints
@@ -47,12 +54,12 @@ if TYPE_CHECKING:
     from forge_cli.core.results import Text as Text
     from forge_cli.core.results import is_valid_kind as is_valid_kind
     from forge_cli.core.results import is_well_known_kind as is_well_known_kind
+    from forge_cli.core.sandbox import FileInfo as FileInfo
+    from forge_cli.core.sandbox import FolderEntry as FolderEntry
+    from forge_cli.core.sandbox import SandboxView as SandboxView
     from forge_cli.core.tool import ManualExecution as ManualExecution
     from forge_cli.core.tool import Preview as Preview
     from forge_cli.core.tool import Tool as Tool
-    from forge_cli.core.tool import ToolCall as ToolCall
-    from forge_cli.core.tool import ToolContext as ToolContext
-    from forge_cli.core.tool import ToolOutcome as ToolOutcome
     from forge_cli.core.tool import is_manual_tool as is_manual_tool
     from forge_cli.core.tool import llm_tools as llm_tools
     from forge_cli.core.tool import manual_tools as manual_tools
@@ -60,6 +67,8 @@ if TYPE_CHECKING:
     from forge_cli.core.toolset import Toolset as Toolset
     from forge_cli.core.toolset import ToolsetConfig as ToolsetConfig
     from forge_cli.core.toolset import ToolsetEnv as ToolsetEnv
+    from forge_cli.core.zones import Access as Access
+    from forge_cli.core.zones import Zone as Zone
     from forge_cli.engine.gate.controller import ApprovalController as ApprovalController
     from forge_cli.engine.runtime.result import WorkerResult as WorkerResult
     from forge_cli.engine.runtime.runtime import WorkerRuntime as WorkerRuntime
@@ -82,8 +91,12 @@ _ROOMS = {
     "core.messages": "Attachment CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta TurnEnd"
     " Usage",
     "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
-    "core.tool": "ManualExecution Preview Tool ToolCall ToolContext ToolOutcome is_manual_tool llm_tools manual_tools"
-    " tool",
+    "core.calls": "ToolCall ToolOutcome",
+    "core.context": "ToolContext",
+    "core.paths": "DeletePath PathUse ReadPath WritePath",
+    "core.sandbox": "FileInfo FolderEntry SandboxView",
+    "core.zones": "Access Zone",
+    "core.tool": "ManualExecution Preview Tool is_manual_tool llm_tools manual_tools tool",
     "core.toolset": "Toolset ToolsetConfig ToolsetEnv",
     "engine.gate.controller": "ApprovalController",
     "engine.runtime.result": "WorkerResult",

@@ -21,11 +21,11 @@ import forge_cli
 from forge_cli import WorkerResult, testing
 from forge_cli.cli import commands
 from forge_cli.core import hookspecs
+from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.config import Config
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
 from forge_cli.core.results import WELL_KNOWN_KINDS, DisplayHints
-from forge_cli.core.tool import OutcomeStatus
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import camel_case
 from forge_cli.engine.plugins.host import PluginHost
@@ -121,7 +121,11 @@ def worker_keys() -> Iterator[Needed]:
 
 
 def config_keys() -> Iterator[Needed]:
-    yield from (Needed(key, "config.yaml") for key in _keys(Settings))
+    yield from (Needed(key, "config.yaml") for key in _keys(Settings) if key != "policy")
+    yield Needed("policy.NAME", "config.yaml")
+    host = PluginHost()
+    toolsets = [host.toolset_of(plugin) for plugin in host.toolset_plugins() if plugin.distribution == OWN]
+    yield from (Needed(f"policy.{each.name}", "config.yaml") for each in toolsets if each.Policy)
 
 
 def script_keys() -> Iterator[Needed]:

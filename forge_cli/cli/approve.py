@@ -27,10 +27,10 @@ from forge_cli.cli.common import (
 )
 from forge_cli.cli.output import data_output
 from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import UsageError
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.tool import ToolCall
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forge_cli.core.tool import ToolCall
+from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Refusal
 
@@ -14,7 +14,7 @@ VerdictAnswer = dict[str, Any]
 async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAnswer:
     """The verdict with every reason for it; ``refused`` when the call could not run at all."""
     try:
-        judged = await guard.judge(call, caller)
+        judged = await guard.verdict(call, caller)
     except Refusal as refusal:
         kind = "blocked" if refusal.status == "blocked" else "refused"
         return answer_of(call.name, kind, refusal.sentence, by=refusal.by)

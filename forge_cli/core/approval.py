@@ -94,6 +94,8 @@ class Verdict:
     by: DecidedBy = "tool"
     details: tuple[str, ...] = ()
     """More lines for people who want to know exactly, such as what is said of each part of a command."""
+    basis: Any = field(default=None, compare=False, repr=False)
+    """What a tool's own check found out on the way, handed to its ``execute`` as ``context.basis``."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
+from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
 from forge_cli.core.messages import ToolSpec, Usage
 from forge_cli.core.results import ResultValue
 from forge_cli.core.schema import JsonObject
-from forge_cli.core.tool import OutcomeStatus
 from forge_cli.core.wire import wire
 
 VERSION = 1

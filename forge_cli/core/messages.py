@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.schema import JsonObject
-from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import wire
 
 

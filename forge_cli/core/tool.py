@@ -6,30 +6,30 @@ import hashlib
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from anyio import to_thread
 from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
-from forge_cli.core.errors import ToolError
-from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, cut, for_model
+from forge_cli.core.context import CallContext, ToolContext
+from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
+from forge_cli.core.results import ResultValue
 from forge_cli.core.schema import InputSchema, JsonObject, SchemaError, describe, signature_model, typed_arguments
-
-if TYPE_CHECKING:
-    from forge_cli.core.interrupt import InterruptSignal
-    from forge_cli.core.messages import Attachment
-    from forge_cli.core.toolset import SandboxView
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict
-NeedsApproval = OwnVerdict | Callable[[Args], OwnVerdict | Awaitable[OwnVerdict]] | None
+NeedsApproval = (
+    OwnVerdict
+    | Callable[[Args], OwnVerdict | Awaitable[OwnVerdict]]
+    | Callable[[Args, CallContext], OwnVerdict | Awaitable[OwnVerdict]]
+    | None
+)
+Touches = Callable[[Args], Iterable[PathUse]]
 ToolMode = Literal["llm", "manual", "both"]
-OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -57,41 +57,6 @@ class Source:
 
 
 @dataclass(frozen=True)
-class ToolCall:
-    """What a model or a person asks for; ``unreadable`` is the input's text where it was no JSON object."""
-
-    id: str
-    name: str
-    input: JsonObject
-    unreadable: str | None = None
-
-
-@dataclass(frozen=True)
-class ToolOutcome:
-    """The one result that every call gets, whatever happened."""
-
-    call: ToolCall
-    status: OutcomeStatus
-    value: ResultValue
-    error: str | None = None
-    duration_ms: int = 0
-    by: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.status == "success"
-
-    def text(self) -> str:
-        """What the model reads."""
-        return for_model(self.value)
-
-    @classmethod
-    def failed(cls, call: ToolCall, status: OutcomeStatus, sentence: str, *, by: str | None = None) -> ToolOutcome:
-        kept = cut(sentence, VALUE_LIMIT)
-        return cls(call, status, Text(kept), error=kept, by=by)
-
-
-@dataclass(frozen=True)
 class Preview:
     """What a call would do, shown at the prompt; ``execute`` finds the stamp in its context and can check it.
 
@@ -101,58 +66,6 @@ class Preview:
     value: ResultValue
     stamp: str | None = None
     once: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delegation:
-    """A task for another worker: its file, what it is to do, and what goes along."""
-
-    worker: Path
-    input: str
-    instructions: str | None = None
-    attachments: tuple[Attachment, ...] = ()
-
-
-def _no_progress(message: str, fraction: float | None) -> None:
-    """Progress that nobody follows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolContext:
-    """What a tool may know of the call it serves; a function gets it through a parameter of this type."""
-
-    call_id: str
-    tool: str
-    worker: str
-    workspace: Path
-    sandbox: SandboxView
-    interrupt: InterruptSignal
-    paths: Mapping[str, str] = field(default_factory=dict)
-    """Where the path arguments really led when the call was judged."""
-    stamp: str | None = None
-    report: Callable[[str, float | None], None] = field(default=_no_progress, repr=False)
-    delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
-
-    async def delegate(
-        self,
-        worker: str | Path,
-        input: str,
-        *,
-        instructions: str | None = None,
-        attachments: Sequence[Attachment] = (),
-    ) -> str:
-        """Give a task to another worker and wait for its answer; one that fails is a ToolError.
-
-        The worker sees nothing but this, and can do nothing that this one could not.
-        """
-        if self.delegation is None:
-            raise ToolError(f"{self.tool} is not called by a worker at work, so it cannot call another one")
-        task = Delegation(worker=Path(worker), input=input, instructions=instructions, attachments=tuple(attachments))
-        return await self.delegation(task)
-
-    def progress(self, message: str, fraction: float | None = None) -> None:
-        """Tell whoever watches how far the work is; may be called from a thread."""
-        self.report(message, fraction)
 
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
@@ -172,7 +85,9 @@ class Tool:
     preview: MakePreview | None = None
     """Asked only before a prompt: what the call would do."""
     needs_approval: NeedsApproval = None
-    """The tool's own word; None is silence, and then the worker decides."""
+    """The tool's own verdict, or a function of ``args``, or of ``(args, context)``; with None the worker decides."""
+    touches: Touches | None = None
+    """The paths inside other arguments; those that the schema declares are found without it."""
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
     """What it does to the world; None is unknown, and unknown is high risk."""
@@ -196,6 +111,8 @@ class Tool:
             raise SchemaError(
                 f"{self.name}: needs_approval must be a bool, an Approval, a Verdict or a function of args"
             )
+        if callable(word) and accepted(word) is None:
+            raise SchemaError(f"{self.name}: needs_approval must take (args), or (args, context)")
 
     @cached_property
     def schema(self) -> InputSchema:
@@ -212,6 +129,24 @@ class Tool:
     @property
     def risk(self) -> Risk:
         return risk_of(self.effects)
+
+    @cached_property
+    def has_paths(self) -> bool:
+        """Can a call of it name paths, so that zones have a say?"""
+        return self.touches is not None or bool(declared_accesses(self.schema.json_schema))
+
+    @cached_property
+    def changes_paths(self) -> bool:
+        """Can a call of it name paths that it changes?"""
+        accesses = declared_accesses(self.schema.json_schema)
+        return self.touches is not None or any(access.changes for access in accesses)
+
+    def paths(self, args: Args) -> list[PathUse]:
+        """The paths that a call with valid args declares."""
+        if not self.has_paths:
+            return []
+        inside = [] if self.touches is None else list(self.touches(args))
+        return [*declared_paths(self.schema.json_schema, args), *inside]
 
     @classmethod
     def from_function(
@@ -236,8 +171,23 @@ class Tool:
         return cls(**given)
 
 
+def accepted(function: Callable[..., Any]) -> int | None:
+    """How many positional arguments a function of approval takes, one or two; None for any other shape."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return 1
+    for given in (((), ()), ((),)):
+        try:
+            signature.bind(*given)
+        except TypeError:
+            continue
+        return len(given)
+    return None
+
+
 def _context_parameter(function: Callable[..., Any]) -> str | None:
-    """The parameter that wants the ToolContext; ``context`` counts by name where hints cannot be read."""
+    """The parameter that wants the ToolContext, by its annotation."""
     try:
         hints = typing.get_type_hints(function)
     except Exception:  # hints are foreign code: a name that does not resolve is reported by signature_model
@@ -281,6 +231,7 @@ class ToolOptions:
     lasting: bool | None = None
     timeout: float | None = None
     preview: MakePreview | str | None = None
+    touches: Touches | str | None = None
 
     def stated(self) -> dict[str, Any]:
         return {entry.name: value for entry in fields(self) if (value := getattr(self, entry.name)) is not None}
@@ -302,11 +253,12 @@ def tool(
     lasting: bool | None = None,
     timeout: float | None = None,
     preview: MakePreview | str | None = None,
+    touches: Touches | str | None = None,
 ) -> Callable[[Function], Function]: ...
 def tool(function: Function | None = None, /, **stated: Any) -> Any:
     """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
 
-    In a Toolset, ``needs_approval`` and ``preview`` may be the name of a method.
+    In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may be the name of a method.
     """
     options = _options(**stated)
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
+from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
-
-
-class SandboxView(Protocol):
-    """What a tool can do with files: paths are virtual (``/ZONE/rest``), whatever leads outside is refused."""
-
-    def resolve(self, path: str) -> str: ...
-    def read_bytes(self, path: str) -> bytes: ...
-    def write_bytes(self, path: str, data: bytes) -> None: ...
-    def exists(self, path: str) -> bool: ...
-    def delete(self, path: str) -> None: ...
+from forge_cli.core.zones import Zone
 
 
 class ApprovalConfig(Config):
@@ -42,7 +34,8 @@ class ToolsetConfig(Config):
     prefix: str | None = None
 
 
-BY_NAME = ("needs_approval", "preview")
+PolicyConfig = Config
+BY_NAME = ("needs_approval", "preview", "touches")
 StatusLevel = Literal["info", "warning", "error"]
 
 
@@ -54,8 +47,11 @@ class ToolsetEnv:
     worker_dir: Path
     workspace: Path
     home: Path
-    sandbox: Any
+    sandbox: SandboxView
+    """Files, with no path declared: what asks is refused here. A call has ``context.sandbox``."""
     notify: Callable[[StatusLevel, str], None]
+    policy: Any = None
+    """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""
     above: Any = None
     """The same toolset of the nearest worker that called this one, directly or not; what it blocks stays blocked."""
 
@@ -65,6 +61,8 @@ class Toolset:
 
     name: ClassVar[str]
     Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
+    Policy: ClassVar[type[PolicyConfig] | None] = None
+    """What the user may say under ``policy.NAME`` in config.yaml for every worker; it arrives as ``env.policy``."""
     dynamic: ClassVar[bool] = False
     """True where the tools are known only from outside and may change between turns."""
     replaces: ClassVar[bool] = False
@@ -102,8 +100,16 @@ class Toolset:
         return {key: getattr(self, value) for key in BY_NAME if isinstance(value := getattr(options, key), str)}
 
     @classmethod
-    def zones(cls, home: Path) -> Sequence[Any]:
+    def zones(cls, home: Path) -> Sequence[Zone]:
         """Zones that the toolset brings along for the file tools; ``home`` is forge's own."""
+        return ()
+
+    @classmethod
+    def own_files(cls, config: Any, folder: Path) -> Iterable[Path]:
+        """Files that decide what the toolset does, existing or not: writing one always asks.
+
+        ``config`` is the toolset's section as the worker file in ``folder`` has it, not checked yet.
+        """
         return ()
 
     def instructions(self) -> str | None:

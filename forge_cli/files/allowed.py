@@ -1,12 +1,11 @@
-"""The workers that a worker may call: from what stands under ``allowed:`` to the files, and all that it can reach."""
+"""Finding a worker that another one names: by a path, or by a name beside it or in ``workers/``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from forge_cli.core.config import nearest
-from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 
@@ -46,34 +45,3 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
     files = [path for beside in FOLDERS for path in (folder / beside).glob("*") if path.suffix in (".yaml", ".md")]
     folders = [path.parent for beside in FOLDERS for path in (folder / beside).glob("*/worker.yaml")]
     return [*(path.stem for path in files), *(path.name for path in folders)]
-
-
-def allowed_by(worker: Worker) -> list[str]:
-    """The entries of a worker's ``allowed:``, as far as they make sense."""
-    given = worker.section("toolsets", "workers", "allowed")
-    return [entry for entry in given if isinstance(entry, str)] if isinstance(given, list) else []
-
-
-def files_of(worker: Worker) -> Iterator[Path]:
-    """The files that say what a worker may do, and those of every worker that it can reach, whether or not they exist.
-
-    Whoever may change one of them may change what is allowed.
-    """
-    seen: set[Path] = set()
-    waiting = [worker]
-    while waiting:
-        each = waiting.pop()
-        if each.path.resolve() in seen:
-            continue
-        seen.add(each.path.resolve())
-        yield each.path
-        module = each.section("toolsets", "custom", "module")
-        if isinstance(module, str):
-            yield each.folder / module
-        for entry in allowed_by(each):
-            looked = places(each.folder, entry)
-            yield from looked
-            try:
-                waiting.append(load_worker(next(path for path in looked if path.exists())))
-            except (ForgeError, StopIteration):
-                continue  # the toolset says what is wrong with it

@@ -32,12 +32,6 @@ class ModelOptions(Config):
     context: Annotated[int, Field(ge=1)] | None = None
 
 
-class Policies(Config):
-    """Rules of your own that hold for every worker, by toolset; each toolset reads its own."""
-
-    shell: dict[str, Any] | None = None
-
-
 class Settings(Config):
     """What a person prefers for every worker; nothing in here loosens what a worker forbids."""
 
@@ -45,7 +39,8 @@ class Settings(Config):
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     limits: Limits = Field(default_factory=Limits)
     trace: TraceLevel | None = None
-    policy: Policies = Field(default_factory=Policies)
+    policy: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
+    """Rules that hold for every worker, by toolset; each toolset reads its own."""
     models: dict[str, ModelOptions] = Field(default_factory=dict)
 
     def options(self, model: str) -> ModelOptions:

@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import Field
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import Delta, Message, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd
-from forge_cli.core.tool import ToolCall
 from forge_cli.files.document import read_document
 
 _PLACEHOLDER = re.compile(r"\{(?:result|task|results\[(\d+)\])\}")

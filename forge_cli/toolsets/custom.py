@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.abc import InspectLoader
 from pathlib import Path
@@ -34,6 +34,12 @@ class CustomToolset(Toolset):
     name = "custom"
     Config = CustomConfig
     picks = True
+
+    @classmethod
+    def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
+        module = config.get("module") if isinstance(config, Mapping) else None
+        if isinstance(module, str):
+            yield folder / module
 
     async def tools(self) -> Sequence[Tool]:
         if not hasattr(self, "_tools"):

@@ -8,10 +8,11 @@ from typing import Annotated
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
+from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.results import Diff, FileContent
-from forge_cli.core.tool import Args, Preview, ToolContext, digest_of, tool
+from forge_cli.core.tool import Args, Preview, digest_of, tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.files.kept import write_whole
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from forge_cli.core.approval import Approval
+from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ForgeError, ToolError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import Attachment
 from forge_cli.core.results import Text
+from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.schema import JsonObject
-from forge_cli.core.tool import Args, Tool, ToolContext, digest_of
+from forge_cli.core.tool import Args, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.files.allowed import find_allowed
+from forge_cli.files.allowed import find_allowed, places
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
 
 MOST_ATTACHMENTS = 20
 _INPUT: JsonObject = {
@@ -36,7 +36,7 @@ _INPUT: JsonObject = {
         "instructions": {"type": "string", "description": "How this task is to be done, besides what the worker knows"},
         "attachments": {
             "type": "array",
-            "items": {"type": "string", "format": "path"},
+            "items": {"type": "string", "format": "path", "x-forge-access": "read", "x-forge-kind": "file"},
             "maxItems": MOST_ATTACHMENTS,
             "description": "Virtual paths of files that go along with the task",
         },
@@ -54,6 +54,12 @@ class WorkersConfig(ToolsetConfig):
 class WorkersToolset(Toolset):
     name = "workers"
     Config = WorkersConfig
+
+    @classmethod
+    def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
+        """Every place where an allowed worker is looked for."""
+        for entry in allowed_by(config):
+            yield from places(folder, entry)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -97,22 +103,22 @@ class WorkersToolset(Toolset):
             raise ToolError("the input is empty; say what is to be done")
         if _digest(path) != digest:
             raise ToolError(f"the file of '{context.tool}' has just changed; call it again if that is right")
-        files = [self._attachment(name) for name in args.get("attachments") or ()]
+        files = [_attachment(name, context.sandbox) for name in args.get("attachments") or ()]
         answer = await context.delegate(path, args["input"], instructions=args.get("instructions"), attachments=files)
         return Text(answer)
 
-    def _attachment(self, path: str) -> Attachment:
-        """A file of the caller's zones; one that would ask before it is read does not go along."""
-        sandbox: Sandbox = self.env.sandbox
-        verdict = sandbox.judge(path, Access.READ)
-        if verdict.approval is not Approval.PRE_APPROVED:
-            remedy = "read it first, and put into the input what matters"
-            raise ToolError(f"{path} cannot go along: {verdict.reason}; {remedy}")
-        real = sandbox.resolve(path)
-        data = sandbox.read_bytes(path, limit=LARGEST + 1, expected=real)
-        if len(data) > LARGEST:
-            raise ToolError(f"{path} cannot go along: at most {LARGEST} bytes can")
-        return Attachment(real.rpartition("/")[2], media_type(data), data)
+
+def _attachment(path: str, sandbox: SandboxView) -> Attachment:
+    data = sandbox.read_bytes(path, limit=LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ToolError(f"{path} cannot go along: at most {LARGEST} bytes can")
+    return Attachment(sandbox.resolve(path).rpartition("/")[2], media_type(data), data)
+
+
+def allowed_by(section: Any) -> list[str]:
+    """The entries of ``allowed:`` in a section that is not checked yet, as far as they make sense."""
+    given = section.get("allowed") if isinstance(section, Mapping) else None
+    return [entry for entry in given if isinstance(entry, str)] if isinstance(given, list) else []
 
 
 def _digest(path: Path) -> str:

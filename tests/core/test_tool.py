@@ -11,22 +11,12 @@ import pytest
 from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.context import ToolContext
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import VALUE_LIMIT, Text, cut
 from forge_cli.core.schema import SchemaError
-from forge_cli.core.tool import (
-    ManualExecution,
-    Preview,
-    Source,
-    Tool,
-    ToolCall,
-    ToolContext,
-    ToolOutcome,
-    is_manual_tool,
-    llm_tools,
-    manual_tools,
-    tool,
-)
+from forge_cli.core.tool import ManualExecution, Preview, Source, Tool, is_manual_tool, llm_tools, manual_tools, tool
 
 CONTEXT = ToolContext(
     call_id="c1",

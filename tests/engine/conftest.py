@@ -20,8 +20,9 @@ from forge_cli import (
 )
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Caller, Offer
+from forge_cli.engine.gate.judge import Caller, Judge
 from forge_cli.engine.gate.policy import Policy
+from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.zones import open_zones
 from forge_cli.testing import Project
@@ -57,14 +58,17 @@ class Gate:
         self.interrupt = InterruptSignal()
         self.offers = {tool.name: Offer(tool, "box", policy or Policy()) for tool in tools}
         self._answers = answers if answers is None or callable(answers) else list(answers)
-        self.guard = Guard(
+        judge = Judge(
             offers=self.offers,
-            controller=ApprovalController(mode, None if answers is None else self._answer, bus=self.bus),
-            bus=self.bus,
-            interrupt=self.interrupt,
             sandbox=Sandbox(open_zones(None, workspace=folder, user_home=Path("/nonexistent"), file="-")),
             workspace=folder,
             worker="tester",
+        )
+        self.guard = Guard(
+            judge=judge,
+            controller=ApprovalController(mode, None if answers is None else self._answer, bus=self.bus),
+            bus=self.bus,
+            interrupt=self.interrupt,
         )
         self._calls = 0
 

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, WorkerRuntime, load_worker
+from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.events import ApprovalDecided, Event
 from forge_cli.core.results import Custom
-from forge_cli.core.tool import ToolOutcome
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project, call, calls, scripted_model
@@ -246,7 +246,7 @@ async def test_another_folder_asks(opened: Open, project: Project) -> None:
         assert len(hands.asked) == 2
 
 
-@pytest.mark.parametrize("workdir", ["/here/none", "/here/worker.yaml", "/etc", "/here/../..", "sub"])
+@pytest.mark.parametrize("workdir", ["/here/none", "/here/worker.yaml", "/etc", "/here/../..", "none"])
 async def test_no_such_folder_is_refused_and_nobody_is_asked(opened: Open, workdir: str) -> None:
     async with opened() as hands:
         assert (await hands.start("make", workdir=workdir)).status == "error"

@@ -154,7 +154,7 @@ def test_a_patch_that_leads_elsewhere_since_it_was_judged_asks(project: Project)
     turn = calls(call("apply_patch", input=LINKED))
     seen = project.run(turn, "done", answers=[False], sinks=(swapping(project),))
     assert (seen.statuses, project.read("out/x"), project.read("src/folder/x")) == (["denied"], "three\n", "three\n")
-    assert "leads to other files" in seen.asked[0].reason
+    assert "led to '/src/folder/x' when it was judged, and to '/out/x' now" in seen.asked[0].reason
 
 
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])

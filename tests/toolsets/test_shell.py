@@ -171,7 +171,7 @@ def test_the_users_rules_tighten_and_do_not_loosen(worker: Project) -> None:
     [
         ("policy: {shell: {rule: []}}", "1:18", "policy.shell: unknown key 'rule'; did you mean 'rules'?"),
         ("policy: {shell: {default: ask}}", "1:18", "policy.shell: unknown key 'default'"),
-        ("policy: {shel: {}}", "1:10", "unknown key 'shel'; did you mean 'shell'?"),
+        ("policy: {shel: {}}", "1:10", "policy.shel: no such toolset"),
         ("policy:\n  shell: {rules: [{pattern: rm, approval: never}]}", "2:43", "policy.shell.rules[0].approval"),
         (
             "policy:\n  shell:\n    rules:\n      - {pattern: rm, approval: blocked, match: [ls]}",

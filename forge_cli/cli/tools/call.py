@@ -27,13 +27,14 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Interrupt
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.tool import Tool, ToolCall, ToolOutcome
+from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home

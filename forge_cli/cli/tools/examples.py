@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import cast
 
 from forge_cli.core.bus import new_id
+from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.fields import shown
 from forge_cli.core.results import cut
-from forge_cli.core.tool import ToolCall, ToolOutcome
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.assemble import Assembly

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from forge_cli.cli.common import bare_worker, opened
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import Source
-from forge_cli.engine.gate.judge import Offer
+from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly

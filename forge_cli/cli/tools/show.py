@@ -18,7 +18,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.engine.gate.judge import Offer
+from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.worker import load_worker
 

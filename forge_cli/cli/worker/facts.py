@@ -10,16 +10,18 @@ from forge_cli.cli.common import opened
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Offer, blocked_above
+from forge_cli.engine.gate.judge import blocked_by_parent
+from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
 from forge_cli.engine.turns.limits import merged
-from forge_cli.files.allowed import allowed_by, find_allowed
+from forge_cli.files.allowed import find_allowed
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
-from forge_cli.sandbox.zones.zones import Zone
+from forge_cli.toolsets.workers import allowed_by
 
 CALLS = "workers"
 """The toolset whose tools are workers."""
@@ -100,13 +102,13 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:
     """The verdict on every call of a tool, with what is blocked in workers further up; None where arguments decide."""
-    verdict, above = offer.policy.fixed(offer.tool), guard.ceiling
+    verdict, above = offer.policy.fixed(offer.tool), guard.judge.parent
     while above and not (verdict and verdict.approval is Approval.BLOCKED):
         same = above.same_tool(offer)
         word = same.policy.fixed(same.tool) if same else None
         if word and word.approval is Approval.BLOCKED:
-            return blocked_above(above.worker, word)
-        above = above.ceiling
+            return blocked_by_parent(above.worker, word)
+        above = above.parent
     return verdict
 
 
@@ -122,7 +124,7 @@ async def tree_of(
 
     async def below(worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None) -> Facts:
         policy = policy_of(assembly)
-        called = [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker)]
+        called = [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker.section("toolsets", CALLS))]
         offered = {offer.original: offer for offer in assembly.toolbox.offers.values() if offer.toolset == CALLS}
         workers = [await visit(each, offered[each.name], assembly, path) for each in called if each.name in offered]
         tools = {said["tool"]: said["verdict"] for said in policy["tools"]}

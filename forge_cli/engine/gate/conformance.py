@@ -10,10 +10,11 @@ from typing import Any
 import anyio
 
 from forge_cli.core.bus import new_id
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.fields import alternatives, derive_fields, expectation, kind_of, kinds, shown
 from forge_cli.core.results import VALUE_LIMIT
 from forge_cli.core.schema import InvalidInput, lint
-from forge_cli.core.tool import Tool, ToolCall
+from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 

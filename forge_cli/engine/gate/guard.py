@@ -5,29 +5,32 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import anyio
 from anyio import from_thread
 
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Verdict
-from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
+from forge_cli.core.bus import EventBus
+from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.context import Delegation, ToolContext
 from forge_cli.core.errors import BlockedError, Stale, ToolError
-from forge_cli.core.events import ApprovalDecided, StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.results import ResultValue, Text, as_result, bounded
+from forge_cli.core.results import ResultValue, as_result, bounded
 from forge_cli.core.text import counted
-from forge_cli.core.tool import Delegation, Preview, ToolCall, ToolContext, ToolOutcome
 from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.judge import Caller, Judge, Judged, Refusal
-from forge_cli.record.resume import Pending
+from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.engine.gate.toolbox import Offer
+from forge_cli.sandbox.files.sandbox import Sandbox
 
 ASK_AGAIN = 3
 INTERRUPTED = '{"type": "interrupted"}'
@@ -47,15 +50,28 @@ class Repeated(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard(Judge):
-    """One gate a worker: it judges a call, gets consent for it, and executes it."""
+class Guard:
+    """One gate a worker: it has a call judged, gets consent for it, executes it, and gives it its one outcome."""
 
+    judge: Judge
     controller: ApprovalController
     bus: EventBus
     interrupt: InterruptSignal
-    workspace: Path
     delegate: Delegate | None = None
     repeated: Repeated | None = None
+    reopened: ReopenedCalls = field(default_factory=ReopenedCalls)
+
+    @property
+    def offers(self) -> Mapping[str, Offer]:
+        return self.judge.offers
+
+    @property
+    def sandbox(self) -> Sandbox:
+        return self.judge.sandbox
+
+    @cached_property
+    def _consent(self) -> Consent:
+        return Consent(judge=self.judge, controller=self.controller, bus=self.bus, reopened=self.reopened)
 
     async def call(self, call: ToolCall, caller: Caller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
@@ -65,20 +81,28 @@ class Guard(Judge):
         outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED)
         with self.interrupt.scope():
             try:
-                outcome = await self._pass(judged or await self.judge(call, caller))
+                outcome = await self._pass(judged or await self.verdict(call, caller))
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
         if self.repeated:
             outcome = self.repeated.compared(outcome)
         return self._ended(replace(outcome, duration_ms=round((time.monotonic() - started) * 1000)))
 
+    async def verdict(self, call: ToolCall, caller: Caller) -> Judged:
+        """The call judged; one that may have run before the session was cut off asks, whatever the policy says."""
+        judged = await self.judge.judge(call, caller)
+        if judged.verdict.approval is Approval.PRE_APPROVED and self._consent.may_have_run(judged):
+            reason = f"{call.name} was cut off with these arguments: it may have run"
+            return replace(judged, verdict=Verdict(Approval.ASK, reason, by="tool"))
+        return judged
+
     async def runs_beside(self, call: ToolCall) -> Judged | None:
-        """The verdict on a call of the model that only reads and needs nobody's word; None for any other."""
+        """The verdict on a call of the model that only reads and needs no consent; None for any other."""
         offer = self.offers.get(call.name)
         if offer is None or not offer.tool.read_only or self.reopened.knows(call) or self.repeated:
             return None
         with self.interrupt.scope(), suppress(Refusal):
-            judged = await self.judge(call, Caller.MODEL)
+            judged = await self.verdict(call, Caller.MODEL)
             return judged if judged.verdict.approval is Approval.PRE_APPROVED else None
         return None
 
@@ -86,13 +110,12 @@ class Guard(Judge):
         """Put the request of a call on record, if it has one to make, while an earlier call waits; did it?"""
         parked = False
         with self.interrupt.scope(), suppress(Refusal, Parked):
-            judged = await self.judge(call, Caller.MODEL)
-            if judged.verdict.approval is Approval.ASK and not self.reopened.knows(call):
-                key = self.fingerprint_of(judged)
-                if self.controller.settled(key) is None:
-                    parked = True
-                    self.bus.emit(ToolStarted(call.id, call.name, call.input))
-                    await self.controller.request_approval(self._request(judged, await self._preview(judged), key))
+            judged = await self.verdict(call, Caller.MODEL)
+            asks = judged.verdict.approval is Approval.ASK and not self.reopened.knows(call)
+            if asks and self.controller.settled(self.judge.fingerprint_of(judged)) is None:
+                parked = True
+                self.bus.emit(ToolStarted(call.id, call.name, call.input))
+                await self._consent.park(judged, self._context(judged, changes=False))
         return parked
 
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
@@ -103,7 +126,7 @@ class Guard(Judge):
     def refuse_redacted(self, call: ToolCall) -> ToolOutcome:
         """A call from the log that held a secret cannot be made any more: what it held is not kept."""
         sentence = f"{call.name} was not called; denied: its input held a secret, which the session does not keep"
-        self.reopened.pending.pop(call.id, None)
+        self.reopened.take_pending(call)
         return self._ended(ToolOutcome.failed(call, "denied", sentence, by="rule"))
 
     def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED) -> ToolOutcome:
@@ -118,133 +141,37 @@ class Guard(Judge):
     async def _pass(self, judged: Judged) -> ToolOutcome:
         if self.repeated and (known := self.repeated.instead(judged)):
             approved = known.status not in ("denied", "blocked")
-            self._decided(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
+            self._consent.decided(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
             return known
         for _ in range(ASK_AGAIN):
-            self._go_on()
-            stamp = await self._settle(judged)
-            self._go_on()
+            self._check_interrupt()
+            stamp = await self._consent.settle(judged, self._context(judged, changes=False))
+            self._check_interrupt()
             try:
-                return await self._execute(judged, stamp)
+                return await self._execute(judged, self._context(judged, stamp))
             except Stale as stale:
-                again = f"{stale}; what was approved no longer holds, so it asks again"
-                judged = replace(judged, verdict=Verdict(Approval.ASK, again, by="tool"))
+                judged = await self._judged_again(judged, stale)
         raise Refusal("error", f"{judged.call.name}: what it touches keeps changing; try again later")
 
-    def _go_on(self) -> None:
+    async def _judged_again(self, judged: Judged, stale: Stale) -> Judged:
+        """What was approved no longer holds: the call is judged as things are now, and asks at least."""
+        again = await self.judge.judge(judged.call, Caller.OPERATOR)
+        if again.verdict.approval is Approval.BLOCKED:
+            return again
+        reason = f"{stale}; what was approved no longer holds, so it asks again"
+        return replace(again, verdict=Verdict(Approval.ASK, reason, by="tool"))
+
+    def _check_interrupt(self) -> None:
         """Code that never waits would not notice the end of the scope around it."""
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED)
 
-    async def _settle(self, judged: Judged) -> str | None:
-        """Get consent or refuse; returns the stamp of what was shown, where something was."""
-        verdict = judged.verdict
-        match verdict.approval:
-            case Approval.PRE_APPROVED if not self.reopened.refused(judged.call):
-                if not self._was_approved(judged.call):
-                    self._decided(judged, ApprovalDecision(True, by=verdict.by))
-                return None
-            case Approval.BLOCKED:
-                self._decided(judged, ApprovalDecision(False, by=verdict.by))
-                raise Refusal("blocked", f"{judged.call.name} is blocked: {verdict.reason}", by=verdict.by)
-            case Approval.PRE_APPROVED | Approval.ASK:
-                return await self._consent(judged)
-
-    async def _consent(self, judged: Judged) -> str | None:
-        call, key = judged.call, self.fingerprint_of(judged)
-        if self._was_approved(call):
-            return None
-        pending = self.reopened.pending.pop(call.id, None)
-        answered = pending is not None and pending.answer is not None
-        decision = None if answered else self.controller.settled(key)
-        stamp, request_id = None, pending.request_id if pending else None
-        if decision is None:
-            preview = await self._preview(judged)
-            request = self._request(judged, preview, key, request_id)
-            request_id, stamp = request.request_id, request.stamp
-            decision = self._answered(request, pending)
-            if decision is None:
-                decision = await self.controller.request_approval(request, None if request.once else key)
-        self._decided(judged, decision, request_id)
-        if not decision.approved:
-            note = f": {decision.note}" if decision.note else ""
-            whom = {"user": "the user said no", "headless": "denied", "mode": "denied"}[decision.by]
-            raise Refusal("denied", f"{call.name} was not called; {whom}{note}", by=decision.by)
-        return stamp
-
-    def _was_approved(self, call: ToolCall) -> bool:
-        """Whether the call goes on where it was left, which needs no decision a second time."""
-        known = call.id in self.reopened.approved
-        self.reopened.approved.discard(call.id)
-        return known
-
-    def _answered(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
-        """The answer that came while nobody worked; a yes counts only if the call is still what was shown."""
-        if pending is None or pending.answer is None:
-            return None
-        if pending.answer.approved and (pending.fingerprint, pending.stamp) != (request.fingerprint, request.stamp):
-            sentence = f"{request.tool_name} is no longer what was approved, so it asks again"
-            self.bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
-            return None
-        return pending.answer
-
-    def _decided(self, judged: Judged, decision: ApprovalDecision, request_id: str | None = None) -> None:
-        verdict = judged.verdict
-        reason = verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}"
-        self.bus.emit(
-            ApprovalDecided(
-                judged.call.id,
-                verdict=verdict.approval.value,
-                approved=decision.approved,
-                by=decision.by,
-                rule=verdict.rule,
-                where=verdict.where,
-                reason=reason,
-                cached=decision.by == "memory",
-                request_id=request_id,
-            )
-        )
-
-    def _request(
-        self, judged: Judged, preview: Preview | None, key: str, request_id: str | None = None
-    ) -> ApprovalRequest:
-        tool, verdict = judged.offer.tool, judged.verdict
-        return ApprovalRequest(
-            request_id=request_id or new_id("approval"),
-            tool_call_id=judged.call.id,
-            tool_name=tool.name,
-            args=deepcopy(judged.args),
-            description=f"{' > '.join(self.bus.path or (self.worker,))} wants to call {tool.name}",
-            reason=verdict.reason,
-            risk=tool.risk,
-            rule=verdict.rule,
-            where=verdict.where,
-            preview=preview.value if preview else None,
-            details=verdict.details or None,
-            fingerprint=key,
-            stamp=preview.stamp if preview else None,
-            once=(preview is not None and preview.once) or self.may_have_run(judged) or None,
-        )
-
-    async def _preview(self, judged: Judged) -> Preview | None:
-        """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
-        tool = judged.offer.tool
-        if tool.preview is None:
-            return None
-        try:
-            preview = await tool.preview(deepcopy(judged.args), self._context(judged, None))
-            return replace(preview, value=bounded(as_result(preview.value)))
-        except ToolError as error:
-            raise Refusal("error", str(error)) from None
-        except (Exception, SystemExit) as error:  # foreign code
-            return Preview(Text(f"no preview: {error_text(error)}"), once=True)
-
-    async def _execute(self, judged: Judged, stamp: str | None) -> ToolOutcome:
-        tool, call = judged.offer.tool, judged.call
-        self.reopened.may_have_run.discard(self.identity(call))
+    async def _execute(self, judged: Judged, context: ToolContext) -> ToolOutcome:
+        tool, call = judged.tool, judged.call
+        self.reopened.start(call)
         with anyio.move_on_after(tool.timeout):
             try:
-                value = await tool.execute(deepcopy(judged.args), self._context(judged, stamp))
+                value = await tool.execute(deepcopy(judged.args), context)
                 return ToolOutcome(call, "success", _kept(value))
             except (Stale, Parked, Refusal):
                 raise
@@ -256,22 +183,23 @@ class Guard(Judge):
                 if _cancelling():
                     raise
                 return ToolOutcome.failed(call, "error", error_text(error))
-            except (Exception, SystemExit, BaseExceptionGroup) as error:  # foreign code: a failure is a result too
+            except (Exception, SystemExit, BaseExceptionGroup) as error:  # third-party code: a failure is a result too
                 return ToolOutcome.failed(call, "error", error_text(error))
         return ToolOutcome.failed(
             call, "timeout", f"{call.name} was stopped after {counted(tool.timeout or 0, 'second')}"
         )
 
-    def _context(self, judged: Judged, stamp: str | None) -> ToolContext:
+    def _context(self, judged: Judged, stamp: str | None = None, *, changes: bool = True) -> ToolContext:
         return ToolContext(
             call_id=judged.call.id,
-            tool=judged.offer.tool.name,
-            worker=self.worker,
-            workspace=self.workspace,
-            sandbox=self.sandbox,
+            tool=judged.tool.name,
+            worker=self.judge.worker,
+            workspace=self.judge.workspace,
+            sandbox=self.sandbox.view(judged.places, changes=changes),
             interrupt=self.interrupt,
             paths=judged.paths,
             stamp=stamp,
+            basis=judged.verdict.basis,
             report=partial(self._progress, judged.call.id, threading.get_ident()),
             delegation=partial(self.delegate, judged.call) if self.delegate else None,
         )

@@ -1,15 +1,17 @@
-"""Policy: what the worker says of one tool, combined with the tool's own word; pure, so it can be read as a table."""
+"""Policy: what the worker says of one tool, combined with what the tool itself and the zones say; pure."""
 
 from __future__ import annotations
 
 import inspect
 import reprlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
-from forge_cli.core.tool import Args, Tool
+from forge_cli.core.tool import Args, Tool, accepted
 from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.wire import error_text
 
@@ -33,44 +35,63 @@ class Policy:
             _rule(default, f"{section}.default", config.where("default")) if default else None,
         )
 
-    def combine(self, word: Verdict | None) -> Verdict:
-        """A tool that speaks is believed unless the worker names it more strictly; a silent one gets the worker's."""
-        if word is None:
-            return self.named or self.default or SILENT
-        if self.named and self.named.approval.stricter_than(word.approval):
-            return self.named
-        return word
+    def combine(self, own: Verdict | None, paths: Sequence[Verdict] = ()) -> Verdict:
+        """The strictest of what tool and worker say of the call, and of what zones say of its paths.
+
+        A tool that speaks is believed unless the worker names it more strictly; a silent one gets the worker's.
+        """
+        if own is None:
+            verdict = self.named or self.default or SILENT
+        elif self.named and self.named.approval.stricter_than(own.approval):
+            verdict = self.named
+        else:
+            verdict = own
+        found = [path for path in paths if not verdict.approval.stricter_than(path.approval)]
+        if not found:
+            return verdict
+        strictest = max(found, key=lambda path: path.approval.strictness)
+        return _joined(verdict, strictest)
 
     def fixed(self, tool: Tool) -> Verdict | None:
         """The verdict on every call of a tool, whatever its arguments; None where they decide."""
-        word = tool.needs_approval
-        if callable(word) or tool.stands_for:
+        own = tool.needs_approval
+        zones_decide = tool.changes_paths or (own is False and tool.has_paths)
+        if callable(own) or tool.stands_for or zones_decide:
             return self.named if self.named and self.named.approval is Approval.BLOCKED else None
-        return self.combine(None if word is None else as_verdict(word))
+        return self.combine(None if own is None else as_verdict(own))
 
-    def loosens(self, word: Any) -> bool:
-        """Does the worker name a tool more loosely than the tool's own fixed word, which has no effect?"""
-        if self.named is None or word is None or callable(word):
+    def loosens(self, tool: Tool) -> bool:
+        """Does the worker name a tool more loosely than the tool's own fixed verdict, which has no effect?"""
+        own = tool.needs_approval
+        if self.named is None or own is None or callable(own):
             return False
-        return as_verdict(word).approval.stricter_than(self.named.approval)
+        return as_verdict(own).approval.stricter_than(self.named.approval)
 
-    def idle(self, word: Any) -> bool:
-        """Does the worker pre-approve a tool whose word depends on its arguments, which never changes a verdict?"""
-        return callable(word) and self.named is not None and self.named.approval is Approval.PRE_APPROVED
+    def idle(self, tool: Tool) -> bool:
+        """Does the worker pre-approve a tool whose verdict depends on its arguments, which never changes anything?"""
+        decides = callable(tool.needs_approval) or (tool.needs_approval is False and tool.has_paths)
+        return decides and self.named is not None and self.named.approval is Approval.PRE_APPROVED
+
+
+def _joined(verdict: Verdict, path: Verdict) -> Verdict:
+    """The verdict on a path, which is at least as strict; with the other reason where both say the same."""
+    same = path.approval is verdict.approval is not Approval.PRE_APPROVED
+    reason = f"{verdict.reason}; {path.reason}" if same else path.reason
+    return replace(path, reason=reason, details=(*verdict.details, *path.details), basis=verdict.basis)
 
 
 def _rule(approval: Approval, rule: str, where: Any) -> Verdict:
     return Verdict(approval, f"the worker says {approval.value}", rule, where, by="rule")
 
 
-async def word_of(tool: Tool, args: Args) -> Verdict | None:
-    """The tool's own word on a call. A ToolError refuses the call; any other failure, or nonsense, means ask."""
+async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict | None:
+    """The tool's own verdict on a call. A ToolError refuses the call; any other failure, or nonsense, means ask."""
     said: Any = tool.needs_approval
     if said is None:
         return None
     if callable(said):
         try:
-            said = said(args)
+            said = said(args, context) if accepted(said) == 2 else said(args)
             if inspect.isawaitable(said):
                 said = await said
         except ToolError:

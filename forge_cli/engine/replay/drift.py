@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forge_cli.core.approval import Verdict
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.config import nearest
 from forge_cli.core.errors import ExitCode, ForgeError, Mark
 from forge_cli.core.messages import ToolSpec
 from forge_cli.core.schema import JsonObject
-from forge_cli.core.tool import ToolCall
 from forge_cli.sandbox.secrets import MARKS
 
 DriftKind = Literal["tools", "request", "verdict", "result", "turns"]

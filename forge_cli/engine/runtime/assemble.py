@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forge_cli.core.config import Loc, nearest, parse_config
-from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
+from forge_cli.core.config import Config, Loc, nearest, parse_config
+from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.schema import SchemaError
-from forge_cli.core.tool import Source, Tool
-from forge_cli.core.toolset import StatusLevel, Toolset, ToolsetEnv
+from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.wire import error_text
+from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Offer
-from forge_cli.engine.gate.policy import Policy
+from forge_cli.engine.gate.judge import Judge
+from forge_cli.engine.gate.toolbox import Notify, OpenToolset, Toolbox
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
-from forge_cli.files.allowed import files_of
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.worker import Worker
+from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.zones.zones import SandboxConfig, Zone, distinct, open_zone, open_zones
-
-Notify = Callable[[StatusLevel, str], None]
+from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
 
 
 def open_sandbox(
     worker: Worker,
     workspace: Path,
+    own_files: Iterable[Path],
     brought: Sequence[Zone] = (),
     within: Sandbox | None = None,
     *,
@@ -63,9 +61,9 @@ def open_sandbox(
     zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make_zones) for zone in brought)))
     if spare is not None:
         zones = tuple(_stood_in(zone, spare) for zone in zones)
-    protected = [*files_of(worker), *(within.protected if within else ())]
+    protected = [*own_files, *(within.protected if within else ())]
     isolation = capped_isolation(config.wanted(), within.isolation) if within else config.wanted()
-    sandbox = Sandbox(zones, protected=protected, isolation=isolation)
+    sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
     if within is not None:
         sandbox.told = within.told
     return sandbox
@@ -76,161 +74,13 @@ def _stood_in(zone: Zone, spare: Path) -> Zone:
         return zone
     folder = spare / zone.name
     folder.mkdir(exist_ok=True)
-    return replace(zone, root=folder, made=True)
+    return replace(zone, path=folder, made=True)
 
 
 def _open_within(zone: Zone, within: Sandbox, make: bool) -> Zone:
     """Open a zone of a called worker; capped before its folder is made, and where that really came to lie."""
     made = open_zone(capped(zone, within.zones), user_home=user_home(), make=make)
     return capped(made, within.zones)
-
-
-@dataclass
-class OpenToolset:
-    """A toolset at work for one worker."""
-
-    toolset: Toolset
-    source: Source
-    where: Mark | None
-    warned: set[str] = field(default_factory=set)
-    known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.toolset.name
-
-    async def offers(self, notify: Notify) -> list[Offer]:
-        """Its tools right now: whitelisted, named, sound, each with the worker's policy for it."""
-        tools = await self._tools()
-        self._check_names([tool.name for tool in tools], notify)
-        wanted = self._whitelist()
-        return [self._offer(tool, notify) for tool in tools if wanted is None or tool.name in wanted]
-
-    def _whitelist(self) -> list[str] | None:
-        return None if self.toolset.picks else self.toolset.config.tools
-
-    async def _tools(self) -> Sequence[Tool]:
-        try:
-            tools = list(await self.toolset.tools())
-            if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
-                raise SchemaError(f"its tools() gave {wrong!r}, which is no Tool")
-            return tools
-        except ForgeError:
-            raise
-        except (SchemaError, ToolError) as error:
-            raise WorkerError(self.where, f"toolsets.{self.name}: {error}") from None
-        except Exception as error:  # foreign code: a toolset that cannot list its tools
-            problem = f"toolsets.{self.name}: its tools cannot be listed: {error_text(error)}"
-            raise WorkerError(self.where, problem) from error
-
-    def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
-        """What the worker says of tools that this toolset does not have, has no effect."""
-        config, wanted = self.toolset.config, self._whitelist()
-        listed = [(name, config.where("tools", index)) for index, name in enumerate(wanted or ())]
-        judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
-        for name, where in [*listed, *judged]:
-            if name not in offered:
-                near = nearest(name, offered)
-                remedy = f"did you mean '{near}'?" if near else f"it offers: {', '.join(offered) or 'nothing'}"
-                self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
-            elif wanted is not None and name not in wanted:
-                self._no_effect(where, f"'{name}' is not among the tools listed here; list it, or drop this", notify)
-
-    def _offer(self, tool: Tool, notify: Notify) -> Offer:
-        """A tool that is still the same object has been looked at before."""
-        known = self.known.get(tool.name)
-        if known is None or known[0] is not tool:
-            known = self.known[tool.name] = (tool, self._new_offer(tool, notify))
-        return known[1]
-
-    def _new_offer(self, tool: Tool, notify: Notify) -> Offer:
-        config = self.toolset.config
-        policy = Policy.of(config.approval, tool.name, self.name)
-        if policy.loosens(tool.needs_approval):
-            problem = f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's word, never loosen it"
-            self._no_effect(config.approval.where("tools", tool.name), problem, notify)
-        elif policy.idle(tool.needs_approval):
-            problem = f"'{tool.name}' decides by its arguments; a worker can tighten its word, never loosen it"
-            self.warn(config.approval.where("tools", tool.name), problem, notify)
-        try:
-            offered = replace(tool, name=prefixed(config.prefix, tool.name), source=tool.source or self.source)
-        except SchemaError as error:
-            raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
-        try:
-            _ = offered.schema
-        except SchemaError as error:
-            raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
-        return Offer(offered, self.name, policy, tool.name)
-
-    def _no_effect(self, where: Mark | None, problem: str, notify: Notify) -> None:
-        if not self.toolset.dynamic:
-            raise WorkerError(where, f"toolsets.{self.name}: {problem}")
-        self.warn(where, problem, notify)
-
-    def warn(self, where: Mark | None, problem: str, notify: Notify) -> None:
-        sentence = f"toolsets.{self.name}: {problem}"
-        entry = str(where or sentence)
-        if entry not in self.warned:
-            self.warned.add(entry)
-            notify("warning", f"{where}: {sentence}" if where else sentence)
-
-
-def prefixed(prefix: str | None, name: str) -> str:
-    if not prefix:
-        return name
-    return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
-
-
-@dataclass
-class Toolbox:
-    """Everything a worker can call; asked anew before every turn."""
-
-    toolsets: list[OpenToolset]
-    notify: Notify
-    offers: dict[str, Offer] = field(default_factory=dict)
-    above: Toolbox | None = None
-    """That of the worker that called this one."""
-
-    async def refresh(self) -> dict[str, Offer]:
-        found: dict[str, Offer] = {}
-        for opened in self.toolsets:
-            for offer in await opened.offers(self.notify):
-                other = found.setdefault(offer.tool.name, offer)
-                if other is not offer:
-                    found[offer.tool.name] = self._winner(other, offer, opened)
-        self.offers.clear()
-        self.offers.update(found)
-        return self.offers
-
-    def toolset_above(self, name: str) -> Toolset | None:
-        """The toolset of that name of the nearest worker above that has it."""
-        box = self.above
-        while box:
-            for opened in box.toolsets:
-                if opened.name == name:
-                    return opened.toolset
-            box = box.above
-        return None
-
-    def _winner(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
-        """Two tools of one name are an error, unless one of them is of a kind that may replace others."""
-        replacing = {other.name for other in self.toolsets if other.toolset.replaces}
-        if (first.toolset in replacing) == (second.toolset in replacing):
-            raise _clash(first, second, opened.where)
-        winner, loser = (first, second) if first.toolset in replacing else (second, first)
-        opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", self.notify)
-        return winner
-
-    def instructions(self) -> list[str]:
-        return [text for opened in self.toolsets if (text := opened.toolset.instructions())]
-
-
-def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
-    if first.toolset == second.toolset:
-        return WorkerError(where, f"toolsets.{first.toolset}: it offers two tools called '{first.tool.name}'")
-    both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
-    hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
-    return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -262,31 +112,80 @@ async def assemble(
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
     brought = [zone for cls, _ in named.values() for zone in cls.zones(forge_home())]
     around = within.guard.sandbox if within else None
-    sandbox = open_sandbox(worker, workspace, brought, around, make_zones=make_zones, spare=spare)
+    own = protected_files(worker, host)
+    sandbox = open_sandbox(worker, workspace, own, brought, around, make_zones=make_zones, spare=spare)
+    policies = user_policies(host)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
         workspace=workspace,
         home=forge_home(),
-        sandbox=sandbox,
+        sandbox=sandbox.view(),
         notify=notify,
     )
     toolbox = Toolbox([], notify, above=within.toolbox if within else None)
     for name, (cls, plugin) in named.items():
-        own = replace(env, above=toolbox.toolset_above(name))
-        toolbox.toolsets += await _open(worker, name, cls, plugin, own, stack)
+        its_env = replace(env, above=toolbox.toolset_above(name), policy=policies(name, cls))
+        toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
     await toolbox.refresh()
-    guard = Guard(
+    judge = Judge(
         offers=toolbox.offers,
-        controller=controller,
-        bus=controller.bus,
-        interrupt=interrupt,
         sandbox=sandbox,
-        workspace=workspace,
         worker=worker.name,
-        ceiling=within.guard if within else None,
+        workspace=workspace,
+        parent=within.guard.judge if within else None,
     )
-    return Assembly(toolbox, guard)
+    return Assembly(toolbox, Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt))
+
+
+def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
+    """The files that say what a worker may do, and those of every worker among them, whether or not they exist.
+
+    Whoever may change one of them may change what is allowed.
+    """
+    seen: set[Path] = set()
+    waiting = [worker]
+    while waiting:
+        each = waiting.pop()
+        if each.path.resolve() in seen:
+            continue
+        seen.add(each.path.resolve())
+        yield each.path
+        for path in _own_files(each, host):
+            yield path
+            if path.suffix in SUFFIXES or path.is_dir():
+                with suppress(ForgeError):  # the toolset says what is wrong with it
+                    waiting.append(load_worker(path))
+
+
+def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
+    for name in worker.config.toolsets:
+        with suppress(ForgeError):  # whoever opens the worker says what is wrong with it
+            cls, _ = host.toolset(name)
+            section = worker.section("toolsets", name)
+            for part in section if isinstance(section, list) else [section]:
+                yield from cls.own_files(part, worker.folder)
+
+
+def user_policies(host: PluginHost) -> Callable[[str, type[Toolset]], Config | None]:
+    """What the user says of toolsets, whichever worker uses them: by a toolset's name and class."""
+    settings, file = load_settings(forge_home()), str(forge_home() / "config.yaml")
+    known = [plugin.name for plugin in host.toolset_plugins()]
+    for name in settings.policy:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean '{near}'?" if near else f"installed are {', '.join(known)}"
+            raise WorkerError(settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint)
+
+    def policy(name: str, cls: type[Toolset]) -> Config | None:
+        section = settings.section("policy", name)
+        if section is None:
+            return None
+        if cls.Policy is None:
+            raise WorkerError(settings.where("policy", name), f"policy.{name}: this toolset takes no policy")
+        return parse_config(cls.Policy, section, at=("policy", name), file=file)
+
+    return policy
 
 
 async def _open(

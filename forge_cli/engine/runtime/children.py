@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from forge_cli.core.bus import new_id
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.events import WorkerUpdate
 from forge_cli.core.messages import Attachment
-from forge_cli.core.tool import Delegation, ToolCall
 from forge_cli.engine.runtime.delegation import bus_below, in_good_order, task_of
 from forge_cli.engine.runtime.result import WorkerResult, answer_of
 from forge_cli.files.worker import load_worker

@@ -10,12 +10,12 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from forge_cli.core.bus import EventBus
+from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
 from forge_cli.core.results import Text
-from forge_cli.core.tool import Delegation
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import INTERRUPTED
 from forge_cli.engine.runtime.assemble import Assembly

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, ToolError
 from forge_cli.core.messages import Usage
-from forge_cli.core.tool import ToolOutcome
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
 

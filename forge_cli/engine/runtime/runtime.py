@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.events import (
     Event,
@@ -27,14 +28,16 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
-from forge_cli.core.tool import Tool, ToolCall, ToolOutcome, manual_tools
+from forge_cli.core.tool import Tool, manual_tools
 from forge_cli.core.toolset import StatusLevel
 from forge_cli.engine.gate.controller import ApprovalCallback, ApprovalController, Parked
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Caller, Reopened
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.replay import Replay
-from forge_cli.engine.runtime.assemble import Assembly, Toolbox, assemble
+from forge_cli.engine.runtime.assemble import Assembly, assemble
 from forge_cli.engine.runtime.children import CalledWorkers
 from forge_cli.engine.runtime.delegation import Above, close_lost
 from forge_cli.engine.runtime.model import NamedModel, named_model
@@ -248,7 +251,6 @@ class WorkerRuntime:
         toolbox = assembly.toolbox
         guard = replace(
             assembly.guard,
-            redact=self.redactor.redact,
             reopened=self._reopened(),
             delegate=self._below.delegate,
             repeated=self.replay,
@@ -268,17 +270,15 @@ class WorkerRuntime:
                 counted=self._past.counted if self._past else None,
                 own_words=OWN_WORDS,
             ),
-            system=system_prompt(self.worker, guard.workspace, toolbox, output),
+            system=system_prompt(self.worker, guard.judge.workspace, toolbox, output),
             stop_on_refusal=self.on_ask is OnAsk.FAIL and not guard.controller.attended,
             output=output,
         )
 
-    def _reopened(self) -> Reopened:
+    def _reopened(self) -> ReopenedCalls:
         """What is known of the calls before; what may have run is the same for all workers of a session."""
-        found = Reopened.of(self._past) if self._past else Reopened()
-        if self.above:
-            found.may_have_run = self.above.assembly.guard.reopened.may_have_run
-        return found
+        parent = self.above.assembly.guard.reopened if self.above else None
+        return ReopenedCalls.of(self._past, self.redactor.redact, parent)
 
     def _announce(self, model: ModelProvider, toolbox: Toolbox) -> None:
         self.bus.emit(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from forge_cli.core.tool import ToolCall, ToolOutcome
+from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged

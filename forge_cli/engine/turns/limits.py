@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 
+from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
-from forge_cli.core.tool import ToolOutcome
 from forge_cli.engine.turns.prices import Price
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.interrupt import InterruptSignal
@@ -25,10 +26,10 @@ from forge_cli.core.messages import (
     TurnEnd,
     Usage,
 )
-from forge_cli.core.tool import ToolCall, ToolOutcome, llm_tools
+from forge_cli.core.tool import llm_tools
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.runtime.assemble import Toolbox
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats

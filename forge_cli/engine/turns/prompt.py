@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forge_cli.engine.runtime.assemble import Toolbox
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.guidance import read_guidance
 from forge_cli.files.worker import Worker

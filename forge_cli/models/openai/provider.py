@@ -11,10 +11,10 @@ from typing import Literal, Protocol
 
 import anyio
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.schema import JsonObject
-from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import jsonable
 from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.faults import Fault, cut

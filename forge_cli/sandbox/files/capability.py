@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.sandbox.files.place import Place, readable
-from forge_cli.sandbox.files.virtual import VirtualPath
+from forge_cli.sandbox.files.virtual import ParsedPath
 from forge_cli.sandbox.files.walk import NotAFolder
-from forge_cli.sandbox.zones.zones import Access, Zone, ZoneMode
 
 
-def check(path: VirtualPath, place: Place, access: Access, zones: Sequence[Zone]) -> None:
+def check(path: ParsedPath, place: Place, access: Access, zones: Sequence[Zone]) -> None:
     """Refuse, in a sentence for the model, what the place does not allow."""
     if access.changes and place.zone.mode is ZoneMode.RO:
         raise ToolError(f"zone '{place.zone.name}' is read-only, so {path} cannot be changed; {_writable(zones)}")
@@ -30,14 +30,14 @@ def check(path: VirtualPath, place: Place, access: Access, zones: Sequence[Zone]
                 raise NotAFolder(f"{path} is a file, not a folder; read it instead")
 
 
-def _check_file(path: VirtualPath, place: Place, remedy: str) -> None:
+def _check_file(path: ParsedPath, place: Place, remedy: str) -> None:
     if place.kind == "directory":
         raise ToolError(f"{path} is a folder; {remedy}")
     if path.folder:
         raise ToolError(f"{path} names a folder, not a file; leave out what follows the name")
 
 
-def _check_deletable(path: VirtualPath, place: Place, zones: Sequence[Zone]) -> None:
+def _check_deletable(path: ParsedPath, place: Place, zones: Sequence[Zone]) -> None:
     if not place.parts:
         raise ToolError(f"{path} is the folder of zone '{place.zone.name}' itself, which cannot be deleted")
     if place.kind != "directory":

@@ -9,15 +9,16 @@ from pathlib import Path
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
-from forge_cli.sandbox.files.virtual import parse, virtual
+from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode, innermost_zone
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.virtual import virtual
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, Zone, ZoneMode
+from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 
 def capped(zone: Zone, above: Sequence[Zone]) -> Zone:
     """The zone with nothing more in it than every zone of the caller allows that it shares files with."""
-    around = _innermost(zone.root, above)
+    around = innermost_zone(zone.root, above)
     if around is None:
         known = ", ".join(f"/{outer.name} is {shown(str(outer.root))}" for outer in above)
         problem = f"zone '{zone.name}': {shown(str(zone.root))} lies outside the zones of the worker that calls"
@@ -27,14 +28,16 @@ def capped(zone: Zone, above: Sequence[Zone]) -> Zone:
     return replace(
         zone,
         mode=ZoneMode.RO if any(outer.mode is ZoneMode.RO for outer in limits) else zone.mode,
-        write=Approval.strictest(zone.write, *(outer.write for outer in limits)),
-        delete=Approval.strictest(zone.delete, *(outer.delete for outer in limits)),
+        approval=ZoneApproval(
+            write=Approval.strictest(zone.write, *(outer.write for outer in limits)),
+            delete=Approval.strictest(zone.delete, *(outer.delete for outer in limits)),
+        ),
     )
 
 
 def lies_within(root: Path, above: Sequence[Zone]) -> bool:
     """Whether a folder lies in a zone of the caller."""
-    return _innermost(Path(os.path.realpath(root)), above) is not None
+    return innermost_zone(Path(os.path.realpath(root)), above) is not None
 
 
 def capped_isolation(wanted: Isolation, above: Isolation) -> Isolation:
@@ -46,15 +49,15 @@ def capped_isolation(wanted: Isolation, above: Isolation) -> Isolation:
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
     """The virtual path in one sandbox of what is called ``path`` in another; None where it is in no zone."""
     try:
-        named = parse(path, other.zones)
+        named = other.parse(path)
     except ToolError:
         return None
-    return None if named.zone is None else name_in(sandbox, named.zone.root.joinpath(*named.parts))
+    return None if named.base is None else name_in(sandbox, named.base.joinpath(*named.parts))
 
 
 def name_in(sandbox: Sandbox, real: Path) -> str | None:
     """The virtual path of a file on the host, as its text has it; None where it is in no zone."""
-    zone = _innermost(real, sandbox.zones)
+    zone = innermost_zone(real, sandbox.zones)
     return None if zone is None else virtual(zone, real.relative_to(zone.root).parts)
 
 
@@ -69,8 +72,3 @@ def _is_silent(sandbox: Sandbox, name: str, access: Access) -> bool:
         return sandbox.judge(name, access).approval is Approval.PRE_APPROVED
     except ToolError:
         return False
-
-
-def _innermost(path: Path, zones: Sequence[Zone]) -> Zone | None:
-    around = [zone for zone in zones if path.is_relative_to(zone.root)]
-    return max(around, key=lambda zone: len(zone.root.parts), default=None)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files.place import Place, readable
 from forge_cli.sandbox.files.protected import OwnFiles, protected_in, secret_in
 from forge_cli.sandbox.names import looks, shown
-from forge_cli.sandbox.zones.zones import Access, Zone
 
 _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", Approval.BLOCKED: "blocks"}
 

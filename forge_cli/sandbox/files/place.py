@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from forge_cli.core.sandbox import FileKind
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.openat2 import FOLDER
 from forge_cli.sandbox.files.virtual import virtual
-from forge_cli.sandbox.zones.zones import Zone
-
-FileKind = Literal["file", "directory", "link", "special"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,23 @@ class Place:
         if not self.parts:
             return "directory"
         return None if self.info is None else kind_of(self.info.st_mode)
+
+
+Identity = tuple[int, int]
+"""The device and the number of a file: what it is on disk, whatever it is called."""
+
+
+FileState = tuple[int, int, int]
+"""A file on disk as it was at one moment: whatever is written, linked or put in its place makes another state."""
+
+
+def identity_of(info: os.stat_result) -> Identity:
+    return info.st_dev, info.st_ino
+
+
+def state_of(info: os.stat_result | None) -> FileState | None:
+    """None where there is nothing."""
+    return None if info is None else (info.st_dev, info.st_ino, info.st_ctime_ns)
 
 
 def kind_of(mode: int) -> FileKind:

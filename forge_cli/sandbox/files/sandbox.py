@@ -3,69 +3,63 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import file_digest
-from io import BufferedReader
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.paths import PathUse
+from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry
 from forge_cli.core.text import visible
+from forge_cli.core.toolset import ToolsetEnv
+from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files import capability
-from forge_cli.sandbox.files.atomic import replace_file
 from forge_cli.sandbox.files.consent import consent
-from forge_cli.sandbox.files.place import FileKind, Place, kind_of, parent_made, readable
+from forge_cli.sandbox.files.held import HeldFile
+from forge_cli.sandbox.files.place import FileState, Place, kind_of, readable, state_of
 from forge_cli.sandbox.files.protected import OwnFiles
-from forge_cli.sandbox.files.virtual import VirtualPath, parse, virtual
+from forge_cli.sandbox.files.virtual import ParsedPath, parse, virtual
 from forge_cli.sandbox.files.walk import NotAFolder, locate
 from forge_cli.sandbox.names import shown, unusable
-from forge_cli.sandbox.zones.zones import Access, Isolation, Zone
+from forge_cli.sandbox.zones.zones import Isolation
 
-__all__ = ["Access", "FileInfo", "FolderEntry", "Sandbox"]
-
-READ_MAX = 64 * 1024 * 1024
-"""Bytes of a file that is read as a whole."""
-_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
+_DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELETE: "DeletePath"}
 
 
 @dataclass(frozen=True)
-class FileInfo:
-    """What a file or folder is, by the path it really has."""
+class JudgedPath:
+    """A path of a call, the place that it led to when it was judged, and what zone and protected names say of it."""
 
-    name: str
-    path: str
-    kind: FileKind
-    size: int
-    mtime: float
-
-
-@dataclass(frozen=True, order=True)
-class FolderEntry:
-    """One line of a listing; ``link`` is one that leads nowhere or outside, an unusable name is shown escaped."""
-
-    name: str
-    kind: FileKind
-    size: int = 0
-
-
-Entries = list[FolderEntry]
+    use: PathUse
+    place: str
+    """The virtual path of the real file."""
+    state: FileState | None
+    """What was there on disk; None where there was nothing."""
+    verdict: Verdict
 
 
 class Sandbox:
-    """The zones of one worker, as its tools see them.
+    """The zones of one worker.
 
-    ``judge`` says whether somebody has to consent; the other methods act. Each of them resolves the path anew and
-    checks the capability again, so a tree that changed since ``judge`` is no way out. Consent is not checked again:
-    give ``expected``, the ``resolve`` of the path that was judged, and a path that meanwhile leads elsewhere is
-    ``Stale``.
+    ``judge`` says whether somebody has to consent; the other methods act. Each of them walks to the file anew and
+    checks the capability again, so a tree that changed since ``judge`` does not lead outside. This object acts without
+    asking for consent: tools get a ``view`` of it, which checks consent on the very place that it opens.
     """
 
     def __init__(
-        self, zones: Iterable[Zone], *, protected: Iterable[Path] = (), isolation: Isolation | None = None
+        self,
+        zones: Iterable[Zone],
+        *,
+        workspace: Path | None = None,
+        protected: Iterable[Path] = (),
+        isolation: Isolation | None = None,
     ) -> None:
         self._zones = tuple(zones)
+        self.workspace = workspace
+        """What relative paths begin in."""
         self.protected = tuple(protected)
         self.isolation = isolation or Isolation()
         self.told: set[str] = set()
@@ -76,89 +70,89 @@ class Sandbox:
     def zones(self) -> tuple[Zone, ...]:
         return self._zones
 
-    def judge(self, path: str, access: Access) -> Verdict:
+    def view(self, judged: Sequence[JudgedPath] = (), *, changes: bool = True) -> SandboxOfCall:
+        """The sandbox as one call gets it: what asks is done only at the places that were judged for this call.
+
+        Without ``changes`` those places can be looked at, and not yet changed.
+        """
+        return SandboxOfCall(self, judged, changes=changes)
+
+    def judge(self, path: str, access: Access | str) -> Verdict:
         """Whether the access needs consent, and why; a ToolError when it is not possible at all."""
-        if self._is_root(path) and not access.changes and access is not Access.READ:
-            return Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
+        return self.look(PathUse(path, access, "file")).verdict
+
+    def look(self, use: PathUse) -> JudgedPath:
+        """Walk to the place that a path means, and judge the access there; a ToolError when it is not possible."""
+        asked, access = self.parse(use.path), use.access
+        if asked.base is None and access in (Access.LIST, Access.INFO):
+            return JudgedPath(use, "/", None, _ZONE_LIST)
         try:
-            with self._open(path, access) as place:
-                return consent(place, access, self._own)
+            with self._locate(asked, follow=access is not Access.DELETE) as place:
+                access = access if use.kind == "file" else _by_kind(place, access)
+                capability.check(asked, place, access, self._zones)
+                verdict = consent(place, access, self._own)
+                return JudgedPath(use, place.virtual, state_of(place.info), verdict)
         except NotAFolder as nothing:
             if access is not Access.INFO:
                 raise
-            return Verdict(Approval.PRE_APPROVED, str(nothing), by="rule")
+            return JudgedPath(use, use.path, None, Verdict(Approval.PRE_APPROVED, str(nothing), by="rule"))
+
+    def parse(self, path: str) -> ParsedPath:
+        return parse(path, self._zones, self.workspace)
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
         """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
-        if self._is_root(path):
+        asked = self.parse(path)
+        if asked.base is None:
             return "/"
-        with self._locate(parse(path, self._zones), follow=access is not Access.DELETE) as place:
+        with self._locate(asked, follow=access is not Access.DELETE) as place:
             return place.virtual
 
-    def real(self, path: str, access: Access) -> Path:
-        """The path on the host, for a child process; what that process finds there is its own affair."""
-        with self._open(path, access) as place:
-            return place.real
+    def real(self, path: str, access: Access | str = Access.READ) -> Path:
+        """The path on the host, for a child process; a path to be read may be a folder."""
+        with self.hold(path, Access(access), folders=True) as held:
+            return held.place.real
 
     def exists(self, path: str) -> bool:
-        if self._is_root(path):
+        if self.parse(path).base is None:
             return True
         try:
-            with self._open(path, Access.INFO) as place:
-                return place.kind is not None
+            with self.hold(path, Access.INFO) as held:
+                return held.kind is not None
         except NotAFolder:
             return False
 
     def stat(self, path: str, *, follow: bool = True) -> FileInfo:
         """What a path leads to; without ``follow`` a link at its end is told as itself."""
-        if self._is_root(path):
+        if self.parse(path).base is None:
             return FileInfo("/", "/", "directory", 0, 0.0)
-        with self._open(path, Access.INFO, follow=follow) as place:
-            if place.info is None:
-                raise _no_such(path)
-            name = place.parts[-1] if place.parts else place.zone.name
-            return FileInfo(name, place.virtual, kind_of(place.info.st_mode), place.info.st_size, place.info.st_mtime)
+        with self.hold(path, Access.INFO, follow=follow) as held:
+            return held.info()
 
-    def list(self, path: str) -> Entries:
+    def list(self, path: str) -> list[FolderEntry]:
         """What is in a folder, sorted; ``/`` holds the zones."""
-        if self._is_root(path):
+        if self.parse(path).base is None:
             return sorted(FolderEntry(zone.name, "directory") for zone in self._zones)
-        with self._open(path, Access.LIST) as place:
-            if place.info is None:
-                raise _no_such(path)
-            with readable(place.folder, place.name) as folder, os.scandir(folder) as found:
-                return sorted(filter(None, (self._entry(place, entry) for entry in found)))
+        with self.hold(path, Access.LIST) as held:
+            if held.place.info is None:
+                raise ToolError(f"{shown(path)} does not exist")
+            with readable(held.place.folder, held.place.name) as folder, os.scandir(folder) as found:
+                return sorted(filter(None, (self._entry(held.place, entry) for entry in found)))
 
     def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
         """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
-        with self._reading(path, expected) as file:
-            if limit is not None:
-                return file.read(limit)
-            data = file.read(READ_MAX + 1)
-            if len(data) > READ_MAX:
-                size = os.fstat(file.fileno()).st_size
-                raise ToolError(f"{shown(path)} has {size} bytes, and at most {READ_MAX} are read as a whole")
-            return data
+        with self.hold(path, Access.READ, expected) as held:
+            return held.read(limit)
 
     def digest(self, path: str) -> str:
         """Equal for equal content of a file, however large."""
-        with self._reading(path) as file:
-            return file_digest(file, "sha256").hexdigest()
-
-    @contextmanager
-    def _reading(self, path: str, expected: str | None = None) -> Iterator[BufferedReader]:
-        with self._open(path, Access.READ, expected) as place:
-            if place.info is None:
-                raise _no_such(path)
-            with open(os.open(place.name, _READING, dir_fd=place.folder), "rb") as file:
-                if kind_of(os.fstat(file.fileno()).st_mode) != "file":
-                    raise ToolError(f"{shown(path)} is no regular file any more")
-                yield file
+        with self.hold(path, Access.READ) as held:
+            return held.digest()
 
     def attributes(self, path: str) -> os.stat_result | None:
         """What a file has besides its content: its mode, and who owns it; None where there is no file."""
-        with self._open(path, Access.INFO) as place:
-            return place.info if place.kind == "file" else None
+        with self.hold(path, Access.INFO) as held:
+            return held.place.info if held.kind == "file" else None
 
     def write_bytes(
         self, path: str, data: bytes, *, expected: str | None = None, like: os.stat_result | None = None
@@ -167,38 +161,43 @@ class Sandbox:
 
         A file that is replaced keeps its mode; with ``like`` it gets another's, those of ``attributes``.
         """
-        with self._open(path, Access.WRITE, expected) as place, parent_made(place) as folder:
-            replace_file(folder, place.name, data, like)
+        with self.hold(path, Access.WRITE, expected) as held:
+            held.write(data, like)
 
     def delete(self, path: str, *, expected: str | None = None) -> None:
         """Delete a file, a link (never what it leads to), or an empty folder."""
-        with self._open(path, Access.DELETE, expected) as place:
-            if place.info is None:
-                raise _no_such(path)
-            if place.kind == "directory":
-                os.rmdir(place.name, dir_fd=place.folder)
-            else:
-                os.unlink(place.name, dir_fd=place.folder)
-
-    def _is_root(self, path: str) -> bool:
-        return parse(path, self._zones).zone is None
+        with self.hold(path, Access.DELETE, expected) as held:
+            held.delete()
 
     @contextmanager
-    def _open(self, path: str, access: Access, expected: str | None = None, *, follow: bool = True) -> Iterator[Place]:
-        """Hold the place for one access that its zone is capable of."""
-        asked = parse(path, self._zones)
+    def hold(
+        self, path: str, access: Access, expected: str | None = None, *, follow: bool = True, folders: bool = False
+    ) -> Iterator[HeldFile]:
+        """Hold what a path leads to for one access that its zone is capable of; ``Stale`` if it is not ``expected``.
+
+        With ``folders`` a path to be read may be a folder; without ``follow`` a link at its end is held itself.
+        """
+        asked = self.parse(path)
         with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
+            access = _by_kind(place, access) if folders else access
             capability.check(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
                 raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
-            yield place
+            self._check_consent(asked, place, access)
+            yield HeldFile(asked, place, self._changed)
+
+    def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
+        """Whoever holds this object has seen to consent; see SandboxOfCall."""
+
+    def _changed(self, place: Place, info: os.stat_result | None) -> None:
+        """Called after a change, with what is there now."""
 
     @contextmanager
-    def _locate(self, asked: VirtualPath, *, follow: bool) -> Iterator[Place]:
-        if asked.zone is None:
+    def _locate(self, asked: ParsedPath, *, follow: bool) -> Iterator[Place]:
+        if asked.base is None:
             raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
         try:
-            with locate(asked, asked.zone, self._zones, through_last=follow) as place:
+            with locate(asked, asked.base, self._zones, through_last=follow) as place:
                 yield place
         except OSError as error:
             raise ToolError(f"{asked} cannot be used: {error.strerror or error}") from error
@@ -211,9 +210,8 @@ class Sandbox:
         kind, size = kind_of(info.st_mode), info.st_size
         if kind == "link":
             kind, size = self._behind(virtual(place.zone, (*place.parts, entry.name)))
-        return FolderEntry(
-            visible(entry.name) if unusable(entry.name) else entry.name, kind, size if kind == "file" else 0
-        )
+        name = visible(entry.name) if unusable(entry.name) else entry.name
+        return FolderEntry(name, kind, size if kind == "file" else 0)
 
     def _behind(self, link: str) -> tuple[FileKind, int]:
         try:
@@ -223,5 +221,56 @@ class Sandbox:
         return found.kind, found.size
 
 
-def _no_such(path: str) -> ToolError:
-    return ToolError(f"{shown(path)} does not exist")
+def sandbox_of(env: ToolsetEnv) -> Sandbox:
+    """The whole sandbox behind a toolset's view of it, for what the box itself brings."""
+    if not isinstance(env.sandbox, Sandbox):
+        raise TypeError(f"{env.sandbox!r} is not a sandbox")
+    return env.sandbox
+
+
+def _by_kind(place: Place, access: Access) -> Access:
+    """To read a folder is to list it."""
+    return Access.LIST if access is Access.READ and place.kind == "directory" else access
+
+
+class SandboxOfCall(Sandbox):
+    """The sandbox as one call gets it: consent is checked on the very place that is opened, for each access.
+
+    What is pre-approved there is done. What asks is done at a place that was judged for this call, while the same file
+    is there: elsewhere the call is ``Stale`` and judged again, and a path that the call did not declare is refused.
+    """
+
+    def __init__(self, around: Sandbox, judged: Sequence[JudgedPath], *, changes: bool) -> None:
+        super().__init__(
+            around.zones, workspace=around.workspace, protected=around.protected, isolation=around.isolation
+        )
+        self.told = around.told
+        self._own = around._own
+        self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
+        self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}
+        for path in judged:
+            accesses = {Access.READ, path.use.access} if changes else {Access.READ}
+            self._granted.setdefault(path.place, (path.state, set()))[1].update(accesses)
+
+    def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
+        declared = self._places.get(asked.text)
+        if declared not in (None, place.virtual):
+            raise Stale(f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now")
+        if access not in _DECLARATIONS:
+            return
+        verdict = consent(place, access, self._own)
+        if verdict.approval is Approval.PRE_APPROVED:
+            return
+        state, accesses = self._granted.get(place.virtual, (None, set[Access]()))
+        if access not in accesses:
+            raise ToolError(
+                f"{asked} was not touched: {verdict.reason}, and the call did not declare it; "
+                f"declare the argument as {_DECLARATIONS[access]}, or name the path in touches"
+            )
+        if state != state_of(place.info):
+            raise Stale(f"{asked} has changed since it was judged")
+
+    def _changed(self, place: Place, info: os.stat_result | None) -> None:
+        """What the call itself made is what it was granted."""
+        if place.virtual in self._granted:
+            self._granted[place.virtual] = (state_of(info), self._granted[place.virtual][1])

@@ -1,23 +1,23 @@
-"""Virtual paths: ``/ZONE/rest`` read as text, before anything on disk is looked at."""
+"""Paths as text, before anything on disk is looked at: virtual, relative to the working directory, or real."""
 
 from __future__ import annotations
 
-import os.path
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Zone, innermost_zone
 from forge_cli.sandbox.names import PATH_MAX, shown, unusable
-from forge_cli.sandbox.zones.zones import Zone
 
 
 @dataclass(frozen=True)
-class VirtualPath:
-    """A path as a tool was given it, with its dots resolved; ``zone`` is None for ``/`` itself."""
+class ParsedPath:
+    """A path as a tool was given it, with its dots resolved; ``base`` is None for ``/``, the list of zones."""
 
     text: str
-    zone: Zone | None
+    base: Path | None
+    """The real folder that the parts lead on from: that of a zone, or ``/`` where the text names none."""
     parts: tuple[str, ...] = ()
     folder: bool = False
     """Spelled as only a folder can be: with a slash or a dot at the end."""
@@ -30,26 +30,57 @@ def virtual(zone: Zone, parts: Sequence[str] = ()) -> str:
     return "/".join(("", zone.name, *parts))
 
 
-def parse(text: str, zones: Sequence[Zone]) -> VirtualPath:
-    """Read a path; ``..`` is resolved in the text, so it climbs neither out of ``/`` nor out of a relative path."""
+def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> ParsedPath:
+    """Read a path in any of its three spellings; ``..`` is resolved in the text.
+
+    ``/NAME/rest`` is virtual wherever NAME is a zone, and stays among the zones then. Any other absolute path is the
+    host's, and a relative one begins in the working directory: both count where a zone covers them.
+    """
     steps = text.split("/")
     _check_names(text, steps)
-    start = [] if text.startswith("/") else [_meaning_of_relative(text, zones).name]
+    folder = steps[-1] in ("", ".", "..")
     names = {zone.name: zone for zone in zones}
-    parts = list(start)
+    first = next((step for step in steps if step not in ("", ".")), None)
+    if text.startswith("/") and first is None:
+        return ParsedPath(text, None, (), True)
+    if text.startswith("/") and first in names:
+        parts = _climbed(text, steps, zones)
+        if not parts:
+            return ParsedPath(text, None, (), True)
+        if parts[0] not in names:
+            raise no_zone(text, zones)
+        return ParsedPath(text, names[parts[0]].path, tuple(parts[1:]), folder)
+    around = () if text.startswith("/") else _working_directory(zones, workspace).parts[1:]
+    real = Path("/", *_climbed(text, (*around, *steps), zones))
+    zone = innermost_zone(real, zones)
+    base = Path("/") if zone is None else zone.path
+    return ParsedPath(text, base, real.relative_to(base).parts, folder)
+
+
+def no_zone(text: str, zones: Sequence[Zone]) -> ToolError:
+    """The refusal of a path that no zone covers, with what to use instead."""
+    first = text.split("/", 1)[0]
+    remedy = f"use {shown('/' + text)}" if any(zone.name == first for zone in zones) else _zone_list(zones)
+    return ToolError(f"{shown(text)} is in no zone; {remedy}")
+
+
+def _climbed(text: str, steps: Iterable[str], zones: Sequence[Zone]) -> list[str]:
+    parts: list[str] = []
     for step in steps:
         if step in ("", "."):
             continue
         if step != "..":
-            if not parts and step not in names:
-                raise ToolError(f"{shown(text)} is in no zone; {_remedy(text, zones)}")
             parts.append(step)
-        elif len(parts) > len(start):
+        elif parts:
             parts.pop()
         else:
             raise ToolError(f"{shown(text)} climbs too high with '..'; {_zone_list(zones)}")
-    folder = steps[-1] in ("", ".", "..")
-    return VirtualPath(text, names[parts[0]], tuple(parts[1:]), folder) if parts else VirtualPath(text, None, (), True)
+    return parts
+
+
+def _working_directory(zones: Sequence[Zone], workspace: Path | None) -> Path:
+    default = next((zone.path for zone in zones if zone.default), None)
+    return workspace or default or Path("/")
 
 
 def _check_names(text: str, steps: Sequence[str]) -> None:
@@ -60,25 +91,6 @@ def _check_names(text: str, steps: Sequence[str]) -> None:
             raise ToolError(f"the name {shown(step)} {problem}; choose another name")
     if len(text.encode()) >= PATH_MAX:
         raise ToolError(f"the path {shown(text)} is longer than {PATH_MAX - 1} bytes; choose a shorter one")
-
-
-def _meaning_of_relative(text: str, zones: Sequence[Zone]) -> Zone:
-    for zone in zones:
-        if zone.default:
-            return zone
-    first = text.split("/", 1)[0]
-    if any(zone.name == first for zone in zones):
-        raise ToolError(f"{shown(text)} is relative; use {shown('/' + text)}")
-    raise ToolError(f"{shown(text)} is relative; paths start with a zone: {_zone_list(zones)}")
-
-
-def _remedy(text: str, zones: Sequence[Zone]) -> str:
-    """What to use instead; a host's path into a zone is recognised by its text alone."""
-    host = PurePosixPath(os.path.normpath(text))
-    for zone in sorted(zones, key=lambda zone: len(zone.root.parts), reverse=True):
-        if host.is_relative_to(zone.root):
-            return f"use {shown(virtual(zone, host.relative_to(zone.root).parts))}"
-    return _zone_list(zones)
 
 
 def _zone_list(zones: Sequence[Zone]) -> str:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Zone, innermost_zone
 from forge_cli.sandbox.files.openat2 import FOLDER, at_once, open_folder
-from forge_cli.sandbox.files.place import Place, kind_of
-from forge_cli.sandbox.files.virtual import VirtualPath, virtual
+from forge_cli.sandbox.files.place import Identity, Place, identity_of, kind_of
+from forge_cli.sandbox.files.virtual import ParsedPath, no_zone, virtual
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.zones.zones import Zone
 
 _LINKS_MAX = 40
 _ATTEMPTS = 5
@@ -42,10 +42,10 @@ class _Trail:
 
 
 @contextmanager
-def locate(path: VirtualPath, start: Zone, zones: Sequence[Zone], *, through_last: bool = True) -> Iterator[Place]:
+def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Iterator[Place]:
     """Hold the place that a path leads to, in whichever zone; with ``through_last`` off, a link at its end itself."""
     for _ in range(_ATTEMPTS):
-        trail = _follow(path, start, through_last=through_last)
+        trail = _trail(path, base, zones, through_last=through_last)
         try:
             place = _pin(path, trail, zones, through_last=through_last)
         except _Moved:
@@ -58,9 +58,22 @@ def locate(path: VirtualPath, start: Zone, zones: Sequence[Zone], *, through_las
     raise ToolError(f"{path} keeps changing while it is opened; try again when nothing else writes there")
 
 
-def _follow(path: VirtualPath, start: Zone, *, through_last: bool) -> _Trail:
+def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
+    """Where a path leads; of a path of the host that ends in no zone nothing else is told."""
+    if base != Path("/"):
+        return _follow(path, base, through_last=through_last)
+    try:
+        trail = _follow(path, base, through_last=through_last)
+    except (OSError, ToolError):
+        raise no_zone(path.text, zones) from None
+    if innermost_zone(trail.real, zones) is None:
+        raise no_zone(path.text, zones)
+    return trail
+
+
+def _follow(path: ParsedPath, base: Path, *, through_last: bool) -> _Trail:
     """Where a path leads when every link is followed; what does not exist yet counts as plain names."""
-    real, links = str(start.root), list[Path]()
+    real, links = str(base), list[Path]()
     pending = list(reversed(path.parts))
     while pending:
         name = pending.pop()
@@ -91,15 +104,15 @@ def _target(path: str) -> str | None:
         raise
 
 
-def _pin(path: VirtualPath, trail: _Trail, zones: Sequence[Zone], *, through_last: bool) -> Place:
+def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last: bool) -> Place:
     """Open the way to a real path, following nothing; the deepest zone on the way is the one that counts."""
-    zone = _deepest(trail.real, zones)
+    zone = innermost_zone(trail.real, zones)
     if zone is None:
         raise ToolError(f"{path} leads outside every zone; use a file inside one")
     names = trail.real.relative_to(zone.root).parts
     if not zone.made and (place := _unmade(zone, names, trail)):
         return place
-    roots = _by_identity(zones)
+    roots = _byidentity_of(zones)
     start, folder = 0, _open_root(zone)
     try:
         folder, passed = _jumped(folder, names[:-1]) if len(zones) == 1 else (folder, 0)
@@ -108,12 +121,12 @@ def _pin(path: VirtualPath, trail: _Trail, zones: Sequence[Zone], *, through_las
             if info is None:
                 return Place(zone, names[start:], folder, names[depth:-1], None, trail.links)
             last = depth == len(names) - 1
-            if last and not (stat.S_ISDIR(info.st_mode) and _identity(info) in roots):
+            if last and not (stat.S_ISDIR(info.st_mode) and identity_of(info) in roots):
                 if through_last and stat.S_ISLNK(info.st_mode):
                     raise _Moved
                 return Place(zone, names[start:], folder, (), info, trail.links)
             folder = _enter(folder, name, path, virtual(zone, names[start : depth + 1]))
-            if found := roots.get(_identity(os.fstat(folder))):
+            if found := roots.get(identity_of(os.fstat(folder))):
                 zone, start = found, depth + 1
             elif last:
                 raise _Moved
@@ -152,22 +165,13 @@ def _jumped(folder: int, names: Sequence[str]) -> tuple[int, int]:
     return below, len(names)
 
 
-def _deepest(real: Path, zones: Sequence[Zone]) -> Zone | None:
-    around = [zone for zone in zones if real.is_relative_to(zone.root)]
-    return max(around, key=lambda zone: len(zone.root.parts), default=None)
-
-
-def _identity(info: os.stat_result) -> tuple[int, int]:
-    return info.st_dev, info.st_ino
-
-
-def _by_identity(zones: Sequence[Zone]) -> dict[tuple[int, int], Zone]:
+def _byidentity_of(zones: Sequence[Zone]) -> dict[Identity, Zone]:
     """The zones by what their roots are on disk: one folder can have many spellings where case does not count."""
-    found: dict[tuple[int, int], Zone] = {}
+    found: dict[Identity, Zone] = {}
     for zone in zones:
         with suppress(ToolError):
             root = _open_root(zone)
-            found[_identity(os.fstat(root))] = zone
+            found[identity_of(os.fstat(root))] = zone
             os.close(root)
     return found
 
@@ -190,7 +194,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _enter(folder: int, name: str, path: VirtualPath, spelled: str) -> int:
+def _enter(folder: int, name: str, path: ParsedPath, spelled: str) -> int:
     """The folder below, in place of the given one, which is closed; on an error the given one stays open."""
     try:
         below = os.open(name, FOLDER, dir_fd=folder)

@@ -10,9 +10,9 @@ from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.protected import FOLDERS, is_protected
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 
 HIDDEN = (
     *(".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".config/gh", ".password-store"),

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Protocol
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.processes.process import Command
 from forge_cli.sandbox.processes.tree import Family, adopt_orphans, marked, new_mark
-from forge_cli.sandbox.zones.zones import IsolationLevel, Zone, ZoneMode
+from forge_cli.sandbox.zones.zones import IsolationLevel
 
 _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
 _SECRET = "secret"  # noqa: S105

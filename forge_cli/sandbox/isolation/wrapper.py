@@ -6,7 +6,7 @@ from functools import partial
 
 from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.sandbox import sandbox_of
 from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.isolation import isolation
 from forge_cli.sandbox.processes.process import Wrap, unconfined
@@ -17,7 +17,7 @@ UNCONFINED = "child processes are not confined on this machine: install bubblewr
 
 def wrapper_for(env: ToolsetEnv) -> Wrap:
     """How a worker's commands are started; if they should be confined and cannot be, one of its toolsets says so."""
-    sandbox: Sandbox = env.sandbox
+    sandbox = sandbox_of(env)
     wanted = sandbox.isolation
     found = isolation(wanted.level, where=wanted.where)
     if found is None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.lines import EMPTY, Lines, wrong
-from forge_cli.sandbox.zones.zones import Zone
 
 _NULL = "/dev/null"
 _IGNORED = ("index ", "Index: ", "====", "similarity index ", "dissimilarity index ")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Literal
 
-from forge_cli.sandbox.zones.zones import Access
+from forge_cli.core.zones import Access
 
 Sign = Literal[" ", "-", "+"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.patches import envelope, unified
 from forge_cli.sandbox.patches.lines import Lines
 from forge_cli.sandbox.patches.model import Patch
-from forge_cli.sandbox.zones.zones import Zone
 
 _REMEDY = "start with '*** Begin Patch' (then '*** Add File: PATH', '*** Update File: PATH' or '*** Delete File: PATH')"
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.headers import Names, named
 from forge_cli.sandbox.patches.lines import EMPTY, SIGNS, Lines, without_returns, wrong
 from forge_cli.sandbox.patches.model import Add, Delete, Hunk, Line, Operation, Sign, Update
-from forge_cli.sandbox.zones.zones import Zone
 
 HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@")
 _SIGNATURE = ("-- ", "--")

@@ -12,9 +12,9 @@ from typing import Literal
 import anyio
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.caps import name_in
 from forge_cli.sandbox.files.protected import is_secret
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.files.virtual import virtual
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.search import engines
 from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, FileFilter, Query, SearchStart
@@ -152,9 +152,7 @@ class _Hits:
 
     def _virtual(self, root: Path, path: str) -> str:
         real = root / path
-        around = [zone for zone in self.sandbox.zones if real.is_relative_to(zone.root)]
-        zone = max(around, key=lambda zone: len(zone.root.parts))
-        return virtual(zone, real.relative_to(zone.root).parts)
+        return name_in(self.sandbox, real) or str(real)
 
 
 def _shortened(line: str) -> str:

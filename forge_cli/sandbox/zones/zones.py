@@ -16,34 +16,14 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
+from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.zones import roots
 
 DEFAULT_ZONE = "workspace"
 
 
-class ZoneMode(Enum):
-    """What is possible in a zone at all, whoever consents."""
-
-    RO = "ro"
-    RW = "rw"
-
-
-class Access(Enum):
-    """What a call wants of a path; INFO asks whether it exists and what it is."""
-
-    READ = "read"
-    LIST = "list"
-    INFO = "info"
-    WRITE = "write"
-    DELETE = "delete"
-
-    @property
-    def changes(self) -> bool:
-        return self in (Access.WRITE, Access.DELETE)
-
-
-class ZoneApproval(Config):
+class ZoneApprovalConfig(Config):
     """Consent in a zone; reading needs none."""
 
     write: Approval = Approval.ASK
@@ -56,7 +36,7 @@ class ZoneConfig(Config):
     name: str
     path: str | None = Field(default=None, min_length=1)
     mode: ZoneMode = ZoneMode.RO
-    approval: ZoneApproval = ZoneApproval()
+    approval: ZoneApprovalConfig = ZoneApprovalConfig()
 
     @field_validator("name")
     @classmethod
@@ -102,24 +82,6 @@ class SandboxConfig(Config):
         return Isolation(self.isolation, network, self.where("isolation"))
 
 
-@dataclass(frozen=True)
-class Zone:
-    """A folder that tools see as ``/NAME``; ``root`` is the real one, without links."""
-
-    name: str
-    root: Path
-    mode: ZoneMode = ZoneMode.RO
-    write: Approval = Approval.ASK
-    delete: Approval = Approval.ASK
-    where: Mark | None = None
-    write_where: Mark | None = None
-    delete_where: Mark | None = None
-    default: bool = False
-    """Nobody declared it: it stands for the working directory, and relative paths mean it."""
-    made: bool = True
-    """False where its folder was missing and nobody made it: calls can be judged all the same."""
-
-
 def open_zones(
     config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
 ) -> tuple[Zone, ...]:
@@ -148,7 +110,7 @@ def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
         raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))}: {reason}", hint=hint) from None
     if not stat.S_ISDIR(found.st_mode):
         raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} is not a folder")
-    return replace(zone, root=root)
+    return replace(zone, path=root)
 
 
 def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
@@ -183,10 +145,9 @@ def _declared(
         where = config.where("zones", index) or Mark(file)
         yield Zone(
             name=entry.name,
-            root=workspace / _expanded(entry.path or entry.name, user_home),
+            path=workspace / _expanded(entry.path or entry.name, user_home),
             mode=entry.mode,
-            write=entry.approval.write,
-            delete=entry.approval.delete,
+            approval=ZoneApproval(entry.approval.write, entry.approval.delete),
             where=where,
             write_where=config.where("zones", index, "approval", "write") or where,
             delete_where=config.where("zones", index, "approval", "delete") or where,
@@ -220,4 +181,4 @@ def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
     problem = roots.make(root) if make else roots.unmakeable(root)
     if problem:
         raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}")
-    return replace(zone, root=root, made=make)
+    return replace(zone, path=root, made=make)

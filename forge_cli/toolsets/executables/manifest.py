@@ -33,6 +33,8 @@ class Parameter(Config):
 
     name: str
     type: ParameterKind = "string"
+    access: Literal["read", "write", "delete"] = "read"
+    """What the program does to a ``path``: the gate asks its zone."""
     required: bool = False
     description: str = ""
     enum: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -49,6 +51,8 @@ class Parameter(Config):
     def _fits(self) -> Self:
         if self.required and self.default is not None:
             raise ValueError(f"'{self.name}' is required and has a default; keep one of the two")
+        if "access" in self.model_fields_set and self.type != "path":
+            raise ValueError(f"'{self.name}': access is for parameters of type path, and this is a {self.type}")
         listed = [self._typed(value) for value in self.enum or ()]
         if self.default is not None and self._typed(self.default) not in (listed or [self._typed(self.default)]):
             raise ValueError(f"'{self.name}': the default {shown(str(self.default))} is none of the values under enum")
@@ -66,7 +70,8 @@ class Parameter(Config):
         return said
 
     def _type(self) -> JsonObject:
-        return {"type": "string", "format": "path"} if self.type == "path" else {"type": self.type}
+        path = {"type": "string", "format": "path", "x-forge-access": self.access}
+        return path if self.type == "path" else {"type": self.type}
 
     def _typed(self, value: Any) -> Any:
         """A value of the file as one of the declared type."""

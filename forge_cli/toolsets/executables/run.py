@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.errors import ToolError
 from forge_cli.core.results import VALUE_LIMIT, ResultValue
+from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
 from forge_cli.sandbox.processes.process import Finished, Processes, Wrap, clean_environment, unconfined
 from forge_cli.toolsets.executables.approved import Approved
 from forge_cli.toolsets.executables.golang import NO_GO, GoBuilder
@@ -43,7 +43,6 @@ class Runner:
     def __init__(
         self, env: ToolsetEnv, names: Sequence[str], processes: Processes, wrap: Wrap | None, stats: Stats
     ) -> None:
-        self._sandbox: Sandbox = env.sandbox
         self._workspace = env.workspace
         self._names = names
         self._processes = processes
@@ -54,26 +53,20 @@ class Runner:
         self.last: Finished | None = None
         self._uv = Environments(env.home, processes)
 
-    def arguments(self, program: Program, args: Args, judged: Mapping[str, str] | None = None) -> list[str]:
-        """The command line behind the program; paths become real ones, once it is sure that they can be used."""
+    def arguments(self, program: Program, args: Args, sandbox: SandboxView) -> list[str]:
+        """The command line behind the program; paths become real ones."""
         return [
-            parameter.word(self._real(args[name], (judged or {}).get(name)) if parameter.type == "path" else args[name])
+            parameter.word(sandbox.real(args[name], parameter.access) if parameter.type == "path" else args[name])
             for parameter in program.manifest.parameters
             if (name := parameter.name) in args
         ]
 
-    def _real(self, path: str, judged: str | None) -> Path:
-        if judged is not None and self._sandbox.resolve(path) != judged:
-            raise Stale(f"{path} leads elsewhere than when the call was judged")
-        folder = self._sandbox.exists(path) and self._sandbox.stat(path).kind == "directory"
-        return self._sandbox.real(path, Access.LIST if folder else Access.READ)
-
     async def run(
-        self, program: Program, args: Args, *, timeout: float | None = None, judged: Mapping[str, str] | None = None
+        self, program: Program, args: Args, sandbox: SandboxView, *, timeout: float | None = None
     ) -> ResultValue:
         """Make the program ready if need be, run it, and say what came of it; a failure carries its output."""
         start = await self._ready(program)
-        words = [*start.words, *self.arguments(program, args, judged)]
+        words = [*start.words, *self.arguments(program, args, sandbox)]
         seconds = timeout or program.manifest.timeout
         self._approved.keep(program)
         done = self.last = await self._processes.run(

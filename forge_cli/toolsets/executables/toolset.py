@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
 from forge_cli.core.config import nearest, parse_config
+from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema, JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.tool import Args, Preview, Source, Tool, ToolContext
+from forge_cli.core.tool import Args, Preview, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.wrapper import wrapper_for
 from forge_cli.sandbox.processes.process import Finished, Processes
-from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
 from forge_cli.toolsets.executables.registry import Program, Registry
@@ -40,6 +41,11 @@ _PARAMETER: JsonObject = {
     "properties": {
         "name": {"type": "string", "description": "Becomes --name=value on the command line"},
         "type": {"type": "string", "enum": ["string", "number", "integer", "boolean", "path"], "default": "string"},
+        "access": {
+            "type": "string",
+            "enum": ["read", "write", "delete"],
+            "description": "Of a path: what is done there",
+        },
         "required": {"type": "boolean", "default": False},
         "description": {"type": "string"},
         "enum": {"type": "array", "items": {}, "minItems": 1, "description": "The only values that are accepted"},
@@ -77,25 +83,11 @@ class ExecutablesConfig(ToolsetConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutableTool(Tool):
-    """A tool whose arguments become words of a command line, if ``words`` can make any of them."""
-
-    words: Callable[[Args], object]
+    """A tool whose args become items of a command line."""
 
     @cached_property
     def schema(self) -> InputSchema:
-        return CheckedArguments(cast(JsonObject, self.input_schema), words=self.words)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CheckedArguments(Arguments):
-    """Arguments that are refused before any verdict where a path among them cannot be used."""
-
-    words: Callable[[Args], object]
-
-    def validate(self, args: Any) -> JsonObject:
-        valid = super().validate(args)
-        self.words(valid)
-        return valid
+        return Arguments(cast(JsonObject, self.input_schema))
 
 
 class ExecutablesToolset(Toolset):
@@ -165,17 +157,16 @@ class ExecutablesToolset(Toolset):
             input_schema=program.manifest.input_schema(),
             execute=partial(self._call, program),
             preview=partial(self._preview, program),
-            words=partial(self._runner.arguments, program),
             digest=program.digest,
             source=Source("executable", str(program.folder)),
         )
 
     async def _call(self, program: Program, args: Args, context: ToolContext) -> ResultValue:
-        return await self._runner.run(self._current(program), args, judged=context.paths)
+        return await self._runner.run(self._current(program), args, context.sandbox)
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
         """What would be started; a call that cannot work is refused before anybody is asked."""
-        words = map(visible, self._runner.arguments(self._current(program), args))
+        words = map(visible, self._runner.arguments(self._current(program), args, context.sandbox))
         how = ", compiled on first use" if program.entrypoint.suffix == GO else ""
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []
@@ -223,7 +214,7 @@ class ExecutablesToolset(Toolset):
 
     async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
         program, given = self._named(args)
-        return await self._runner.run(self._current(program), given, timeout=args.get("timeout"), judged=context.paths)
+        return await self._runner.run(self._current(program), given, context.sandbox, timeout=args.get("timeout"))
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
         return await self._preview(*self._named(args), context)

@@ -14,12 +14,11 @@ from typing import Annotated
 from pydantic import Field
 
 from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.config import Config, parse_config
+from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.toolset import ToolsetConfig
-from forge_cli.files.settings import load_settings
+from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.zones.zones import Access, ZoneMode
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
@@ -41,14 +40,6 @@ class UserRules(Config):
     """``policy.shell`` in the user's own config: rules that hold for every worker."""
 
     rules: list[ShellRule] = Field(default_factory=list)
-
-
-def user_rules(home: Path) -> UserRules:
-    """What the user says of the shell, whichever worker it is."""
-    policy = load_settings(home).policy
-    if policy.shell is None:
-        return UserRules()
-    return parse_config(UserRules, policy.section("shell"), at=("policy", "shell"), file=str(home / "config.yaml"))
 
 
 @dataclass(frozen=True)

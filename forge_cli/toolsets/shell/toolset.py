@@ -12,17 +12,20 @@ import anyio
 from pydantic import Field
 
 from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.paths import ReadPath
 from forge_cli.core.results import Custom, Text
-from forge_cli.core.tool import Args, Preview, ToolContext, tool
+from forge_cli.core.tool import Args, Preview, tool
 from forge_cli.core.toolset import Toolset
-from forge_cli.sandbox.files.sandbox import Access
+from forge_cli.core.zones import Access
+from forge_cli.sandbox.files.sandbox import sandbox_of
 from forge_cli.sandbox.isolation.wrapper import wrapper_for
 from forge_cli.sandbox.processes.process import Processes, bash, clean_environment, unconfined
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself
-from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, user_rules
+from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
 from forge_cli.toolsets.shell.sessions import INTERRUPT, ProcessSession, Sessions
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
@@ -31,19 +34,19 @@ _ELSEWHERE = "the rules are for the working directory, and this is another folde
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
 
 CommandArgument = Annotated[str, Field(min_length=1, description="A command line for bash")]
-FolderArgument = Annotated[
-    str | None, Field(description="Virtual path of the folder to run in", json_schema_extra={"format": "path"})
-]
+FolderArgument = Annotated[ReadPath | None, Field(description="The folder to run in")]
 Yield = Annotated[int, Field(ge=0, le=300_000, description="Milliseconds to wait for the end before giving back")]
 
 
 class ShellToolset(Toolset):
     name = "shell"
     Config = ShellConfig
+    Policy = UserRules
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self._policy = ShellPolicy(self.config, user_rules(self.env.home), self.env.sandbox, self.env.workspace)
+        user = self.env.policy or UserRules()
+        self._policy = ShellPolicy(self.config, user, sandbox_of(self.env), self.env.workspace)
         self._wrap = wrapper_for(self.env)
         for problem in self._policy.check():
             self.env.notify("warning", problem)

@@ -66,7 +66,7 @@ async def test_invalid_input(gate: OpenGate, args: dict[str, Any], sentence: str
 async def test_unreadable_input(gate: OpenGate) -> None:
     opened = gate(Recorded(needs_approval=True).tool, answers=[])
     await opened.guard.call(ToolCall("c1", "act", {}, unreadable='{"text": '), Caller.MODEL)
-    assert opened.happened == refused("act", "invalid", 'the input of act is no JSON object: {"text": ')
+    assert opened.happened == refused("act", "invalid", 'the input of act is not a JSON object: {"text": ')
     assert opened.asked == []
 
 
@@ -238,7 +238,7 @@ async def test_the_context_of_a_call(gate: OpenGate) -> None:
     await opened("look")
     (context,) = seen
     assert (context.call_id, context.tool, context.worker) == ("c1", "look", "tester")
-    assert (context.workspace, context.sandbox) == (opened.guard.workspace, opened.guard.sandbox)
+    assert (context.workspace, context.sandbox) == (opened.guard.judge.workspace, context.sandbox)
     assert context.interrupt is opened.interrupt
     assert StatusEvent("info", "half way", tool_call_id="c1", progress=0.5) in opened.events
 

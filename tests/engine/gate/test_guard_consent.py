@@ -10,8 +10,8 @@ from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolCon
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
 from forge_cli.core.results import VALUE_LIMIT, Diff, Text, cut
 from forge_cli.core.tool import Source
-from forge_cli.engine.gate.judge import Offer
 from forge_cli.engine.gate.policy import Policy
+from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.testing import Project, call, calls
 
 from ..conftest import OpenGate, Recorded
@@ -22,7 +22,10 @@ SESSION = ApprovalDecision(True, remember="session")
 FILES = "name: w\ntoolsets: {filesystem: {}}\n"
 PATHS = {
     "type": "object",
-    "properties": {"path": {"type": "string", "format": "path"}, "mode": {"type": "string", "default": "plain"}},
+    "properties": {
+        "path": {"type": "string", "format": "path", "x-forge-access": "read"},
+        "mode": {"type": "string", "default": "plain"},
+    },
 }
 
 
@@ -259,7 +262,7 @@ def test_a_file_that_changes_under_the_prompt_is_asked_about_again(project: Proj
         Diff.of("a.txt", "somebody else was here", "mine"),
     ]
     assert asked[1].reason == (
-        "a.txt has changed since it was shown; what was approved no longer holds, so it asks again"
+        "'a.txt' has changed since it was judged; what was approved no longer holds, so it asks again"
     )
     assert [event.type for event in seen.events if getattr(event, "tool_call_id", None) == "call_1_1"] == [
         "toolStarted",
@@ -315,14 +318,35 @@ def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(
     link.symlink_to("one")
 
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        other = "two" if link.readlink().name == "one" else "one"
         link.unlink()
-        link.symlink_to("two")
+        link.symlink_to(other)
         return ApprovalDecision(True)
 
     seen = project.run(calls(call(tool, path="link/.env", **args)), "done", approval_callback=answer)
     assert seen.statuses == ["error"]
     assert seen.outcomes[0].error == f"{tool}: what it touches keeps changing; try again later"
     assert (project.read("one/.env"), project.read("two/.env")) == ("the same in both", "the same in both")
+
+
+def test_a_path_that_leads_elsewhere_after_the_prompt_asks_for_what_it_means_now(project: Project) -> None:
+    project.write("worker.yaml", FILES)
+    for folder in ("one", "two"):
+        project.write(f"{folder}/.env", folder)
+    link = project.folder / "link"
+    link.symlink_to("one")
+    asked: list[ApprovalRequest] = []
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request)
+        link.unlink()
+        link.symlink_to("two")
+        return ApprovalDecision(True)
+
+    seen = project.run(calls(call("read_file", path="link/.env")), "done", approval_callback=answer)
+    assert (seen.statuses, seen.outcomes[0].value.text()) == (["success"], "two")
+    assert len({request.fingerprint for request in asked}) == 2
+    assert "led to '/workspace/one/.env' when it was judged, and to '/workspace/two/.env' now" in asked[1].reason
 
 
 async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None:

@@ -298,8 +298,9 @@ def test_a_stricter_word_from_anybody_never_loosens(
 def test_an_entry_looser_than_a_fixed_word_can_be_seen_at_load(
     word: Any, entry: Approval, without_effect: bool
 ) -> None:
-    assert Policy(as_verdict(entry)).loosens(word) is without_effect
-    assert not Policy().loosens(word)
+    offered = Recorded(needs_approval=word).tool
+    assert Policy(as_verdict(entry)).loosens(offered) is without_effect
+    assert not Policy().loosens(offered)
 
 
 @pytest.mark.parametrize(
@@ -313,8 +314,9 @@ def test_an_entry_looser_than_a_fixed_word_can_be_seen_at_load(
     ],
 )
 def test_so_can_pre_approval_of_a_word_that_depends_on_args(word: Any, entry: Approval, without_effect: bool) -> None:
-    assert Policy(as_verdict(entry)).idle(word) is without_effect
-    assert not Policy().idle(word)
+    offered = Recorded(needs_approval=word).tool
+    assert Policy(as_verdict(entry)).idle(offered) is without_effect
+    assert not Policy().idle(offered)
 
 
 def test_every_mode_is_in_the_table() -> None:

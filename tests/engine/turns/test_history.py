@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
-from forge_cli.core.tool import ToolCall
 from forge_cli.engine.turns.history import History
 
 USER = Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"a"),))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.messages import Usage
-from forge_cli.core.tool import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.engine.turns.limits import Budget, LimitReached, Repeats, merged, tokens_of
 from forge_cli.engine.turns.prices import StatedPrice
 from forge_cli.files.worker import Limits

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import (
     CallResult,
     Delta,
@@ -18,7 +19,6 @@ from forge_cli.core.messages import (
     TurnEnd,
     Usage,
 )
-from forge_cli.core.tool import ToolCall
 from forge_cli.models.anthropic import AnthropicModel
 from forge_cli.models.anthropic.access import KEY, Credentials
 

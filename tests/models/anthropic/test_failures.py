@@ -12,9 +12,9 @@ import anyio
 import httpx2
 import pytest
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
 from forge_cli.core.messages import Message, ModelEnv, ModelRequest
-from forge_cli.core.tool import ToolCall
 from forge_cli.models.anthropic import forge_models, make
 from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.failures import explain, wait_wanted

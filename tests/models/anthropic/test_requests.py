@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
-from forge_cli.core.tool import ToolCall
 from forge_cli.models.anthropic.encode import Encoder, kept
 
 from .rules import Rules

@@ -2,9 +2,9 @@
 
 import pytest
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.messages import Message, TextDelta, TurnEnd, Usage
-from forge_cli.core.tool import ToolCall
 
 from .server import Answer, Api, Cut, Raw, say, text, thinking, tool_use
 from .talk import Talk

@@ -4,8 +4,8 @@ from typing import Any
 
 import anyio
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta, ToolSpec, TurnEnd
-from forge_cli.core.tool import ToolCall
 from forge_cli.models.openai.provider import OpenAIModel
 
 USER = Message("user", "hello")

@@ -5,8 +5,8 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import CallResult, Message, TextDelta, ToolSpec, TurnEnd, Usage
-from forge_cli.core.tool import ToolCall
 from forge_cli.models.openai.forced import ForcedDialect
 
 from .server import Reply, chunk, says

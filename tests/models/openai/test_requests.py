@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
-from forge_cli.core.tool import ToolCall
 from forge_cli.models.openai.forced import ForcedDialect
 from forge_cli.models.openai.native import NativeDialect
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import CallResult, Message, Restart, TextDelta, TurnEnd, Usage
-from forge_cli.core.tool import ToolCall
 
 from .server import DONE, Reply, call_delta, calls, chunk, event, says, usage
 from .talk import ADD, USER, calls_of, end_of, plain, text_of, turn

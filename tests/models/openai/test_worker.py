@@ -85,7 +85,7 @@ def test_what_the_model_got_wrong_is_told_and_the_history_stays_acceptable(serve
     seen = project.run(model=make())
     assert seen.statuses == ["invalid", "not_found"]
     told = [message["content"] for message in server.requests[1].messages if message["role"] == "tool"]
-    assert told[0] == 'Error: the input of add is no JSON object: {"a":'
+    assert told[0] == 'Error: the input of add is not a JSON object: {"a":'
 
 
 def test_a_forced_model_works_as_well(server, make, project) -> None:

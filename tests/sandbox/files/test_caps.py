@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import WorkerError
+from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.files.caps import can_write_silently, capped, capped_isolation, lies_within, name_in, seen_from
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, Zone, ZoneMode
+from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 ROOTS = [Path(text) for text in ("/p", "/p/a", "/p/a/b", "/p/a/b/c", "/p/ab", "/q")]
 FILES = [root / "file" for root in ROOTS]
@@ -22,7 +23,10 @@ modes = st.sampled_from(ZoneMode)
 @st.composite
 def zone_lists(draw: st.DrawFn) -> list[Zone]:
     roots = draw(st.lists(st.sampled_from(ROOTS), min_size=1, max_size=4, unique=True))
-    return [Zone(f"z{index}", root, draw(modes), draw(approvals), draw(approvals)) for index, root in enumerate(roots)]
+    return [
+        Zone(f"z{index}", root, draw(modes), ZoneApproval(draw(approvals), draw(approvals)))
+        for index, root in enumerate(roots)
+    ]
 
 
 def zone_of(file: Path, zones: list[Zone]) -> Zone | None:
@@ -32,7 +36,7 @@ def zone_of(file: Path, zones: list[Zone]) -> Zone | None:
 
 @given(above=zone_lists(), root=st.sampled_from(ROOTS), mode=modes, write=approvals, delete=approvals)
 def test_nothing_gets_wider(above, root: Path, mode: ZoneMode, write: Approval, delete: Approval) -> None:
-    wanted = Zone("mine", root, mode, write, delete)
+    wanted = Zone("mine", root, mode, ZoneApproval(write, delete))
     try:
         zone = capped(wanted, above)
     except WorkerError:
@@ -106,10 +110,10 @@ def test_a_folder_lies_in_a_zone_by_where_it_really_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("zone", "silent"),
     [
-        ({"write": Approval.PRE_APPROVED}, True),
-        ({"delete": Approval.PRE_APPROVED}, True),
+        ({"approval": {"write": "preApproved"}}, True),
+        ({"approval": {"delete": "preApproved"}}, True),
         ({}, False),
-        ({"write": Approval.PRE_APPROVED, "mode": ZoneMode.RO}, False),
+        ({"approval": {"write": "preApproved"}, "mode": "ro"}, False),
     ],
 )
 def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool) -> None:

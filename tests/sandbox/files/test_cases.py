@@ -12,7 +12,8 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
+from forge_cli.core.zones import Access
+from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
 pytestmark = pytest.mark.usefixtures("walking")

@@ -9,9 +9,10 @@ import pytest
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
+from forge_cli.core.zones import Access
 from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.protected import is_protected, is_secret
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
+from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
 OpenSandbox = Callable[..., Sandbox]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import visible
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
-from forge_cli.sandbox.zones.zones import Zone, ZoneMode
+from forge_cli.core.zones import Access, Zone, ZoneMode
+from forge_cli.sandbox.files.sandbox import Sandbox
 
 NAMES = ("a", "b", "rw", "ro", "in", "out", "é")
 NEW = b"new"
@@ -42,9 +42,9 @@ class World:
     @classmethod
     def built(cls, root: Path, nodes: list[tuple[str, str | None]]) -> "World":
         zones = (
-            Zone("rw", root / "rw", ZoneMode.RW, Approval.PRE_APPROVED, Approval.PRE_APPROVED),
-            Zone("in", root / "rw/in", ZoneMode.RW, Approval.ASK, Approval.BLOCKED),
-            Zone("ro", root / "ro", ZoneMode.RO),
+            Zone("rw", root / "rw", "rw", {"write": "preApproved", "delete": "preApproved"}),
+            Zone("in", root / "rw/in", "rw", {"write": "ask", "delete": "blocked"}),
+            Zone("ro", root / "ro"),
         )
         for zone in zones:
             zone.root.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,8 @@ from textwrap import dedent, indent
 import pytest
 
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
+from forge_cli.core.zones import Access
+from forge_cli.sandbox.files.sandbox import Sandbox
 
 pytestmark = pytest.mark.usefixtures("walking")
 

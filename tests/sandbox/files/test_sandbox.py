@@ -4,12 +4,16 @@ import os
 import resource
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.files.sandbox import READ_MAX, Access, FileInfo, FolderEntry, Sandbox
+from forge_cli.core.sandbox import FileInfo, FolderEntry
+from forge_cli.core.zones import Access
+from forge_cli.sandbox.files.held import READ_MAX
+from forge_cli.sandbox.files.sandbox import Sandbox
 
 pytestmark = pytest.mark.usefixtures("walking")
 
@@ -353,12 +357,26 @@ class TestPaths:
         assert (root / "a/b.txt").read_bytes() == b"x"
         assert sandbox.resolve("./a/../a/b.txt") == sandbox.resolve("/workspace/a/b.txt") == "/workspace/a/b.txt"
         assert sandbox.list(".") == sandbox.list("/workspace")
-        assert "climbs too high" in refusal(lambda: sandbox.resolve("../workspace/a"))
-        assert "climbs too high" in refusal(lambda: sandbox.resolve("a/../.."))
+        assert "is in no zone" in refusal(lambda: sandbox.resolve("../workspace/a"))
+        assert "is in no zone" in refusal(lambda: sandbox.resolve("a/../.."))
+        assert "climbs too high" in refusal(lambda: sandbox.resolve("../" * 50))
 
-    def test_a_path_of_the_host_is_answered_with_the_virtual_one(self, sandbox: Sandbox, root: Path) -> None:
-        assert refusal(lambda: sandbox.resolve(f"{root}/src/a.py")).endswith("use '/src/a.py'")
-        assert refusal(lambda: sandbox.resolve("/etc/passwd")).endswith("the zones are /output, /scratch, /src")
+    def test_a_path_of_the_host_counts_where_a_zone_covers_it(self, sandbox: Sandbox, root: Path) -> None:
+        (root / "elsewhere").symlink_to(root / "src")
+        assert sandbox.resolve(f"{root}/src/a.py") == sandbox.resolve(f"{root}/elsewhere/a.py") == "/src/a.py"
+        assert sandbox.resolve(f"{root}/src/../output/b") == "/output/b"
+        assert "read-only" in refusal(lambda: sandbox.judge(f"{root}/src/a.py", "write"))
+        for outside in ("/etc/passwd", f"{root}/outside.txt", f"{root}/srcs/a.py", str(root), "/etc/gone/x"):
+            assert refusal(partial(sandbox.resolve, outside)).endswith("the zones are /output, /scratch, /src")
+
+    def test_relative_paths_begin_in_the_working_directory(self, sandbox: Sandbox, root: Path) -> None:
+        inside = Sandbox(sandbox.zones, workspace=root)
+        assert inside.resolve("src/a.py") == inside.resolve("./output/../src/a.py") == "/src/a.py"
+        assert "is in no zone" in refusal(lambda: inside.resolve("a.py"))
+        below = Sandbox(sandbox.zones, workspace=root / "src/deep")
+        assert below.resolve("../../output/b") == "/output/b"
+        far = Sandbox(sandbox.zones, workspace=root.parent / "far")
+        assert refusal(lambda: far.resolve("src/a.py")).endswith("use '/src/a.py'")
 
     def test_dots_lead_from_zone_to_zone_but_not_above_the_root(self, sandbox: Sandbox) -> None:
         assert sandbox.resolve("/scratch/../src/a") == "/src/a"

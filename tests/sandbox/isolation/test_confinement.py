@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation import confinement as confinement_module
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule, confinement_for
-from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/var/tmp has no links on the way")
 

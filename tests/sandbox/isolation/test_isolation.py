@@ -19,12 +19,12 @@ import pexpect
 import pytest
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation import isolation as isolation_module
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
 from forge_cli.sandbox.isolation.isolation import Level, Mechanism, confines, isolation, mechanism
 from forge_cli.sandbox.processes.process import Finished, Processes, bash, clean_environment
-from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 
 from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
 
@@ -279,11 +279,11 @@ import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.processes.process import Processes, clean_environment
-from forge_cli.sandbox.zones.zones import Mode, Zone
+from forge_cli.core.zones import Zone, ZoneMode
 
 async def main():
     here = Path(sys.argv[1])
-    confinement = Confinement(zones=(Zone("here", here, Mode.RW),), workspace=here)
+    confinement = Confinement(zones=(Zone("here", here, ZoneMode.RW),), workspace=here)
     shown = [Path(sys.prefix), Path(sys.base_prefix)]
     wrap = partial(mechanism().wrap, confinement=confinement, visible=shown)
     async with Processes() as processes:
@@ -554,11 +554,11 @@ import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.processes.process import Processes, bash, clean_environment
-from forge_cli.sandbox.zones.zones import Mode, Zone
+from forge_cli.core.zones import Zone, ZoneMode
 
 async def main():
     here = Path(sys.argv[1])
-    wrap = partial(mechanism().wrap, confinement=Confinement(zones=(Zone("here", here, Mode.RW),), workspace=here))
+    wrap = partial(mechanism().wrap, confinement=Confinement(zones=(Zone("here", here, ZoneMode.RW),), workspace=here))
     async with Processes() as processes:
         await processes.run(bash(sys.argv[2]), cwd=here, env=clean_environment(), timeout=None, wrap=wrap)
 

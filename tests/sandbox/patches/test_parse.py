@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.patches import Add, Delete, Hunk, Line, Patch, Update, accesses, parse_patch
-from forge_cli.sandbox.zones.zones import Access, Zone
 
 EVERYTHING = """\
 *** Begin Patch

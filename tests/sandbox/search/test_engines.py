@@ -14,12 +14,12 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search.expression import Expression
 from forge_cli.sandbox.search.grep import Engine, Matches, grep
 from forge_cli.sandbox.search.pattern import dialects
 from forge_cli.sandbox.search.text import lines_with
-from forge_cli.sandbox.zones.zones import Zone
 
 needs_ripgrep = pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is the oracle")
 few = settings(max_examples=settings().max_examples // 3)

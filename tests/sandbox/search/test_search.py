@@ -10,12 +10,12 @@ import anyio
 import pytest
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search.grep import COUNTED_MAX, Engine, Matches, grep
 from forge_cli.sandbox.search.pattern import dialects
 from forge_cli.sandbox.search.query import SIZE_MAX
 from forge_cli.sandbox.search.tree import list_dir
-from forge_cli.sandbox.zones.zones import Zone
 
 RIPGREP = shutil.which("rg")
 ENGINES = [pytest.param("ripgrep", marks=pytest.mark.skipif(not RIPGREP, reason="no ripgrep")), "python"]

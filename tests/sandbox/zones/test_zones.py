@@ -9,9 +9,10 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.files.document import parse_document
-from forge_cli.sandbox.files.sandbox import Access, Sandbox
-from forge_cli.sandbox.zones.zones import SandboxConfig, Zone, ZoneMode, distinct, open_zone, open_zones
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
 
 
 @pytest.fixture
@@ -47,10 +48,9 @@ def test_a_zone_knows_its_folder_its_rules_and_where_they_are_written(workspace:
     assert zones == (
         Zone(
             name="out",
-            root=workspace / "out",
+            path=workspace / "out",
             mode=ZoneMode.RW,
-            write=Approval.PRE_APPROVED,
-            delete=Approval.ASK,
+            approval=ZoneApproval(Approval.PRE_APPROVED, Approval.ASK),
             where=mark,
             write_where=Mark("worker.yaml", 5, 14),
             delete_where=Mark("worker.yaml", 4, 5),

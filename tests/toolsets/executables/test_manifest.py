@@ -37,7 +37,7 @@ def test_a_manifest_becomes_a_schema(folder: Path) -> None:
             "since": {"type": "string", "description": "Start date"},
             "count": {"type": "integer", "default": 3},
             "how": {"type": "string", "enum": ["fast", "7"]},
-            "file": {"type": "string", "format": "path"},
+            "file": {"type": "string", "format": "path", "x-forge-access": "read"},
         },
         "required": ["since"],
         "additionalProperties": False,

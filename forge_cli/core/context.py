@@ -1,0 +1,82 @@
+"""What a tool may know of the call it serves: its sandbox, its interrupt, and the ways to report and to delegate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import Attachment
+from forge_cli.core.sandbox import SandboxView
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delegation:
+    """A task for another worker: its file, what it is to do, and what goes along."""
+
+    worker: Path
+    input: str
+    instructions: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallContext:
+    """What a tool's own check may know of a call before anybody has consented to it."""
+
+    call_id: str
+    tool: str
+    worker: str
+    caller: str
+    """``model``, ``person`` or ``operator``."""
+    workspace: Path
+    sandbox: SandboxView
+    """Files as they are: the paths that the call declares can be read, and nothing can be changed yet."""
+
+
+def _no_progress(message: str, fraction: float | None) -> None:
+    """Progress that nobody follows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext:
+    """What a tool may know of the call it serves; a function gets it through a parameter of this type."""
+
+    call_id: str
+    tool: str
+    worker: str
+    workspace: Path
+    sandbox: SandboxView
+    interrupt: InterruptSignal
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Where the path arguments really led when the call was judged."""
+    stamp: str | None = None
+    """The stamp of the preview that was approved; None where nothing was shown."""
+    basis: Any = None
+    """What the tool's own check found out and put into its Verdict."""
+    report: Callable[[str, float | None], None] = field(default=_no_progress, repr=False)
+    delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
+
+    async def delegate(
+        self,
+        worker: str | Path,
+        input: str,
+        *,
+        instructions: str | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> str:
+        """Give a task to another worker and wait for its answer; one that fails is a ToolError.
+
+        The worker sees nothing but this, and can do nothing that this one could not.
+        """
+        if self.delegation is None:
+            raise ToolError(f"{self.tool} is not called by a worker at work, so it cannot call another one")
+        task = Delegation(worker=Path(worker), input=input, instructions=instructions, attachments=tuple(attachments))
+        return await self.delegation(task)
+
+    def progress(self, message: str, fraction: float | None = None) -> None:
+        """Tell whoever watches how far the work is; may be called from a thread."""
+        self.report(message, fraction)

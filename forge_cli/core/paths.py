@@ -1,0 +1,93 @@
+"""Paths among the arguments of a call: how a tool declares them, and where they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from forge_cli.core.config import Loc
+from forge_cli.core.fields import alternatives, member
+from forge_cli.core.signature import JsonObject, subschemas
+from forge_cli.core.zones import Access
+
+FORMAT, ACCESS, KIND = "path", "x-forge-access", "x-forge-kind"
+
+
+@dataclass(frozen=True)
+class PathArgument:
+    """Marks a string argument as a path, and says what the call does there: the gate judges it before the call.
+
+    A path to be read may be a folder too, unless ``kind`` says ``file``.
+    """
+
+    access: Access
+    kind: Literal["file"] | None = None
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        kind = {KIND: self.kind} if self.kind else {}
+        return {**handler(schema), "format": FORMAT, ACCESS: self.access.value, **kind}
+
+
+ReadPath = Annotated[str, PathArgument(Access.READ)]
+"""The path of a file or folder that the call reads."""
+WritePath = Annotated[str, PathArgument(Access.WRITE)]
+"""The path of a file that the call creates or replaces; it may read it, too."""
+DeletePath = Annotated[str, PathArgument(Access.DELETE)]
+"""The path of a file, link or empty folder that the call deletes; it may read it, too."""
+
+
+@dataclass(frozen=True)
+class PathUse:
+    """A path inside other arguments, such as a patch, and what the call does there: what ``touches`` yields."""
+
+    path: str
+    access: Access
+    kind: Literal["file"] | None = None
+    at: Loc = ()
+    """Where it stands in the args; empty for a path inside another value."""
+
+    def __init__(self, path: str, access: Access | str, kind: Literal["file"] | None = None, *, at: Loc = ()) -> None:
+        for name, value in {"path": path, "access": Access(access), "kind": kind, "at": at}.items():
+            object.__setattr__(self, name, value)
+
+
+def declared_accesses(schema: JsonObject) -> set[Access]:
+    """What is done to the paths that a schema declares; empty where it declares none."""
+    return {Access(each[ACCESS]) for each in subschemas(schema) if ACCESS in each}
+
+
+def declared_paths(schema: JsonObject, args: Mapping[str, Any]) -> list[PathUse]:
+    """The paths among valid args that the schema declares, at any depth, each once."""
+    return list({use.at: use for use in _found(schema, args, schema, ())}.values())
+
+
+def _found(schema: Any, value: Any, root: JsonObject, at: Loc) -> Iterator[PathUse]:
+    if not isinstance(value, str | Mapping | list):
+        return
+    for branch in alternatives(schema, root):
+        match value:
+            case str():
+                if ACCESS in branch:
+                    yield PathUse(value, branch[ACCESS], branch.get(KIND), at=at)
+            case Mapping():
+                for name, item in value.items():
+                    yield from _found(member(branch, name), item, root, (*at, name))
+            case list():
+                for index, item in enumerate(value):
+                    yield from _found(member(branch, index), item, root, (*at, index))
+
+
+def with_paths(args: Mapping[str, Any], paths: Mapping[Loc, str]) -> dict[str, Any]:
+    """The args with the values at these places replaced."""
+    changed: Any = deepcopy(dict(args))
+    for at, path in paths.items():
+        around = changed
+        for step in at[:-1]:
+            around = around[step]
+        around[at[-1]] = path
+    return dict(changed)

@@ -1,0 +1,79 @@
+"""What a tool can do with files, whoever wrote the tool: the view of the sandbox that a call gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from forge_cli.core.approval import Verdict
+from forge_cli.core.zones import Access, Zone
+
+FileKind = Literal["file", "directory", "link", "special"]
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """What a file or folder is, by the path it really has."""
+
+    name: str
+    path: str
+    kind: FileKind
+    size: int
+    mtime: float
+
+
+@dataclass(frozen=True, order=True)
+class FolderEntry:
+    """One line of a listing; ``link`` is one that leads nowhere or outside, an unusable name is shown escaped."""
+
+    name: str
+    kind: FileKind
+    size: int = 0
+
+
+class SandboxView(Protocol):
+    """Files inside the worker's zones.
+
+    A path is virtual (``/ZONE/rest``), relative to the working directory, or real and absolute; whatever leads outside
+    every zone is refused. What is pre-approved is done at once. What asks is done only for a path that the call
+    declared (``ReadPath``, ``WritePath``, ``DeletePath``, ``touches``): then it was judged, and approved, before the
+    call began. Anything else is a ToolError that names the missing declaration: nobody is asked in the middle of a
+    call.
+    """
+
+    @property
+    def zones(self) -> Sequence[Zone]: ...
+
+    def judge(self, path: str, access: Access | str) -> Verdict:
+        """What zone and protected names say of an access, and why; a ToolError when it is not possible at all."""
+        ...
+
+    def resolve(self, path: str) -> str:
+        """The virtual path of the file that a path leads to, existing or not."""
+        ...
+
+    def real(self, path: str, access: Access | str = Access.READ) -> Path:
+        """The path on the host, for a child process; what that process finds there is its own affair."""
+        ...
+
+    def read_bytes(self, path: str, *, limit: int | None = None) -> bytes:
+        """The content of a file, or its first ``limit`` bytes."""
+        ...
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Replace a file as a whole, or make it, with the folders above it."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Delete a file, a link (never what it leads to), or an empty folder."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def stat(self, path: str) -> FileInfo: ...
+
+    def list(self, path: str) -> list[FolderEntry]:
+        """What is in a folder, sorted; ``/`` holds the zones."""
+        ...

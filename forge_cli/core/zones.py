@@ -1,0 +1,87 @@
+"""Zones as values: a folder under a name, what is possible in it, and what consent each access needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.errors import Mark
+
+
+class ZoneMode(Enum):
+    """What is possible in a zone at all, whoever consents."""
+
+    RO = "ro"
+    RW = "rw"
+
+
+class Access(Enum):
+    """What a call wants of a path; INFO asks whether it exists and what it is."""
+
+    READ = "read"
+    LIST = "list"
+    INFO = "info"
+    WRITE = "write"
+    DELETE = "delete"
+
+    @property
+    def changes(self) -> bool:
+        return self in (Access.WRITE, Access.DELETE)
+
+
+@dataclass(frozen=True)
+class ZoneApproval:
+    """Consent in a zone; reading needs none."""
+
+    write: Approval = Approval.ASK
+    delete: Approval = Approval.ASK
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A folder that tools see as ``/NAME``: ``Zone("notes", path, "rw", {"write": "preApproved"})``, as in YAML.
+
+    Once a worker is open, ``path`` is the real folder, without links.
+    """
+
+    name: str
+    path: Path
+    mode: ZoneMode = ZoneMode.RO
+    approval: ZoneApproval = ZoneApproval()
+    _: KW_ONLY
+    where: Mark | None = None
+    write_where: Mark | None = None
+    delete_where: Mark | None = None
+    default: bool = False
+    """Nobody declared it: it stands for the working directory."""
+    made: bool = True
+    """False where its folder was missing and nobody made it: calls can be judged all the same."""
+
+    def __post_init__(self) -> None:
+        given: Any = self.approval
+        if isinstance(given, Mapping):
+            given = ZoneApproval(**{name: Approval(value) for name, value in given.items()})
+        for name, value in {"path": Path(self.path), "mode": ZoneMode(self.mode), "approval": given}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def root(self) -> Path:
+        return self.path
+
+    @property
+    def write(self) -> Approval:
+        return self.approval.write
+
+    @property
+    def delete(self) -> Approval:
+        return self.approval.delete
+
+
+def innermost_zone(path: Path, zones: Iterable[Zone]) -> Zone | None:
+    """The zone whose folder lies deepest around a real path, or is it."""
+    around = [zone for zone in zones if path.is_relative_to(zone.path)]
+    return max(around, key=lambda zone: len(zone.path.parts), default=None)

@@ -1,0 +1,142 @@
+"""Consent to a judged call: remembered, answered while the session was parked, or asked for with a preview."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.context import ToolContext
+from forge_cli.core.errors import ToolError
+from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.results import Text, as_result, bounded
+from forge_cli.core.tool import Preview
+from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.judge import Judge, Judged, Refusal
+from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.record.resume import Pending
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consent:
+    """Gets consent for the calls of one worker, and writes every decision down."""
+
+    judge: Judge
+    controller: ApprovalController
+    bus: EventBus
+    reopened: ReopenedCalls
+
+    async def settle(self, judged: Judged, context: ToolContext) -> str | None:
+        """Get consent or refuse; returns the stamp of what was shown, where something was."""
+        call, verdict = judged.call, judged.verdict
+        match verdict.approval:
+            case Approval.PRE_APPROVED if not self.reopened.was_refused(call):
+                if not self.reopened.take_approval(call):
+                    self.decided(judged, ApprovalDecision(True, by=verdict.by))
+                return None
+            case Approval.BLOCKED:
+                self.decided(judged, ApprovalDecision(False, by=verdict.by))
+                raise Refusal("blocked", f"{call.name} is blocked: {verdict.reason}", by=verdict.by)
+            case Approval.PRE_APPROVED | Approval.ASK:
+                return None if self.reopened.take_approval(call) else await self._ask(judged, context)
+
+    async def park(self, judged: Judged, context: ToolContext) -> None:
+        """Put the request of a call on record, while an earlier call waits."""
+        preview = await self._preview(judged, context)
+        await self.controller.request_approval(self._request(judged, preview))
+
+    async def _ask(self, judged: Judged, context: ToolContext) -> str | None:
+        pending = self.reopened.take_pending(judged.call)
+        answered = pending is not None and pending.answer is not None
+        key = self.judge.fingerprint_of(judged)
+        decision = None if answered else self.controller.settled(key)
+        stamp, request_id = None, pending.request_id if pending else None
+        if decision is None:
+            request = self._request(judged, await self._preview(judged, context), request_id)
+            request_id, stamp = request.request_id, request.stamp
+            decision = self._answered(request, pending)
+            if decision is None:
+                decision = await self.controller.request_approval(request, None if request.once else key)
+        self.decided(judged, decision, request_id)
+        if not decision.approved:
+            note = f": {decision.note}" if decision.note else ""
+            who = _who_denied(decision.by)
+            raise Refusal("denied", f"{judged.call.name} was not called; {who}{note}", by=decision.by)
+        return stamp
+
+    def _answered(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
+        """The answer that came while the session was parked; a yes counts only if the call is still what was shown."""
+        if pending is None or pending.answer is None:
+            return None
+        if pending.answer.approved and (pending.fingerprint, pending.stamp) != (request.fingerprint, request.stamp):
+            sentence = f"{request.tool_name} is no longer what was approved, so it asks again"
+            self.bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
+            return None
+        return pending.answer
+
+    def decided(self, judged: Judged, decision: ApprovalDecision, request_id: str | None = None) -> None:
+        """Write a decision down."""
+        verdict = judged.verdict
+        reason = verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}"
+        self.bus.emit(
+            ApprovalDecided(
+                judged.call.id,
+                verdict=verdict.approval.value,
+                approved=decision.approved,
+                by=decision.by,
+                rule=verdict.rule,
+                where=verdict.where,
+                reason=reason,
+                cached=decision.by == "memory",
+                request_id=request_id,
+            )
+        )
+
+    def _request(self, judged: Judged, preview: Preview | None, request_id: str | None = None) -> ApprovalRequest:
+        tool, verdict = judged.tool, judged.verdict
+        once = (preview is not None and preview.once) or self.may_have_run(judged)
+        return ApprovalRequest(
+            request_id=request_id or new_id("approval"),
+            tool_call_id=judged.call.id,
+            tool_name=tool.name,
+            args=deepcopy(judged.args),
+            description=f"{' > '.join(self.bus.path or (self.judge.worker,))} wants to call {tool.name}",
+            reason=verdict.reason,
+            risk=tool.risk,
+            rule=verdict.rule,
+            where=verdict.where,
+            preview=preview.value if preview else None,
+            details=verdict.details or None,
+            fingerprint=self.judge.fingerprint_of(judged),
+            stamp=preview.stamp if preview else None,
+            once=once or None,
+        )
+
+    def may_have_run(self, judged: Judged) -> bool:
+        """Could an earlier call like this one have had its effect, although the session was cut off then?"""
+        return not judged.tool.read_only and self.reopened.may_have_run(judged.call)
+
+    async def _preview(self, judged: Judged, context: ToolContext) -> Preview | None:
+        """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
+        if judged.tool.preview is None:
+            return None
+        try:
+            preview = await judged.tool.preview(deepcopy(judged.args), context)
+            return replace(preview, value=bounded(as_result(preview.value)))
+        except ToolError as error:
+            raise Refusal("error", str(error)) from None
+        except (Exception, SystemExit) as error:  # third-party code
+            return Preview(Text(f"no preview: {error_text(error)}"), once=True)
+
+
+def _who_denied(by: DecidedBy) -> str:
+    match by:
+        case "user":
+            return "the user said no"
+        case "headless" | "mode" | "rule" | "tool" | "memory":
+            return "denied"
+        case _:
+            assert_never(by)

@@ -1,0 +1,67 @@
+"""What a resumed session knows of the calls before it: what was asked, answered, approved, and cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.wire import jsonable
+from forge_cli.record.resume import Past, Pending, call_identity
+
+
+class ReopenedCalls:
+    """The calls that a session was left with; each of them is settled once, by one of the ``take`` methods."""
+
+    def __init__(
+        self,
+        pending: Mapping[str, Pending] | None = None,
+        approved: Iterable[str] = (),
+        cut_off: set[str] | None = None,
+        redact: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
+        self._pending = dict(pending or {})
+        self._approved = set(approved)
+        self._cut_off = set() if cut_off is None else cut_off
+        self._redact = redact
+
+    @classmethod
+    def of(cls, past: Past | None, redact: Callable[[Any], Any], parent: ReopenedCalls | None = None) -> ReopenedCalls:
+        """What a session left behind; the calls that may have run are the same for all workers of a session."""
+        cut_off = parent._cut_off if parent else set(past.in_flight) if past else None
+        if past is None:
+            return cls(cut_off=cut_off, redact=redact)
+        return cls(past.pending, past.below, cut_off, redact)
+
+    def knows(self, call: ToolCall) -> bool:
+        """Was it taken up before?"""
+        return call.id in self._pending or call.id in self._approved
+
+    def was_refused(self, call: ToolCall) -> bool:
+        """Did somebody say no in the meantime? Then no policy makes it a yes."""
+        pending = self._pending.get(call.id)
+        return pending is not None and pending.answer is not None and not pending.answer.approved
+
+    def may_have_run(self, call: ToolCall) -> bool:
+        """Was a call with these arguments cut off while it ran?"""
+        return bool(self._cut_off) and self._identity(call) in self._cut_off
+
+    def take_pending(self, call: ToolCall) -> Pending | None:
+        """The request that was left open, with its answer if there is one; it is asked for once."""
+        return self._pending.pop(call.id, None)
+
+    def take_approval(self, call: ToolCall) -> bool:
+        """Was the call approved before, and waits for a child worker? Then it needs no second decision."""
+        if call.id not in self._approved:
+            return False
+        self._approved.remove(call.id)
+        return True
+
+    def start(self, call: ToolCall) -> None:
+        """The call is executed now, so what became of the one before no longer matters."""
+        if self._cut_off:
+            self._cut_off.discard(self._identity(call))
+
+    def _identity(self, call: ToolCall) -> str:
+        """Calls are compared with what the record kept of them."""
+        return call_identity(call.name, self._redact(jsonable(call.input)))

@@ -1,0 +1,175 @@
+"""The toolbox: every tool that a worker can call right now, under its name, with the worker's policy for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from forge_cli.core.config import nearest
+from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
+from forge_cli.core.schema import SchemaError
+from forge_cli.core.tool import Source, Tool
+from forge_cli.core.toolset import StatusLevel, Toolset
+from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.policy import Policy
+
+Notify = Callable[[StatusLevel, str], None]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A tool as one worker offers it: under its name here, with the worker's policy for it."""
+
+    tool: Tool
+    toolset: str
+    policy: Policy
+    original: str = ""
+    """The tool's name before ``prefix:``."""
+
+
+@dataclass
+class OpenToolset:
+    """A toolset at work for one worker."""
+
+    toolset: Toolset
+    source: Source
+    where: Mark | None
+    warned: set[str] = field(default_factory=set)
+    known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.toolset.name
+
+    async def offers(self, notify: Notify) -> list[Offer]:
+        """Its tools right now: whitelisted, named, sound, each with the worker's policy for it."""
+        tools = await self._tools()
+        self._check_names([tool.name for tool in tools], notify)
+        wanted = self._whitelist()
+        return [self._offer(tool, notify) for tool in tools if wanted is None or tool.name in wanted]
+
+    def _whitelist(self) -> list[str] | None:
+        return None if self.toolset.picks else self.toolset.config.tools
+
+    async def _tools(self) -> Sequence[Tool]:
+        try:
+            tools = list(await self.toolset.tools())
+            if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
+                raise SchemaError(f"its tools() gave {wrong!r}, which is no Tool")
+            return tools
+        except ForgeError:
+            raise
+        except (SchemaError, ToolError) as error:
+            raise WorkerError(self.where, f"toolsets.{self.name}: {error}") from None
+        except Exception as error:  # foreign code: a toolset that cannot list its tools
+            problem = f"toolsets.{self.name}: its tools cannot be listed: {error_text(error)}"
+            raise WorkerError(self.where, problem) from error
+
+    def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
+        """What the worker says of tools that this toolset does not have, has no effect."""
+        config, wanted = self.toolset.config, self._whitelist()
+        listed = [(name, config.where("tools", index)) for index, name in enumerate(wanted or ())]
+        judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
+        for name, where in [*listed, *judged]:
+            if name not in offered:
+                near = nearest(name, offered)
+                remedy = f"did you mean '{near}'?" if near else f"it offers: {', '.join(offered) or 'nothing'}"
+                self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
+            elif wanted is not None and name not in wanted:
+                self._no_effect(where, f"'{name}' is not among the tools listed here; list it, or drop this", notify)
+
+    def _offer(self, tool: Tool, notify: Notify) -> Offer:
+        """A tool that is still the same object has been looked at before."""
+        known = self.known.get(tool.name)
+        if known is None or known[0] is not tool:
+            known = self.known[tool.name] = (tool, self._new_offer(tool, notify))
+        return known[1]
+
+    def _new_offer(self, tool: Tool, notify: Notify) -> Offer:
+        config = self.toolset.config
+        policy = Policy.of(config.approval, tool.name, self.name)
+        if policy.loosens(tool):
+            problem = f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's word, never loosen it"
+            self._no_effect(config.approval.where("tools", tool.name), problem, notify)
+        elif policy.idle(tool):
+            problem = f"'{tool.name}' decides by its arguments; a worker can tighten its word, never loosen it"
+            self.warn(config.approval.where("tools", tool.name), problem, notify)
+        try:
+            offered = replace(tool, name=prefixed(config.prefix, tool.name), source=tool.source or self.source)
+        except SchemaError as error:
+            raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
+        try:
+            _ = offered.schema
+        except SchemaError as error:
+            raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
+        return Offer(offered, self.name, policy, tool.name)
+
+    def _no_effect(self, where: Mark | None, problem: str, notify: Notify) -> None:
+        if not self.toolset.dynamic:
+            raise WorkerError(where, f"toolsets.{self.name}: {problem}")
+        self.warn(where, problem, notify)
+
+    def warn(self, where: Mark | None, problem: str, notify: Notify) -> None:
+        sentence = f"toolsets.{self.name}: {problem}"
+        entry = str(where or sentence)
+        if entry not in self.warned:
+            self.warned.add(entry)
+            notify("warning", f"{where}: {sentence}" if where else sentence)
+
+
+def prefixed(prefix: str | None, name: str) -> str:
+    if not prefix:
+        return name
+    return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
+
+
+@dataclass
+class Toolbox:
+    """Everything a worker can call; asked anew before every turn."""
+
+    toolsets: list[OpenToolset]
+    notify: Notify
+    offers: dict[str, Offer] = field(default_factory=dict)
+    above: Toolbox | None = None
+    """That of the worker that called this one."""
+
+    async def refresh(self) -> dict[str, Offer]:
+        found: dict[str, Offer] = {}
+        for opened in self.toolsets:
+            for offer in await opened.offers(self.notify):
+                other = found.setdefault(offer.tool.name, offer)
+                if other is not offer:
+                    found[offer.tool.name] = self._winner(other, offer, opened)
+        self.offers.clear()
+        self.offers.update(found)
+        return self.offers
+
+    def toolset_above(self, name: str) -> Toolset | None:
+        """The toolset of that name of the nearest worker above that has it."""
+        box = self.above
+        while box:
+            for opened in box.toolsets:
+                if opened.name == name:
+                    return opened.toolset
+            box = box.above
+        return None
+
+    def _winner(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
+        """Two tools of one name are an error, unless one of them is of a kind that may replace others."""
+        replacing = {other.name for other in self.toolsets if other.toolset.replaces}
+        if (first.toolset in replacing) == (second.toolset in replacing):
+            raise _clash(first, second, opened.where)
+        winner, loser = (first, second) if first.toolset in replacing else (second, first)
+        opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", self.notify)
+        return winner
+
+    def instructions(self) -> list[str]:
+        return [text for opened in self.toolsets if (text := opened.toolset.instructions())]
+
+
+def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
+    if first.toolset == second.toolset:
+        return WorkerError(where, f"toolsets.{first.toolset}: it offers two tools called '{first.tool.name}'")
+    both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
+    hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
+    return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)

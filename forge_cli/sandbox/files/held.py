@@ -1,0 +1,91 @@
+"""A file that is held: walked to and checked once, then read, replaced or deleted by the descriptor of its folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import file_digest
+from io import BufferedReader
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.sandbox import FileInfo, FileKind
+from forge_cli.sandbox.files.atomic import replace_file
+from forge_cli.sandbox.files.place import Place, kind_of, parent_made
+from forge_cli.sandbox.files.virtual import ParsedPath
+
+READ_MAX = 64 * 1024 * 1024
+"""Bytes of a file that is read as a whole."""
+_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class HeldFile:
+    """What a path led to; every method acts on that very place, whatever the path leads to meanwhile."""
+
+    asked: ParsedPath
+    place: Place
+    changed: Callable[[Place, os.stat_result | None], None]
+    """Told of what is there after a change."""
+
+    @property
+    def kind(self) -> FileKind | None:
+        """None where there is nothing."""
+        return self.place.kind
+
+    @property
+    def virtual(self) -> str:
+        return self.place.virtual
+
+    def info(self) -> FileInfo:
+        place, info = self.place, self._existing()
+        name = place.parts[-1] if place.parts else place.zone.name
+        return FileInfo(name, place.virtual, kind_of(info.st_mode), info.st_size, info.st_mtime)
+
+    def read(self, limit: int | None = None) -> bytes:
+        """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
+        with self._reading() as file:
+            if limit is not None:
+                return file.read(limit)
+            data = file.read(READ_MAX + 1)
+            if len(data) > READ_MAX:
+                size = os.fstat(file.fileno()).st_size
+                raise ToolError(f"{self.asked} has {size} bytes, and at most {READ_MAX} are read as a whole")
+            return data
+
+    def digest(self) -> str:
+        """Equal for equal content of a file, however large."""
+        with self._reading() as file:
+            return file_digest(file, "sha256").hexdigest()
+
+    def write(self, data: bytes, like: os.stat_result | None = None) -> None:
+        """Replace the file as a whole, or make it, with the folders above it.
+
+        A file that is replaced keeps its mode; with ``like`` it gets another's.
+        """
+        with parent_made(self.place) as folder:
+            replace_file(folder, self.place.name, data, like)
+            self.changed(self.place, os.stat(self.place.name, dir_fd=folder, follow_symlinks=False))
+
+    def delete(self) -> None:
+        """Delete a file, a link (never what it leads to), or an empty folder."""
+        self._existing()
+        if self.kind == "directory":
+            os.rmdir(self.place.name, dir_fd=self.place.folder)
+        else:
+            os.unlink(self.place.name, dir_fd=self.place.folder)
+        self.changed(self.place, None)
+
+    @contextmanager
+    def _reading(self) -> Iterator[BufferedReader]:
+        self._existing()
+        with open(os.open(self.place.name, _READING, dir_fd=self.place.folder), "rb") as file:
+            if kind_of(os.fstat(file.fileno()).st_mode) != "file":
+                raise ToolError(f"{self.asked} is not a regular file any more")
+            yield file
+
+    def _existing(self) -> os.stat_result:
+        if self.place.info is None:
+            raise ToolError(f"{self.asked} does not exist")
+        return self.place.info
