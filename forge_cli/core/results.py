@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
+from forge_cli.core.text import cut
 from forge_cli.core.wire import clean_text, jsonable, snake_case, text_of_bytes, wire
 
 VALUE_LIMIT = 1024 * 1024
@@ -15,7 +16,6 @@ MODEL_LIMIT = 20_000
 ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json"})
 
-_CUT = "\n[... {} characters cut ...]\n"
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
@@ -206,23 +206,6 @@ def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
         mime_type=str(mime) if mime is not None else None,
         display=_display(rest.get("display")),
     )
-
-
-def cut(text: str, limit: int) -> str:
-    """Head and tail of a text that is too long, with the cut named between them; between lines, where there are any.
-
-    A limit that has room for more than the name of the cut holds for all of it.
-    """
-    if len(text) <= limit:
-        return text
-    room = limit - len(_CUT.format(len(text)))
-    room = room if room > limit // 2 else limit
-    head, tail, near = text[: room * 2 // 3], text[-(room // 3) :], room // 10
-    if (end := head.rfind("\n", max(0, len(head) - near))) >= 0:
-        head = head[:end]
-    if (start := tail.find("\n", 0, near)) >= 0:
-        tail = tail[start + 1 :]
-    return f"{head}{_CUT.format(len(text) - len(head) - len(tail))}{tail}"
 
 
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:

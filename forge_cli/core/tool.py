@@ -17,8 +17,9 @@ from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, cut, for_model
+from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.schema import InputSchema, JsonObject, SchemaError, describe, signature_model, typed_arguments
+from forge_cli.core.text import cut
 
 if TYPE_CHECKING:
     from forge_cli.core.interrupt import InterruptSignal

@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.results import VALUE_LIMIT, Text, cut
+from forge_cli.core.results import VALUE_LIMIT, Text
 from forge_cli.core.schema import SchemaError
+from forge_cli.core.text import cut
 from forge_cli.core.tool import (
     ManualExecution,
     Preview,

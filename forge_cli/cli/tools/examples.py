@@ -10,7 +10,7 @@ from typing import cast
 from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ToolError
 from forge_cli.core.fields import shown
-from forge_cli.core.results import cut
+from forge_cli.core.text import cut
 from forge_cli.core.tool import ToolCall, ToolOutcome
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine
 from forge_cli.engine.gate.judge import Caller

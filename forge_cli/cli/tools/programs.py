@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import UsageError, WorkerError
+from forge_cli.core.text import did_you_mean
 from forge_cli.files.home import forge_home
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.executables.registry import Program, Registry
@@ -39,9 +39,7 @@ def folder_of(name: str) -> Path:
 
 
 def unknown_program(name: str, known: list[str]) -> UsageError:
-    near = nearest(name, known)
-    listed = f"there are: {', '.join(known)}" if known else "forge tools new NAME makes one"
-    hint = f"did you mean '{near}'?" if near else listed
+    hint = did_you_mean(name, known, None if known else "forge tools new NAME makes one")
     return UsageError(f"there is no tool {shown(name)} in {tools_root()}", hint=hint)
 
 

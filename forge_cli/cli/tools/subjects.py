@@ -16,8 +16,8 @@ from forge_cli.cli.tools.examples import LOADS, check_program
 from forge_cli.cli.tools.programs import folder_names, tools_root
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import digest_of
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginError, PluginHost
@@ -64,11 +64,9 @@ def subject_of(target: str | None) -> Subject:
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
     path = Path(target)
     beside = [str(path.parent / name) for name in sorted(os.listdir(path.parent))] if path.parent.is_dir() else []
-    near = nearest(target, known) or nearest(str(path), beside)
     listed = f"there are: {', '.join(known)}; or give the path of a tools.py or of a tool's folder"
-    return UsageError(
-        f"there is no tool, toolset or file {shown(target)}", hint=f"did you mean '{near}'?" if near else listed
-    )
+    hint = did_you_mean(target, known, did_you_mean(str(path), beside, listed))
+    return UsageError(f"there is no tool, toolset or file {shown(target)}", hint=hint)
 
 
 @dataclass(frozen=True)

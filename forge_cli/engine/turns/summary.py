@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from forge_cli.core.messages import Attachment, Message, Summary
-from forge_cli.core.results import cut
+from forge_cli.core.text import cut
 from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import jsonable
 

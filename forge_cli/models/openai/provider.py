@@ -17,7 +17,7 @@ from forge_cli.core.schema import JsonObject
 from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import jsonable
 from forge_cli.models.openai.answer import ChatAnswer
-from forge_cli.models.openai.faults import Fault, cut
+from forge_cli.models.openai.faults import Fault, cut_off
 from forge_cli.models.openai.server import Server
 
 DELAYS = (0.5, 1.0, 4.0, 10.0)
@@ -99,7 +99,7 @@ class OpenAIModel:
                 if new and self._dialect.shows_text:
                     yield new
         if answer.broken:
-            raise cut(self._server.shown)
+            raise cut_off(self._server.shown)
 
     async def _before_next(self, attempt: int, fault: Fault) -> None:
         """Wait for the next attempt, where there is one; otherwise this is the end."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import cut
+from forge_cli.core.text import cut
 from forge_cli.files.kept import write_whole
 from forge_cli.sandbox.processes.process import Finished, Processes, clean_environment
 from forge_cli.toolsets.executables.languages import BUILD, find_go

@@ -17,10 +17,9 @@ from forge_cli.core.results import (
     ResultValue,
     Text,
     as_result,
-    cut,
     from_wire,
 )
-from forge_cli.core.text import counted
+from forge_cli.core.text import counted, cut
 from forge_cli.core.wire import jsonable
 from forge_cli.sandbox.processes.process import Finished
 

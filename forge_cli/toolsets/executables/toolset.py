@@ -11,12 +11,12 @@ from typing import Any, Self, cast
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
-from forge_cli.core.config import nearest, parse_config
+from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema, JsonObject
-from forge_cli.core.text import visible
+from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.tool import Args, Preview, Source, Tool, ToolContext
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.sandbox.isolation.wrapper import wrapper_for
@@ -211,9 +211,7 @@ class ExecutablesToolset(Toolset):
         if name not in offered:
             if problem := self._problems().get(name):
                 raise ToolError(f"'{visible(name)}' cannot be called: {problem}")
-            near = nearest(name, offered)
-            known = f"did you mean '{near}'?" if near else f"there are: {', '.join(offered) or 'none'}"
-            raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {known}")
+            raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {did_you_mean(name, offered)}")
         return name, args.get("arguments", {})
 
     def _named(self, args: Args) -> tuple[Program, Args]:

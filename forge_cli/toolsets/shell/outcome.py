@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, cut
-from forge_cli.core.text import counted
+from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text
+from forge_cli.core.text import counted, cut
 from forge_cli.sandbox.processes.process import Finished
 
 RESULT, SESSION = "shell.result", "shell.session"
