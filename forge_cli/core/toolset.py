@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
+from forge_cli.core.notify import Notify
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
 
 
@@ -43,7 +44,6 @@ class ToolsetConfig(Config):
 
 
 BY_NAME = ("needs_approval", "preview")
-StatusLevel = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class ToolsetEnv:
     workspace: Path
     home: Path
     sandbox: Any
-    notify: Callable[[StatusLevel, str], None]
+    notify: Notify
     above: Any = None
     """The same toolset of the nearest worker that called this one, directly or not; what it blocks stays blocked."""
 

@@ -27,8 +27,8 @@ from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset, load_module, offers_of
 from forge_cli.toolsets.executables.languages import MADE
 from forge_cli.toolsets.executables.manifest import FILE
-from forge_cli.toolsets.executables.registry import Registry
-from forge_cli.toolsets.executables.toolset import CREATE, RUN, ExecutablesToolset
+from forge_cli.toolsets.executables.registry import CREATE, RUN, Registry
+from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 
 HOOK = "forge_impl"
 """What pluggy leaves on a function that answers a hook, and that is no tool."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,10 +10,11 @@ from pathlib import Path
 from forge_cli.core.config import Loc, parse_config
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.notify import Notify
 from forge_cli.core.schema import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
-from forge_cli.core.toolset import StatusLevel, Toolset, ToolsetEnv
+from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
@@ -27,8 +28,6 @@ from forge_cli.files.worker import Worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.zones import SandboxConfig, Zone, distinct, open_zone, open_zones
-
-Notify = Callable[[StatusLevel, str], None]
 
 
 def open_sandbox(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
 from operator import is_
-from typing import Literal, Protocol
+from typing import Protocol
 
 import anyio
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
+from forge_cli.core.notify import Notify
 from forge_cli.core.schema import JsonObject
 from forge_cli.core.tool import ToolCall
 from forge_cli.core.wire import jsonable
@@ -22,7 +23,6 @@ from forge_cli.models.openai.server import Server
 
 DELAYS = (0.5, 1.0, 4.0, 10.0)
 DECLINED = "[The model declined to answer]"
-Notify = Callable[[Literal["info", "warning", "error"], str], None]
 
 
 class Dialect(Protocol):

@@ -24,13 +24,12 @@ from forge_cli.sandbox.processes.process import Finished, Processes
 from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
-from forge_cli.toolsets.executables.registry import Program, Registry
+from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
 from forge_cli.toolsets.executables.results import KIND, shown
 from forge_cli.toolsets.executables.run import Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
 
-CREATE, RUN = "create_custom_tool", "run_custom_tool"
 INSTRUCTIONS = (
     "When the same work with several steps comes up again and again, offer to make a tool of it: ask first, then call "
     f"{CREATE}, whose result says what to do next. The tool is there from the next turn on, and in later sessions too."
