@@ -13,7 +13,7 @@ import anyio
 from process import compare, milliseconds
 from table import Row, cpu_seconds, main, take_turns
 
-from forge_cli.cli.common import opened
+from forge_cli.cli.opening import opened
 from forge_cli.core.tool import ToolCall
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from forge_cli.cli.common import in_loop
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult

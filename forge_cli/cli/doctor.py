@@ -11,9 +11,10 @@ from pathlib import Path
 import typer
 
 from forge_cli import __version__
-from forge_cli.cli.common import JsonOption, is_interactive, new_app
 from forge_cli.cli.models.list import provider_row
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from forge_cli.cli.common import work_folder
+from forge_cli.cli.options import work_folder
 from forge_cli.core.errors import Mark, UsageError, WorkerError
 from forge_cli.core.schema import JsonObject
 from forge_cli.engine.replay.recording import Recording, read_recording

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import UsageError
 from forge_cli.core.results import from_wire

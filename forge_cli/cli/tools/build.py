@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from forge_cli.cli.common import in_loop, new_app
+from forge_cli.cli.options import new_app
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.tools.programs import NameArgument, program_of
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.text import visible

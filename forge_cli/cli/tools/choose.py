@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import bare_worker
+from forge_cli.cli.opening import bare_worker
 from forge_cli.cli.tools.programs import problem_of
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.core.errors import UsageError

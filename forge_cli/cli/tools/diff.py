@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType
 
-from forge_cli.cli.common import new_app
+from forge_cli.cli.options import new_app
 from forge_cli.cli.tools.programs import NameArgument, folder_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.results import Diff

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from forge_cli.cli.common import new_app
+from forge_cli.cli.options import new_app
 from forge_cli.cli.tools.programs import tools_root
 from forge_cli.core.errors import ToolError, UsageError
 from forge_cli.core.text import visible

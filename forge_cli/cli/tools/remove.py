@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 
-from forge_cli.cli.common import new_app
+from forge_cli.cli.options import new_app
 from forge_cli.cli.tools.programs import NameArgument, folder_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible

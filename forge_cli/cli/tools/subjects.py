@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.cli.common import bare_worker, opened
+from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.tools.examples import LOADS, check_program
 from forge_cli.cli.tools.programs import folder_names, tools_root
 from forge_cli.cli.tools.rows import needs_settings

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import JsonOption, in_loop, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.programs import tools_root
 from forge_cli.cli.tools.subjects import subject_of
