@@ -39,10 +39,11 @@ async def opened(
     interrupt: InterruptSignal | None = None,
     within: Assembly | None = None,
     make_zones: bool = True,
+    home: Path | None = None,
 ) -> AsyncIterator[Assembly]:
     """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
 
-    ``within`` is a worker that calls this one.
+    ``within`` is a worker that calls this one; ``home`` takes the place of forge's own.
     """
     bus = bus or EventBus()
     async with AsyncExitStack() as stack:
@@ -56,4 +57,5 @@ async def opened(
             stack=stack,
             within=within,
             make_zones=make_zones,
+            home=home,
         )

@@ -252,6 +252,7 @@ async def assemble(
     within: Assembly | None = None,
     make_zones: bool = True,
     spare: Path | None = None,
+    home: Path | None = None,
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
@@ -259,14 +260,15 @@ async def assemble(
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     """
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
-    brought = [zone for cls, _ in named.values() for zone in cls.zones(forge_home())]
+    home = home or forge_home()
+    brought = [zone for cls, _ in named.values() for zone in cls.zones(home)]
     around = within.guard.sandbox if within else None
     sandbox = open_sandbox(worker, workspace, brought, around, make_zones=make_zones, spare=spare)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
         workspace=workspace,
-        home=forge_home(),
+        home=home,
         sandbox=sandbox,
         notify=notify,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,13 +23,14 @@ from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.sandbox.isolation.wrapper import wrapper_for
 from forge_cli.sandbox.processes.process import Finished, Processes
 from forge_cli.sandbox.zones.zones import Zone, ZoneMode
-from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
+from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
 from forge_cli.toolsets.executables.results import KIND, shown
-from forge_cli.toolsets.executables.run import Runner
+from forge_cli.toolsets.executables.run import ProgramRun, Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
+from forge_cli.toolsets.executables.toolchain import language_of
 
 INSTRUCTIONS = (
     "When the same work with several steps comes up again and again, offer to make a tool of it: ask first, then call "
@@ -113,6 +115,7 @@ class ExecutablesToolset(Toolset):
         self._registry = Registry(self.env.home / "tools")
         self._known: dict[str, tuple[Program, Tool]] = {}
         self._said: dict[str, str] = {}
+        self._ended: list[Finished] | None = None
         wrap = wrapper_for(self.env)
         processes = await self.stack.enter_async_context(Processes())
         self._runner = Runner(self.env, self.config.env, processes, wrap, Stats(self.root))
@@ -122,10 +125,14 @@ class ExecutablesToolset(Toolset):
     def root(self) -> Path:
         return self._registry.root
 
-    @property
-    def last(self) -> Finished | None:
-        """How the program that was called last ended."""
-        return self._runner.last
+    @contextmanager
+    def observed(self) -> Iterator[list[Finished]]:
+        """How the programs ended that were started in this block, in order."""
+        before, self._ended = self._ended, []
+        try:
+            yield self._ended
+        finally:
+            self._ended = before
 
     def instructions(self) -> str | None:
         wanted = self.config.tools
@@ -170,17 +177,20 @@ class ExecutablesToolset(Toolset):
         )
 
     async def _call(self, program: Program, args: Args, context: ToolContext) -> ResultValue:
-        return await self._runner.run(self._current(program), args, judged=context.paths)
+        return self._result(await self._runner.run(self._current(program), args, judged=context.paths))
+
+    def _result(self, run: ProgramRun) -> ResultValue:
+        if self._ended is not None:
+            self._ended.append(run.done)
+        return run.result()
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
         """What would be started; a call that cannot work is refused before anybody is asked."""
         words = map(visible, self._runner.arguments(self._current(program), args))
-        how = ", compiled on first use" if program.entrypoint.suffix == GO else ""
+        version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []
-        return Preview(
-            Text("\n".join([f"{program.entrypoint} (version {program.manifest.version}{how})", *needs, *words]))
-        )
+        return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *words])))
 
     def _current(self, program: Program) -> Program:
         """The same program, unless somebody changed it since the turn began."""
@@ -220,7 +230,10 @@ class ExecutablesToolset(Toolset):
 
     async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
         program, given = self._named(args)
-        return await self._runner.run(self._current(program), given, timeout=args.get("timeout"), judged=context.paths)
+        timeout = args.get("timeout")
+        return self._result(
+            await self._runner.run(self._current(program), given, timeout=timeout, judged=context.paths)
+        )
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
         return await self._preview(*self._named(args), context)
