@@ -231,6 +231,13 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             )
 
 
+def bounded_stream(text: str) -> str:
+    """What a process wrote to one stream, small enough that a result can hold three: its JSON may be much longer."""
+    while len(json.dumps(text, ensure_ascii=False)) > VALUE_LIMIT // 4 + VALUE_LIMIT // 16:
+        text = cut(text, len(text) * 3 // 4)
+    return text
+
+
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
     """What the model reads of a result."""
     return clean_text(cut(value.text(), limit))

@@ -19,6 +19,7 @@ from forge_cli.core.results import (
     Text,
     as_result,
     bounded,
+    bounded_stream,
     for_model,
     is_valid_kind,
     is_well_known_kind,
@@ -202,6 +203,15 @@ def _cycle() -> dict[str, Any]:
 def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue) -> None:
     assert as_result(returned) == result
     json.dumps(result.wire(), allow_nan=False).encode()
+
+
+@pytest.mark.parametrize(
+    "text", ["short", "x" * VALUE_LIMIT, "\x01" * (VALUE_LIMIT // 4)], ids=["short", "long", "escaped"]
+)
+def test_a_stream_leaves_room_for_the_others(text: str) -> None:
+    kept = bounded_stream(text)
+    assert len(json.dumps(kept)) <= VALUE_LIMIT // 3
+    assert (kept == text) is (text == "short")
 
 
 HUGE = "x" * (2 * VALUE_LIMIT)
