@@ -13,7 +13,7 @@ import anyio
 from process import compare, milliseconds
 from table import Row, cpu_seconds, main, take_turns
 
-from forge_cli.cli.common import opened
+from forge_cli.cli.opening import opened
 from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker
@@ -21,7 +21,7 @@ from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.isolation.wrapper import wrapper_for
 from forge_cli.toolsets.executables.languages import shell
 from forge_cli.toolsets.executables.registry import SETTLED, Registry
-from forge_cli.toolsets.executables.run import PYTHON
+from forge_cli.toolsets.executables.toolchain import INTERPRETER
 
 FEW, MANY = 50, 1000
 SCAN, TURN, LINEAR = 5.0, 1.0, 3.0
@@ -94,7 +94,7 @@ async def call(what: str, isolation: str, folder: Path, rounds: int) -> Row:
     words = [shell(), str(tool / "tool0000.sh"), "--text=x"]
     async with opened(load_worker(worker), workspace=work) as assembly:
         wrap = wrapper_for(assembly.toolbox.toolsets[0].toolset.env)
-        wrapped = partial(wrap, visible=[tool, *PYTHON]) if isolation != "off" else wrap
+        wrapped = partial(wrap, visible=[tool, *INTERPRETER]) if isolation != "off" else wrap
         through: Callable[[], Awaitable[object]] = partial(
             assembly.guard.call, ToolCall("call", "tool0000", {}), Caller.MODEL
         )

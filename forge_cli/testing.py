@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import anyio
 
-from forge_cli.cli.common import in_loop
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.worker import load_worker

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from forge_cli.cli.common import in_loop, opened
+from forge_cli.cli.opening import opened
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import find_record, workspace_of
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted, visible
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described

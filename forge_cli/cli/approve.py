@@ -15,21 +15,14 @@ import anyio
 import typer
 
 from forge_cli.cli.against import judge_again
-from forge_cli.cli.common import (
-    DirectoryOption,
-    JsonInputOption,
-    JsonOption,
-    in_loop,
-    json_object,
-    new_app,
-    opened,
-    work_folder,
-)
+from forge_cli.cli.opening import opened
+from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import UsageError
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller

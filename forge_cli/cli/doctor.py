@@ -11,9 +11,10 @@ from pathlib import Path
 import typer
 
 from forge_cli import __version__
-from forge_cli.cli.common import JsonOption, is_interactive, new_app
 from forge_cli.cli.models.list import provider_row
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
@@ -21,8 +22,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.toolsets.executables.registry import Registry
-from forge_cli.toolsets.executables.run import lacks
+from forge_cli.toolsets.executables.manage import ExecutableManager
 
 app = new_app()
 
@@ -49,7 +49,7 @@ def doctor(as_json: JsonOption = False) -> None:
     with data_output():
         host = PluginHost()
         own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement()]
-        checks = [*own, *_models(host), *_plugins(host), *_executables(forge_home() / "tools")]
+        checks = [*own, *_models(host), *_plugins(host), *_executables(ExecutableManager(forge_home()))]
     if as_json:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
         print_json({"version": __version__, "checks": shown, "isolation": _isolation()})
@@ -131,20 +131,21 @@ def _plugins(host: PluginHost) -> list[DoctorCheck]:
     return checks
 
 
-def _executables(root: Path) -> list[DoctorCheck]:
-    """What lies in ~/.forge/tools: what is no tool and why, and what a sound one lacks to be called."""
-    registry = Registry(root)
+def _executables(tools: ExecutableManager) -> list[DoctorCheck]:
+    """What lies in ~/.forge/tools: what is not a tool and why, and what a sound one lacks to be called."""
     try:
-        programs = registry.scan()
+        programs, problems = tools.scan()
     except ForgeError as error:
         return [DoctorCheck("executables", False, str(error), "make it a folder that you can read")]
     broken = [
-        DoctorCheck(f"executable.{name}", False, problem.replace("\n", " "), f"correct it, or remove {root / name}")
-        for name, problem in registry.problems.items()
+        DoctorCheck(
+            f"executable.{name}", False, problem.replace("\n", " "), f"correct it, or remove {tools.root / name}"
+        )
+        for name, problem in problems.items()
     ]
     lacking = [
         DoctorCheck(f"executable.{program.name}", False, problem, essential=False)
         for program in programs
-        if (problem := lacks(program))
+        if (problem := tools.lacks(program))
     ]
-    return [DoctorCheck("executables", True, f"{len(programs)} in {root}"), *broken, *lacking]
+    return [DoctorCheck("executables", True, f"{len(programs)} in {tools.root}"), *broken, *lacking]

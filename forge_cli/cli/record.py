@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from forge_cli.cli.common import work_folder
+from forge_cli.cli.options import work_folder
 from forge_cli.core.errors import Mark, UsageError, WorkerError
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import SUFFIX, SessionLost, find_session, parse_line, read_session

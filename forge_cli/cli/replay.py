@@ -9,20 +9,14 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.common import (
-    DirectoryOption,
-    JsonOption,
-    Mode,
-    chosen_mode,
-    in_loop,
-    interruptible,
-    is_interactive,
-    new_app,
-)
+from forge_cli.cli.options import DirectoryOption, JsonOption, chosen_mode, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import open_recording, worker_of, workspace_of
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.stdin import is_interactive
+from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording
@@ -53,7 +47,7 @@ def replay(
         str | None, typer.Option("--worker", metavar="WORKER", help="Where the worker is now, if it has moved.")
     ] = None,
     approval_mode: Annotated[
-        Mode | None, typer.Option("--approval-mode", help="Who answers when a call asks; for --tools live.")
+        ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks; for --tools live.")
     ] = None,
     yes: Annotated[bool, typer.Option("-y", help="The same as --approval-mode approve_all.")] = False,
     as_json: JsonOption = False,

@@ -13,20 +13,12 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.common import (
-    DirectoryOption,
-    Mode,
-    chosen_mode,
-    in_loop,
-    interruptible,
-    is_interactive,
-    new_app,
-    work_folder,
-)
+from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import RecordFile, check_target, open_recording
 from forge_cli.cli.session import OpenSession, SessionChoice, open_session
-from forge_cli.cli.stdin import task_from
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
@@ -71,19 +63,6 @@ class OutputFormat(StrEnum):
     text = "text"
     json = "json"
     stream_json = "stream-json"
-
-
-class Trace(StrEnum):
-    quiet = "quiet"
-    summary = "summary"
-    normal = "normal"
-    debug = "debug"
-
-
-class Ask(StrEnum):
-    deny = "deny"
-    fail = "fail"
-    park = "park"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +110,13 @@ def run(
     print_only: Annotated[
         bool, typer.Option("-p", "--print", help="Headless: never prompt, print the answer only.")
     ] = False,
-    approval_mode: Annotated[Mode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")] = None,
+    approval_mode: Annotated[
+        ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")
+    ] = None,
     yes: Annotated[
         bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
     ] = False,
-    on_ask: Annotated[Ask, typer.Option("--on-ask", help="What an ask means when nobody can be asked.")] = Ask.deny,
+    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when nobody can be asked.")] = OnAsk.DENY,
     output_format: Annotated[
         OutputFormat, typer.Option("--output-format", help="What goes to standard output.")
     ] = OutputFormat.text,
@@ -153,7 +134,7 @@ def run(
     resume: Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Go on with this session.")] = None,
     fork: Annotated[bool, typer.Option("--fork", help="Leave that session alone and go on with a copy of it.")] = False,
     ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write no session.")] = False,
-    trace: Annotated[Trace | None, typer.Option("--trace", help="How much to tell on standard error.")] = None,
+    trace: Annotated[TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")] = None,
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
     ] = None,
@@ -187,7 +168,7 @@ def run(
         raise UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: that is a folder; name a file in it")
-    if ephemeral and on_ask is Ask.park and record is None:
+    if ephemeral and on_ask is OnAsk.PARK and record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     session = SessionChoice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
@@ -200,7 +181,7 @@ def run(
         task=task_from(task, optional=session.goes_on or recorded is not None) or (first.task.text if first else ""),
         model=model,
         mode=chosen_mode(approval_mode, yes),
-        on_ask=OnAsk(on_ask.value),
+        on_ask=on_ask,
         format=OutputFormat.stream_json if as_json else output_format,
         output=output,
         trace=_trace(trace, print_only),
@@ -251,11 +232,10 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
     return open_recording(name)
 
 
-def _trace(flag: Trace | None, print_only: bool) -> TraceLevel:
+def _trace(flag: TraceLevel | None, print_only: bool) -> TraceLevel:
     """A flag wins, ``-p`` is quiet, then the user's own config; otherwise as much as a terminal wants."""
-    stated = flag.value if flag else "quiet" if print_only else load_settings(forge_home()).trace
-    level: TraceLevel = stated or ("normal" if sys.stderr.isatty() else "summary")
-    return level
+    stated = flag or ("quiet" if print_only else load_settings(forge_home()).trace)
+    return stated or ("normal" if sys.stderr.isatty() else "summary")
 
 
 async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.events import VERSION
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.engine.runtime.runtime import Resumed
 from forge_cli.engine.turns.output import OutputSchema

@@ -1,4 +1,4 @@
-"""The task: from the command line, from standard input, or from both."""
+"""Standard input: the task that it brings, and whether a person is at it who can be asked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from forge_cli.core.errors import UsageError
 
 PATIENCE = 3.0
 """Seconds to wait for the first byte of a pipe that may never speak, when a task was given anyway."""
+
+
+def is_interactive() -> bool:
+    """Can a person be asked? Standard output may be piped; input and error must be terminals, and CI never is one."""
+    return not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def task_from(argument: str | None, *, optional: bool = False) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forge_cli.core.text import visible
+from forge_cli.core.text import cut, visible
 
 RED, PLAIN = "\x1b[31m", "\x1b[0m"
 
@@ -38,7 +38,7 @@ def _cell(value: Any) -> str:
 def _line(cells: Sequence[str], widths: Sequence[int], room: int | None) -> str:
     padded = [cell.ljust(width) for cell, width in zip(cells[:-1], widths, strict=False)]
     line = "  ".join([*padded, cells[-1]]).rstrip()
-    return (line if room is None or len(line) <= room else f"{line[: room - 3]}...") + "\n"
+    return (line if room is None else cut(line, room, "end")) + "\n"
 
 
 def _room() -> int | None:

@@ -12,13 +12,14 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.common import JsonOption, in_loop, interruptible, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import open_recording
 from forge_cli.cli.replay import counts, summary
+from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift

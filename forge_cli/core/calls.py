@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, cut, for_model
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.text import cut
 
 OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
 

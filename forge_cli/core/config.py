@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -10,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import snake_case
 
 Loc = tuple[str | int, ...]
@@ -39,12 +39,6 @@ class MarkedList(list[Any]):
         super().__init__(items)
         self.mark = mark
         self.items_at = tuple(items_at)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody who wrote ``name`` most likely meant."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
 
 
 def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
@@ -121,8 +115,8 @@ class Config(BaseModel):
 
 def _unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
     known = sorted(names)
-    near = nearest(snake_case(key), known)
-    remedy = f"did you mean '{near}'?" if near else f"known here: {', '.join(known)}" if known else "it takes no keys"
+    listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
+    remedy = did_you_mean(snake_case(key), known, listed)
     return {"key": key, "problem": f"unknown key '{key}'; {remedy}"}
 
 

@@ -10,8 +10,9 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
 from forge_cli.core.messages import ToolSpec, Usage
+from forge_cli.core.notify import StatusLevel
 from forge_cli.core.results import ResultValue
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import wire
 
 VERSION = 1
@@ -98,7 +99,7 @@ class StatusEvent(Event):
     """Progress, warnings, and whatever else a person should know while it happens."""
 
     type: ClassVar[str] = "status"
-    level: Literal["info", "warning", "error"]
+    level: StatusLevel
     message: str
     tool_call_id: str | None = None
     progress: float | None = None

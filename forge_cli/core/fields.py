@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from forge_cli.core.signature import JsonObject, SchemaError, is_model, model_schema, subschemas
+from forge_cli.core.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -215,17 +216,13 @@ def shown(value: Any) -> str:
         case int() if value.bit_length() > 1000:
             return "a very large number"
         case str() | int() | float():
-            return cut(repr(value), 60)
+            return cut(repr(value), 60, "end")
         case dict():
             return "an object"
         case list():
             return "a list"
         case _:
             return f"a {type(value).__name__}"
-
-
-def cut(text: str, length: int = 200) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 FieldType = Literal["text", "number", "boolean", "select", "json"]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.notify import Notify
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import wire
 
 
@@ -146,7 +147,7 @@ class ModelEnv:
     """What a model may know of its surroundings; a relative path in its name is looked for in ``folders``, in order."""
 
     folders: tuple[Path, ...]
-    notify: Callable[[Literal["info", "warning", "error"], str], None]
+    notify: Notify
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the user's config says of this very model under ``models:``."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from forge_cli.core.schema import SchemaError
+from forge_cli.core.signature import SchemaError
 from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
+from forge_cli.core.text import cut
 from forge_cli.core.wire import clean_text, jsonable, snake_case, text_of_bytes, wire
 
 VALUE_LIMIT = 1024 * 1024
@@ -15,7 +16,6 @@ MODEL_LIMIT = 20_000
 ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json"})
 
-_CUT = "\n[... {} characters cut ...]\n"
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
@@ -208,23 +208,6 @@ def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
     )
 
 
-def cut(text: str, limit: int) -> str:
-    """Head and tail of a text that is too long, with the cut named between them; between lines, where there are any.
-
-    A limit that has room for more than the name of the cut holds for all of it.
-    """
-    if len(text) <= limit:
-        return text
-    room = limit - len(_CUT.format(len(text)))
-    room = room if room > limit // 2 else limit
-    head, tail, near = text[: room * 2 // 3], text[-(room // 3) :], room // 10
-    if (end := head.rfind("\n", max(0, len(head) - near))) >= 0:
-        head = head[:end]
-    if (start := tail.find("\n", 0, near)) >= 0:
-        tail = tail[start + 1 :]
-    return f"{head}{_CUT.format(len(text) - len(head) - len(tail))}{tail}"
-
-
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
@@ -246,6 +229,13 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
                 summary=cut(value.summary, limit) if value.summary else value.summary,
                 model_text=cut(read, limit) if read else read,
             )
+
+
+def bounded_stream(text: str) -> str:
+    """What a process wrote to one stream, small enough that a result can hold three: its JSON may be much longer."""
+    while len(json.dumps(text, ensure_ascii=False)) > VALUE_LIMIT // 4 + VALUE_LIMIT // 16:
+        text = cut(text, len(text) * 3 // 4)
+    return text
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:

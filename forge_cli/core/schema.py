@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from forge_cli.core.config import Loc, dotted, nearest
+from forge_cli.core.config import Loc, dotted
 from forge_cli.core.errors import ToolError
 from forge_cli.core.fields import (
     FormField,
     alternatives,
     coerce,
-    cut,
     derive_fields,
     expectation,
-    lookup,
     member,
     shown,
+)
+from forge_cli.core.json_schema import (
+    DEPTH,
+    PROBLEMS,
+    SENTENCE,
+    best_error,
+    in_short,
+    metaschema_problem,
+    reference_problems,
+    validator,
 )
 from forge_cli.core.signature import (
     JsonObject,
@@ -34,8 +42,9 @@ from forge_cli.core.signature import (
     plain_arguments,
     read_strict,
     signature_model,
-    subschemas,
 )
+from forge_cli.core.text import cut, did_you_mean
+from forge_cli.core.wire import MAX_BITS
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as JsonSchemaError
@@ -57,9 +66,6 @@ __all__ = [
     "typed_arguments",
 ]
 
-_DEPTH = 100
-_BITS = 14_000
-_PROBLEMS = 5
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
@@ -80,7 +86,7 @@ class InvalidInput(ToolError):
 
     def __init__(self, *problems: str) -> None:
         self.problems = tuple(dict.fromkeys(problems))
-        super().__init__("; ".join(self.problems[:_PROBLEMS]))
+        super().__init__("; ".join(self.problems[:PROBLEMS]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +106,7 @@ class InputSchema:
             return cls(emitted, schema)
         for problem in lint(schema):
             raise SchemaError(problem)
-        return cls(_closed(_plain(schema, limit=2 * _DEPTH)))
+        return cls(_closed(_plain(schema, limit=2 * DEPTH)))
 
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
@@ -111,11 +117,11 @@ class InputSchema:
             return self._by_schema(plain) if self.model is None else _by_model(self.model, plain, self.json_schema)
         except InvalidInput:
             raise
-        except Exception as error:  # foreign code: the validators of a model, mappings, schemas that never end
+        except Exception as error:  # third-party code: the validators of a model, mappings, schemas that never end
             raise InvalidInput(f"the input cannot be checked ({type(error).__name__})") from error
 
     def _by_schema(self, args: JsonObject) -> JsonObject:
-        errors = islice(self._validator.iter_errors(args), 4 * _PROBLEMS)
+        errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
         problems = [problem for error in errors for problem in _schema_problems(error, self.json_schema)]
         if problems:
             raise InvalidInput(*problems)
@@ -124,11 +130,7 @@ class InputSchema:
 
     @cached_property
     def _validator(self) -> Validator:
-        import jsonschema
-        import referencing
-
-        kind = jsonschema.validators.validator_for(self.json_schema, default=jsonschema.Draft202012Validator)
-        return kind(self.json_schema, registry=referencing.Registry())
+        return validator(self.json_schema)
 
     @cached_property
     def _defaults(self) -> JsonObject:
@@ -152,10 +154,13 @@ def lint(schema: JsonObject) -> list[str]:
     if not isinstance(schema, dict):
         return [f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"]
     try:
-        plain = _plain(schema, limit=2 * _DEPTH)
+        plain = _plain(schema, limit=2 * DEPTH)
     except InvalidInput as error:
         return [f"the schema is not plain JSON: {error}"]
-    return [*_shape_problems(plain), *_reference_problems(plain)] or _metaschema_problems(plain)
+    problems = [*_shape_problems(plain), *reference_problems(plain)]
+    if problems or not (problem := metaschema_problem(plain)):
+        return problems
+    return [_at(problem.loc, problem.sentence) if problem.json_path else f"the schema {problem.sentence}"]
 
 
 def _shape_problems(schema: JsonObject) -> Iterator[str]:
@@ -177,39 +182,12 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
             yield f'"required" names {name!r}, which is not under "properties"'
 
 
-def _reference_problems(schema: JsonObject) -> Iterator[str]:
-    for each in subschemas(schema):
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            ref = each.get(keyword)
-            if not isinstance(ref, str):
-                continue
-            if not ref.startswith("#"):
-                yield f"{keyword} {ref!r} is remote and never fetched; copy the definition under $defs"
-            elif keyword == "$ref" and lookup(ref, schema) is None:
-                yield f"$ref {ref!r} points at nothing in this schema"
-            elif keyword == "$ref" and not alternatives(each, schema):
-                yield f"$ref {ref!r} only leads back to itself"
-
-
-def _metaschema_problems(schema: JsonObject) -> list[str]:
-    import jsonschema
-
-    try:
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        kind.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        return [_at(tuple(error.absolute_path), f"not valid JSON Schema: {cut(error.message)}")]
-    except Exception as error:  # foreign code: a schema can hold a pattern that no regular expression engine takes
-        return [f"the schema cannot be checked: {cut(str(error))}"]
-    return []
-
-
 def _closed(schema: JsonObject) -> JsonObject:
     closing = {} if _OPEN & schema.keys() else {"additionalProperties": False}
     return {"properties": {}, **schema, **closing}
 
 
-def _plain(value: Any, path: Loc = (), limit: int = _DEPTH) -> Any:
+def _plain(value: Any, path: Loc = (), limit: int = DEPTH) -> Any:
     """A copy in JSON's own types; what JSON cannot carry is InvalidInput."""
     match value:
         case Mapping() | list() | tuple() if limit == 0:
@@ -224,7 +202,7 @@ def _plain(value: Any, path: Loc = (), limit: int = _DEPTH) -> Any:
             return _text(value, path)
         case float() if math.isfinite(value):
             return float(value)
-        case int() if value.bit_length() <= _BITS:
+        case int() if value.bit_length() <= MAX_BITS:
             return int(value)
         case float() | int():
             raise InvalidInput(_at(path, "must be a number that JSON can carry"))
@@ -300,9 +278,7 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
 
 
 def _schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
-    from jsonschema.exceptions import best_match
-
-    error = best_match([error]) or error
+    error = best_error(error)
     path, keyword = tuple(error.absolute_path), error.validator
     value: Any = error.instance
     schema: Any = error.schema
@@ -314,7 +290,7 @@ def _schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
         return [_unknown((*path, name), known) for name in extra]
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
     words = "" if unsaid else expectation(schema, root)
-    return [_at(path, f"must be {words}, got {shown(value)}" if words else cut(error.message))]
+    return [_at(path, f"must be {words}, got {shown(value)}" if words else in_short(error.message))]
 
 
 def _declared(path: Loc, schema: JsonObject) -> Any:
@@ -331,9 +307,8 @@ def _missing(path: Loc, schema: JsonObject) -> str:
 
 
 def _unknown(path: Loc, known: Collection[str]) -> str:
-    near = nearest(str(path[-1]), known)
-    remedy = f" (did you mean '{near}'?)" if near else f" (known: {', '.join(islice(known, 10))})" if known else ""
-    return f"unknown field '{_place(path)}'{remedy}"
+    remedy = did_you_mean(str(path[-1]), known, f"known: {', '.join(islice(known, 10))}" if known else "")
+    return f"unknown field '{_place(path)}'" + (f" ({remedy})" if remedy else "")
 
 
 def _at(path: Loc, text: str) -> str:
@@ -342,4 +317,4 @@ def _at(path: Loc, text: str) -> str:
 
 def _place(path: Loc) -> str:
     place = dotted(path)
-    return cut(place if place.isprintable() else ascii(place)[1:-1])
+    return cut(place if place.isprintable() else ascii(place)[1:-1], SENTENCE, "end")

@@ -18,7 +18,8 @@ from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
 from forge_cli.core.results import ResultValue
-from forge_cli.core.schema import InputSchema, JsonObject, SchemaError, describe, signature_model, typed_arguments
+from forge_cli.core.schema import InputSchema, typed_arguments
+from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
+from forge_cli.core.notify import Notify
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
 from forge_cli.core.zones import Zone
@@ -36,7 +37,6 @@ class ToolsetConfig(Config):
 
 PolicyConfig = Config
 BY_NAME = ("needs_approval", "preview", "touches")
-StatusLevel = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class ToolsetEnv:
     home: Path
     sandbox: SandboxView
     """Files, with no path declared: what asks is refused here. A call has ``context.sandbox``."""
-    notify: Callable[[StatusLevel, str], None]
+    notify: Notify
     policy: Any = None
     """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""
     above: Any = None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.text import visible
+from forge_cli.core.text import did_you_mean, visible
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 
 FOLDERS = (".", "workers")
@@ -24,9 +23,8 @@ def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
     looked = places(folder, entry)
     found = next((path for path in looked if path.exists()), None)
     if found is None:
-        near = nearest(entry, _known(folder, looked))
         tried = ", ".join(str(path.relative_to(folder)) for path in looked if path.is_relative_to(folder))
-        hint = f"did you mean '{near}'?" if near else f"looked for {tried or looked[0]} in {folder}"
+        hint = did_you_mean(entry, _known(folder, looked), f"looked for {tried or looked[0]} in {folder}")
         raise WorkerError(where, f"there is no worker '{visible(entry)}'", hint=hint)
     try:
         return load_worker(found)

@@ -13,6 +13,7 @@ import yaml
 
 from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.text import cut
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,7 +195,7 @@ class _Mapping:
         if not isinstance(value, str):
             raise WorkerError(mark, f"a key must be text, and this one is {_kind(value)}; quote it")
         if value in self.keys_at:
-            shown = repr(value if len(value) <= 60 else f"{value[:60]}…")
+            shown = repr(cut(value, 60, "end"))
             raise WorkerError(mark, f"the key {shown} stands on line {self.keys_at[value].line} already; keep one")
         return value
 

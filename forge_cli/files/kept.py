@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from forge_cli.files.replace import replace_file
 
 
 class Kept:
@@ -29,7 +30,7 @@ class Kept:
     ) -> None:
         if self._changed and kind is None:
             with suppress(OSError):
-                write_whole(self._file, json.dumps(self._entries))
+                replace_file(self._file, json.dumps(self._entries))
 
     def find(self, name: str, stamp: str) -> Any:
         """What was kept under that name, if its stamp is still the same; else None."""
@@ -39,15 +40,3 @@ class Kept:
     def keep(self, name: str, stamp: str, value: Any) -> None:
         self._entries[name] = {"stamp": stamp, "value": value}
         self._changed = True
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file so that whoever reads it sees the old content or the new, never half of it."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        partial.write_text(text)
-        partial.replace(file)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.files.home import forge_home
 from forge_cli.record.lock import lock, unlock
 from forge_cli.record.recorder import line_hash

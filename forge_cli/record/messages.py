@@ -7,7 +7,7 @@ import base64
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, Summary
 from forge_cli.core.results import for_model, from_wire
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import jsonable, wire
 from forge_cli.sandbox.secrets import has_mark
 

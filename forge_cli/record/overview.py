@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.record.lock import holder
 from forge_cli.record.log import parse_line
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from forge_cli.core.events import VERSION, Event
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.sandbox.secrets import Redactor
 
 Sink = Callable[[JsonObject], None]

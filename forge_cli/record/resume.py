@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import CallResult, Message
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.record.messages import read_message, read_result
 
 ELIDED = "[This result was taken out to make room; call the tool again if it is needed.]"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from forge_cli.core.results import for_model, from_wire
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 
 CHECKED = ("sessionStart", "turnStart", "turnEnd", "message", "toolStarted", "approvalDecided", "toolResult")
 

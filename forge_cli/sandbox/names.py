@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-from forge_cli.core.text import visible
+from forge_cli.core.text import cut, visible
 
 NAME_MAX = 255
 PATH_MAX = 1024 if sys.platform == "darwin" else 4096
@@ -16,9 +16,7 @@ _SHOWN_MAX = 200
 
 def shown(text: str) -> str:
     """The text in quotes, with what could repaint a prompt escaped and what is very long cut in the middle."""
-    if len(text) > _SHOWN_MAX:
-        text = f"{text[: _SHOWN_MAX // 2]}...{text[-_SHOWN_MAX // 2 :]}"
-    return f"'{visible(text)}'"
+    return f"'{visible(cut(text, _SHOWN_MAX, 'middle'))}'"
 
 
 def unusable(name: str) -> str | None:

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import is_toolset, tools_from
-from forge_cli.core.schema import SchemaError
+from forge_cli.core.signature import SchemaError
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
@@ -65,8 +65,7 @@ class CustomToolset(Toolset):
         file = Path(str(module.__file__)).name
         if not hasattr(module, name):
             offered = offers_of(module)
-            near = nearest(name, offered)
-            hint = f"did you mean '{near}'?" if near else None
+            hint = did_you_mean(name, offered, "") or None
             raise WorkerError(where, f"{file} has no '{name}'; it offers: {', '.join(offered) or 'nothing'}", hint=hint)
         schema = getattr(module, f"{name}_schema", None)
         try:

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import Field
 
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import is_toolset, tools_from
-from forge_cli.core.schema import SchemaError
+from forge_cli.core.signature import SchemaError
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
@@ -73,8 +73,7 @@ class ExternalToolset(Toolset):
         if not hasattr(holder, name) and hasattr(holder, "__path__") and find_spec(f"{holder.__name__}.{name}"):
             return self._import(f"{holder.__name__}.{name}", "import")
         if not hasattr(holder, name):
-            near = nearest(name, [public for public in dir(holder) if not public.startswith("_")])
-            hint = f"did you mean '{near}'?" if near else None
+            hint = did_you_mean(name, [public for public in dir(holder) if not public.startswith("_")], "") or None
             problem = f"toolsets.external: {self.config.package} has no '{self.config.import_}'"
             raise WorkerError(self.config.where("import"), problem, hint=hint)
         return getattr(holder, name)

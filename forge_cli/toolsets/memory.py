@@ -14,7 +14,7 @@ from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.results import Diff, FileContent
 from forge_cli.core.tool import Args, Preview, digest_of, tool
 from forge_cli.core.toolset import Toolset
-from forge_cli.files.kept import write_whole
+from forge_cli.files.replace import replace_file
 
 LARGEST = 256 * 1024
 MemoryId = Annotated[
@@ -56,7 +56,7 @@ class MemoryToolset(Toolset):
         if context.stamp not in (None, _stamp(before)):
             raise Stale(f"the note on '{memory_id}' has changed since it was shown")
         try:
-            write_whole(self._path(memory_id), content)
+            replace_file(self._path(memory_id), content)
         except OSError as error:
             raise ToolError(f"the note could not be kept: {error.strerror}") from None
         return Diff.of(memory_id, before, content)

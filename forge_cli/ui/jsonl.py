@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TextIO
 
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 
 
 class JsonLines:

@@ -64,7 +64,7 @@ def test_nothing_is_executed(cli, tester) -> None:
         (["worker.yaml"], 2, "name a TOOL, or --batch, or --against\n  forge approve WORKER TOOL KEY=VALUE"),
         (["worker.yaml", "echo", "--batch", "-"], 2, "name a TOOL, or --batch, or --against"),
         (["worker.yaml", "echo", "word"], 2, "'word' is no KEY=VALUE"),
-        (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is no JSON"),
+        (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is not JSON"),
         (["worker.yaml", "echo", "--json-input", "[]"], 2, "--json-input must be a JSON object"),
         (["worker.yaml", "--batch", "-", "--json-input", "{}"], 2, "--batch brings the input"),
         (["worker.yaml", "--batch", "nosuch"], 2, "--batch nosuch: No such file or directory"),

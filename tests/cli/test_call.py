@@ -78,7 +78,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
         (["echo", *W, "text=a", "times=x"], 2, "invalid input for echo: times: must be an integer, got 'x'"),
         (["echo", *W, "text=a", "nosuch=1"], 2, "nosuch"),
         (["echo", *W], 2, "text"),
-        (["echo", *W, "--json-input", "{"], 2, "--json-input is no JSON"),
+        (["echo", *W, "--json-input", "{"], 2, "--json-input is not JSON"),
         (["echo", *W, "--json-input", "[1]"], 2, "--json-input must be a JSON object"),
         (["echo", *W, "text=a", "-C", "nowhere"], 2, "-C nowhere: there is no such folder"),
         (["echo", *W, "-i"], 2, "there is no terminal to ask them on"),

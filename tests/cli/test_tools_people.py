@@ -230,7 +230,7 @@ def test_files_that_come_go_or_are_no_text(cli, make) -> None:
     assert "-old words\n" in out
     assert "--- /dev/null\n+++ greet/new.txt\n" in out
     assert "+new words \\x1b[2J\\u202e\n\\ No newline at end of file\n" in out
-    assert "greet/blob differs, and is no text or too long: 4 bytes (sha256 " in out
+    assert "greet/blob differs, and is not text or too long: 4 bytes (sha256 " in out
     assert "greet/greet.sh can be executed now\n" in out
     assert "same" not in out
     assert "\x1b" not in out

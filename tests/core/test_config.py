@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, field_validator
 
-from forge_cli.core.config import Config, dotted, nearest, parse_config, where_in
+from forge_cli.core.config import Config, dotted, parse_config, where_in
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import parse_document
@@ -133,10 +133,3 @@ def test_a_place_as_people_write_it(loc: tuple[Any, ...], text: str) -> None:
 )
 def test_snake_case(key: str, snake: str) -> None:
     assert snake_case(key) == snake
-
-
-@pytest.mark.parametrize(
-    ("name", "near"), [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")]
-)
-def test_the_nearest_name(name: str, near: str | None) -> None:
-    assert nearest(name, ["shell", "filesystem", "custom"]) == near

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validat
 from pydantic.alias_generators import to_camel
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.schema import InputSchema, InvalidInput, SchemaError, lint
+from forge_cli.core.schema import InputSchema, InvalidInput, lint
+from forge_cli.core.signature import SchemaError
 
 
 class Colour(enum.Enum):

@@ -16,15 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
-from forge_cli.core.schema import (
-    InputSchema,
-    InvalidInput,
-    SchemaError,
-    call_arguments,
-    describe,
-    signature_model,
-    typed_arguments,
-)
+from forge_cli.core.schema import InputSchema, InvalidInput, typed_arguments
+from forge_cli.core.signature import SchemaError, call_arguments, describe, signature_model
 
 if TYPE_CHECKING:
 

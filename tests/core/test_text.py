@@ -1,4 +1,4 @@
-"""Foreign text made safe to show."""
+"""Text made safe to show, cut, counted, and with the name that was meant."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.text import visible
+from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, nearest, visible
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,70 @@ def test_nothing_hidden_is_left(text: str) -> None:
     assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
     assert visible(shown) == shown
     shown.encode()
+
+
+@given(st.text(max_size=60), st.integers(min_value=3, max_value=30))
+def test_a_cut_keeps_head_and_tail_and_names_what_is_missing(text: str, limit: int) -> None:
+    shown = cut(text, limit)
+    if len(text) <= limit:
+        assert shown == text
+    else:
+        kept = limit * 2 // 3 + limit // 3
+        assert shown.startswith(text[: limit * 2 // 3])
+        assert shown.endswith(text[-(limit // 3) :])
+        assert f"[... {len(text) - kept} characters cut ...]" in shown
+
+
+@given(st.text(alphabet="ab\n", max_size=3000), st.integers(min_value=100, max_value=1000))
+def test_a_limit_with_room_for_it_holds_for_the_name_of_the_cut_too(text: str, limit: int) -> None:
+    assert len(cut(text, limit)) <= limit
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("lines", "a" * 33 + "\n[... 51 characters cut ...]\n" + "z" * 16),
+        ("middle", "a" * 37 + " ... " + "z" * 37),
+        ("end", "a" * 50 + "z" * 27 + "..."),
+    ],
+)
+def test_a_text_is_cut_in_its_middle_or_at_its_end(at: CutAt, shown: str) -> None:
+    assert cut("a" * 50 + "z" * 50, 80, at) == shown
+
+
+@given(st.text(max_size=60), st.integers(min_value=12, max_value=30), st.sampled_from(["middle", "end"]))
+def test_one_line_is_never_longer_than_its_limit(text: str, limit: int, at: CutAt) -> None:
+    assert cut(text, limit, at) == text if len(text) <= limit else len(cut(text, limit, at)) <= limit
+
+
+def test_a_mark_can_say_how_much_is_gone() -> None:
+    assert cut("x" * 100, 60, "end", mark=MORE) == "x" * 35 + "... [65 more characters]"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")]
+)
+def test_the_nearest_name(name: str, near: str | None) -> None:
+    assert nearest(name, ["shell", "filesystem", "custom"]) == near
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "otherwise", "said"),
+    [
+        ("shel", ["shell", "custom"], None, "did you mean 'shell'?"),
+        ("shel", ["shell", "custom"], "look it up", "did you mean 'shell'?"),
+        ("zzz", ["shell", "custom"], None, "there are: shell, custom"),
+        ("zzz", [], None, "there are: none"),
+        ("zzz", ["shell"], "look it up", "look it up"),
+        ("zzz", ["shell"], "", ""),
+    ],
+)
+def test_the_name_that_was_meant_or_else_all_of_them(
+    name: str, known: list[str], otherwise: str | None, said: str
+) -> None:
+    assert did_you_mean(name, known, otherwise) == said
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")])
+def test_one_is_one_and_others_are_many(number: float, said: str) -> None:
+    assert counted(number, "call") == said

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli import Message, ModelEnv, ModelRequest, WorkerRuntime, load_worker
-from forge_cli.cli.common import in_loop
 from forge_cli.cli.session import SessionChoice, open_session
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.messages import Delta
 from forge_cli.models.script import make
 from forge_cli.record.log import SessionLog

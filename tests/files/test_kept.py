@@ -1,7 +1,6 @@
 """What is kept in a file: found again until its stamp changes, and no harm done where it cannot be read or written."""
 
 import json
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from forge_cli.files.kept import Kept, write_whole
+from forge_cli.files.kept import Kept
 
 VALUE = [{"name": "read_file", "error": None}, 7]
 
@@ -89,13 +88,3 @@ def test_a_place_that_cannot_be_written_only_costs_time(tmp_path: Path, place: s
     keep(tmp_path / place)
     assert find(tmp_path / place) is None
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a_file", "folder"]
-
-
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "file"
-    write_whole(file, "old")
-    with open(file) as reader:
-        write_whole(file, "new")
-        assert (reader.read(), file.read_text()) == ("old", "new")
-    assert [path.name for path in file.parent.iterdir()] == ["file"]
-    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli import TextDelta, WorkerResult, WorkerRuntime, load_worker
-from forge_cli.cli.common import in_loop
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import ApprovalResponse, Event, SessionEnd, SessionStart, StatusEvent, Streaming

@@ -8,7 +8,7 @@ import pytest
 
 from forge_cli import WorkerRuntime, load_worker
 from forge_cli.core.events import StatusEvent, Streaming
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.record.recorder import Recorder, line_hash
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls

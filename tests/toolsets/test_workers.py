@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli import ModelRequest, TextDelta, Tool, ToolCall, TurnEnd, WorkerError, WorkerRuntime, load_worker
-from forge_cli.cli.common import in_loop
+from forge_cli.cli.signals import in_loop
 from forge_cli.files.attachment import LARGEST
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import new_app
+from forge_cli.cli.options import new_app
 from forge_cli.cli.session import check_sound, past_of
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.session import check_sound, past_of
 from forge_cli.cli.table import print_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import ForgeError

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import new_app
+from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sessions.common import IdArgument, read_log
 from forge_cli.core.errors import ForgeError

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import WorkerError
+from forge_cli.core.text import cut
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import overview
 from forge_cli.ui.transcript.entries import local_time
@@ -54,5 +55,5 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         "started": local_time(row["started"], "%Y-%m-%d %H:%M"),
         "calls": row["tool_calls"],
-        "task": task if len(task) <= WORDS else f"{task[: WORDS - 3]}...",
+        "task": cut(task, WORDS, "end"),
     }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import new_app
+from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.record.lock import lock, unlock

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import UsageError
 from forge_cli.core.results import from_wire
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.record.log import parse_line, session_files
 
 app = new_app()

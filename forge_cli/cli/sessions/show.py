@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sessions.common import IdArgument, read_log
 from forge_cli.engine.plugins.host import PluginHost

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.common import JsonOption, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible

@@ -11,19 +11,11 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from forge_cli.cli.common import Mode as ModeChoice
-from forge_cli.cli.common import (
-    PlainCommand,
-    chosen_mode,
-    in_loop,
-    interruptible,
-    is_interactive,
-    json_object,
-    new_app,
-    opened,
-    work_folder,
-)
+from forge_cli.cli.opening import opened
+from forge_cli.cli.options import PlainCommand, chosen_mode, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
@@ -32,7 +24,7 @@ from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Interrupt
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
 from forge_cli.core.results import FileContent, Text
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.judge import Caller
@@ -75,7 +67,7 @@ class Invocation:
     @property
     def mode(self) -> ApprovalMode | None:
         try:
-            mode = ModeChoice(self.approval_mode) if self.approval_mode is not None else None
+            mode = ApprovalMode(self.approval_mode) if self.approval_mode is not None else None
         except ValueError:
             raise UsageError(
                 f"--approval-mode {self.approval_mode}: use interactive, approve_all or auto_deny"

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import bare_worker
-from forge_cli.cli.tools.programs import problem_of
+from forge_cli.cli.opening import bare_worker
+from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import needs_settings
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import UsageError
+from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import OWN
 from forge_cli.files.worker import Worker, load_worker
@@ -30,8 +30,7 @@ def tool_worker(worker: str | None) -> Worker:
 
 def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
     """There is no such tool, here or at all; of one in the folder of the tools, what is wrong with it."""
-    if worker is None and (problem := problem_of(name)):
+    if worker is None and (problem := own_tools().problem(name)):
         return UsageError(f"'{name}' cannot be called: {problem}", hint=f"correct it, then: forge tools test {name}")
-    near = nearest(name, known)
     all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
-    return UsageError(f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them)
+    return UsageError(f"there is no tool '{name}'", hint=did_you_mean(name, known, all_of_them))

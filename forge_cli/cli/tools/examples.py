@@ -11,13 +11,12 @@ from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.fields import shown
-from forge_cli.core.results import cut
+from forge_cli.core.text import cut
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.files.home import forge_home
 from forge_cli.sandbox.processes.process import Finished
-from forge_cli.toolsets.executables.build import build
+from forge_cli.toolsets.executables.manage import ExecutableManager
 from forge_cli.toolsets.executables.manifest import Example, ExampleExpectation
 from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
@@ -26,14 +25,14 @@ LOADS = "loads"
 SAID = 400
 
 
-async def check_program(program: Program, assembly: Assembly) -> list[ConformanceCheck]:
+async def check_program(program: Program, tools: ExecutableManager, assembly: Assembly) -> list[ConformanceCheck]:
     """Look at a program, make it ready, and run its examples through the gate."""
     offer = assembly.toolbox.offers.get(program.name)
     if offer is None:
         return [ConformanceCheck.of(program.name, LOADS, "it was changed while it was tested; try again")]
     checks = examine(replace(offer.tool, timeout=program.manifest.timeout))
     try:
-        checks.append(ConformanceCheck(program.name, "build", True, await build(program, forge_home())))
+        checks.append(ConformanceCheck(program.name, "build", True, await tools.build(program)))
     except ToolError as error:
         return [*checks, ConformanceCheck.of(program.name, "build", str(error))]
     for number, example in enumerate(program.manifest.examples, 1):
@@ -45,15 +44,15 @@ async def check_program(program: Program, assembly: Assembly) -> list[Conformanc
 async def _problem(program: Program, example: Example, assembly: Assembly) -> str | None:
     [toolset] = (each.toolset for each in assembly.toolbox.toolsets)
     programs = cast(ExecutablesToolset, toolset)
-    before = programs.last
     call = ToolCall(new_id("call"), program.name, example.arguments)
-    outcome = await assembly.guard.call(call, Caller.OPERATOR)
-    done = programs.last
-    differences = [_refusal(outcome)] if done is None or done is before else list(_differences(example.expect, done))
+    with programs.observed() as runs:
+        outcome = await assembly.guard.call(call, Caller.OPERATOR)
+    done = runs[-1] if runs else None
+    differences = list(_differences(example.expect, done)) if done else [_refusal(outcome)]
     if not differences:
         return None
     given = f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), SAID)}: "
-    said = "" if done is None or done is before else _said(done)
+    said = _said(done) if done else ""
     return f"{given if example.arguments else ''}{', and '.join(differences)}{said}"
 
 

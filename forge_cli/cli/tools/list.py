@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.common import JsonOption, in_loop, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.cli.tools.rows import Row, rows_of, worker_of
 from forge_cli.core.errors import ForgeError

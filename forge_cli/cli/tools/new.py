@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from forge_cli.cli.common import new_app
-from forge_cli.cli.tools.programs import tools_root
+from forge_cli.cli.options import new_app
+from forge_cli.cli.tools.programs import own_tools
 from forge_cli.core.errors import ToolError, UsageError
 from forge_cli.core.text import visible
-from forge_cli.toolsets.executables.languages import default_language
 from forge_cli.toolsets.executables.manifest import FILE
-from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
+from forge_cli.toolsets.executables.scaffold import Scaffold
 
 app = new_app()
 
@@ -33,18 +33,16 @@ def new(
 
     A tool.yaml and a source that builds and works at once. What is there is never changed.
     """
-    root = tools_root()
+    tools = own_tools()
     try:
-        planned = scaffold(name, description or f"Says ok, until {name} is written", lang or default_language(), ())
-        check_free(root, planned.name)
+        planned = tools.plan(name, description, lang)
     except ToolError as error:
         raise UsageError(str(error)) from None
-    planned.write(root)
-    sys.stdout.write(visible(_next_steps(planned), keep="\n") + "\n")
+    sys.stdout.write(visible(_next_steps(planned, tools.make(planned)), keep="\n") + "\n")
 
 
-def _next_steps(made: Scaffold) -> str:
-    folder, name = tools_root() / made.name, made.name
+def _next_steps(made: Scaffold, folder: Path) -> str:
+    name = made.name
     width = max(map(len, made.files))
     return f"""Made {folder}, which works already:
   {made.source:<{width}}  what it does: arguments come as --name=value, the result goes to stdout

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from forge_cli.cli.common import bare_worker, opened
+from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import Source
 from forge_cli.engine.gate.toolbox import Offer

@@ -9,14 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.common import JsonOption, in_loop, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.choose import WorkerOption, unknown_tool
 from forge_cli.cli.tools.rows import approval_of, offers, offers_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost

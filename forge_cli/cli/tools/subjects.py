@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.cli.common import bare_worker, opened
+from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.tools.examples import LOADS, check_program
-from forge_cli.cli.tools.programs import folder_names, tools_root
+from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import digest_of
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginError, PluginHost
@@ -25,10 +23,10 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset, load_module, offers_of
-from forge_cli.toolsets.executables.languages import MADE
+from forge_cli.toolsets.executables.manage import ExecutableManager, copy_of
 from forge_cli.toolsets.executables.manifest import FILE
-from forge_cli.toolsets.executables.registry import Registry
-from forge_cli.toolsets.executables.toolset import CREATE, RUN, ExecutablesToolset
+from forge_cli.toolsets.executables.registry import CREATE, RUN
+from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 
 HOOK = "forge_impl"
 """What pluggy leaves on a function that answers a hook, and that is no tool."""
@@ -42,9 +40,10 @@ class Subject(Protocol):
 
 def subject_of(target: str | None) -> Subject:
     """What a target means, the names of tools first; one that means nothing is a UsageError."""
-    names, toolsets = folder_names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
+    tools = own_tools()
+    names, toolsets = tools.names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
     if target is None or target in names:
-        return Programs(names if target is None else [target])
+        return Programs(tools, names if target is None else [target])
     if target in toolsets:
         return InstalledToolset(target)
     path = Path(target).resolve()
@@ -54,8 +53,8 @@ def subject_of(target: str | None) -> Subject:
         return ToolsFile(path)
     if not path.is_dir():
         raise _unknown(target, [*names, *toolsets])
-    if path.parent == tools_root().resolve():
-        return Programs([path.name])
+    if path.parent == tools.root.resolve():
+        return Programs(tools, [path.name])
     if not (path / FILE).is_file():
         raise UsageError(f"{path} has no {FILE}", hint="give the folder of a tool, or the path of a tools.py")
     return FolderSubject(path)
@@ -64,30 +63,28 @@ def subject_of(target: str | None) -> Subject:
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
     path = Path(target)
     beside = [str(path.parent / name) for name in sorted(os.listdir(path.parent))] if path.parent.is_dir() else []
-    near = nearest(target, known) or nearest(str(path), beside)
     listed = f"there are: {', '.join(known)}; or give the path of a tools.py or of a tool's folder"
-    return UsageError(
-        f"there is no tool, toolset or file {shown(target)}", hint=f"did you mean '{near}'?" if near else listed
-    )
+    hint = did_you_mean(target, known, did_you_mean(str(path), beside, listed))
+    return UsageError(f"there is no tool, toolset or file {shown(target)}", hint=hint)
 
 
 @dataclass(frozen=True)
 class Programs:
-    """Tools in ``~/.forge/tools``, the broken ones too."""
+    """Tools in ``~/.forge/tools``, or in a home like it; the broken ones too."""
 
+    tools: ExecutableManager
     names: Sequence[str]
 
     async def checks(self) -> list[ConformanceCheck]:
-        registry = Registry(tools_root())
-        found = {name: registry.look(name) for name in self.names}
-        sound = [name for name, program in found.items() if program]
+        found = {name: self.tools.look(name) for name in self.names}
+        sound = [name for name, program in found.items() if not isinstance(program, str)]
         checks: list[ConformanceCheck] = []
-        async with _open(ExecutablesToolset.name, {"tools": sound}) as assembly:
+        async with _open(ExecutablesToolset.name, {"tools": sound}, self.tools.home) as assembly:
             for name, program in found.items():
-                if program is None:
-                    checks.append(ConformanceCheck.of(name, FILE, registry.problems[name]))
+                if isinstance(program, str):
+                    checks.append(ConformanceCheck.of(name, FILE, program))
                 else:
-                    checks += await check_program(program, assembly)
+                    checks += await check_program(program, self.tools, assembly)
         return checks
 
 
@@ -105,7 +102,8 @@ class InstalledToolset:
                 raise self._needs_settings()
             if self.name == ExecutablesToolset.name:
                 own = await _offered(self.name, {"tools": [CREATE, RUN]})
-                return [*own, *await Programs(folder_names()).checks()]
+                tools = own_tools()
+                return [*own, *await Programs(tools, tools.names()).checks()]
             return await _offered(self.name, {})
         except PluginError as error:
             return [ConformanceCheck.of(self.name, LOADS, str(error))]
@@ -152,29 +150,10 @@ class FolderSubject:
     path: Path
 
     async def checks(self) -> list[ConformanceCheck]:
-        with _home_with(self.path) as copy:
-            checks = await Programs([self.path.name]).checks()
-        return [replace(check, detail=check.detail.replace(str(copy), str(self.path))) for check in checks]
-
-
-@contextmanager
-def _home_with(folder: Path) -> Iterator[Path]:
-    """For a while, a home in which there is nothing but a copy of this tool."""
-    before = os.environ.get("FORGE_HOME")
-    with tempfile.TemporaryDirectory(prefix="forge-test-") as home:
-        copy = Path(os.path.realpath(home), "tools", folder.name)
-        try:
-            shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(*MADE))
-        except (OSError, shutil.Error) as error:
-            raise ForgeError(f"{folder} cannot be read: {error}") from None
-        os.environ["FORGE_HOME"] = os.path.realpath(home)
-        try:
-            yield copy
-        finally:
-            if before is None:
-                del os.environ["FORGE_HOME"]
-            else:
-                os.environ["FORGE_HOME"] = before
+        with copy_of(self.path) as tools:
+            checks = await Programs(tools, [self.path.name]).checks()
+        copy = str(tools.root / self.path.name)
+        return [replace(check, detail=check.detail.replace(copy, str(self.path))) for check in checks]
 
 
 async def _offered(toolset: str, section: Mapping[str, object], called: str | None = None) -> list[ConformanceCheck]:
@@ -188,10 +167,10 @@ async def _offered(toolset: str, section: Mapping[str, object], called: str | No
 
 
 @asynccontextmanager
-async def _open(toolset: str, section: Mapping[str, object]) -> AsyncIterator[Assembly]:
+async def _open(toolset: str, section: Mapping[str, object], home: Path | None = None) -> AsyncIterator[Assembly]:
     """A worker with one toolset; whoever typed the command approves what it asks for, and what is blocked stays so."""
     here = Path.cwd()
     unfit = any(here == place.resolve() for place in (Path("/"), user_home()))
     worker = bare_worker({toolset: section}, {"zones": []} if unfit else None)
-    async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL) as assembly:
+    async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, home=home) as assembly:
         yield assembly

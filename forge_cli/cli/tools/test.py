@@ -10,10 +10,11 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import JsonOption, in_loop, new_app
+from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
-from forge_cli.cli.tools.programs import tools_root
+from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.subjects import subject_of
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
@@ -46,7 +47,7 @@ def check_tools(
     if failed:
         sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")
     elif not checks:
-        sys.stderr.write(f"there are no tools in {visible(str(tools_root()))}; forge tools new NAME makes one\n")
+        sys.stderr.write(f"there are no tools in {visible(str(own_tools().root))}; forge tools new NAME makes one\n")
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 
 

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import DirectoryOption, in_loop, new_app, opened, work_folder
+from forge_cli.cli.opening import opened
+from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from forge_cli.cli.common import opened
+from forge_cli.cli.opening import opened
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError

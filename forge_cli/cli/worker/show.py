@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.common import DirectoryOption, JsonOption, in_loop, new_app, opened, work_folder
+from forge_cli.cli.opening import opened
+from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.cli.worker.facts import Facts, facts_of, lines_of_tree, lines_of_zones, policy_of, tree_of
 from forge_cli.core.bus import EventBus

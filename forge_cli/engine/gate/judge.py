@@ -15,7 +15,8 @@ from forge_cli.core.calls import OutcomeStatus, ToolCall
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
 from forge_cli.core.paths import with_paths
-from forge_cli.core.schema import InvalidInput, JsonObject
+from forge_cli.core.schema import InvalidInput
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.wire import error_text

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
-from forge_cli.core.schema import SchemaError
+from forge_cli.core.notify import Notify
+from forge_cli.core.signature import SchemaError
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
-from forge_cli.core.toolset import StatusLevel, Toolset
+from forge_cli.core.toolset import Toolset
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.policy import Policy
-
-Notify = Callable[[StatusLevel, str], None]
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,7 @@ class OpenToolset:
         judged = [(name, config.approval.where("tools", name)) for name in config.approval.tools]
         for name, where in [*listed, *judged]:
             if name not in offered:
-                near = nearest(name, offered)
-                remedy = f"did you mean '{near}'?" if near else f"it offers: {', '.join(offered) or 'nothing'}"
+                remedy = did_you_mean(name, offered, f"it offers: {', '.join(offered) or 'nothing'}")
                 self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
             elif wanted is not None and name not in wanted:
                 self._no_effect(where, f"'{name}' is not among the tools listed here; list it, or drop this", notify)

@@ -12,10 +12,10 @@ from typing import Any
 import pluggy
 
 from forge_cli.core import hookspecs
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.scan import OWN, Plugin, installed
@@ -59,9 +59,8 @@ class PluginHost:
         plugin = self._one(name, f"toolset '{name}'", where)
         if plugin is None:
             known = [plugin.name for plugin in self.toolset_plugins()]
-            near = nearest(name, known)
             package = f"if it is a package: pip install forge-tools-{name}"
-            hint = f"did you mean '{near}'? {package}" if near else package
+            hint = f"{did_you_mean(name, known, '')} {package}".lstrip()
             raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
         try:
             return self.toolset_of(plugin), plugin
@@ -88,8 +87,7 @@ class PluginHost:
         plugin = self._one(MODEL + prefix, f"model provider '{prefix}'", None)
         if plugin is None:
             known = [plugin.name.removeprefix(MODEL) for plugin in self.model_plugins()]
-            near = nearest(prefix, known)
-            hint = f"did you mean '{near}:...'?" if near else f"providers are: {', '.join(known)}"
+            hint = did_you_mean(prefix, known, f"providers are: {', '.join(known)}")
             raise WorkerError(None, f"there is no model provider '{prefix}'", hint=hint)
         factories: list[ModelFactory] = self._ask(plugin, "forge_models")
         for factory in factories:

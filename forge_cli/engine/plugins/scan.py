@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.tool import Source
-from forge_cli.files.kept import write_whole
+from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -123,7 +123,7 @@ def _files_of(package: str) -> list[str]:
 def _keep(file: Path, found: dict[str, Any]) -> None:
     """A home that cannot be written only costs the time of the next scan."""
     with suppress(OSError):
-        write_whole(file, json.dumps(found))
+        replace_file(file, json.dumps(found))
 
 
 def _stamp(path: str) -> list[int] | None:

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from forge_cli.core.messages import Message, ModelRequest, ToolSpec
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.engine.replay.drift import Drift, Likeness, other_spec, other_text, other_tools
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.history import History

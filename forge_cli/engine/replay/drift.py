@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from forge_cli.core.approval import Verdict
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.config import nearest
 from forge_cli.core.errors import ExitCode, ForgeError, Mark
 from forge_cli.core.messages import ToolSpec
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.text import cut, nearest
 from forge_cli.sandbox.secrets import MARKS
 
 DriftKind = Literal["tools", "request", "verdict", "result", "turns"]
@@ -113,8 +113,7 @@ def _around(one: str | None, other: str | None) -> tuple[str, str]:
 def _cut(line: str | None, start: int) -> str:
     if line is None:
         return "(it ends before)"
-    piece = line[start : start + WIDTH]
-    return f"{'...' if start else ''}{piece}{'...' if start + WIDTH < len(line) else ''}" or "(nothing)"
+    return ("..." if start else "") + cut(line[start:], WIDTH, "end") or "(nothing)"
 
 
 def other_spec(recorded: JsonObject, now: ToolSpec, likeness: Likeness) -> Drift | None:
@@ -169,7 +168,7 @@ def _reasons(verdict: str, rule: str | None, reason: str) -> str:
 
 def described(call: ToolCall) -> str:
     given = json.dumps(call.input, ensure_ascii=False) if call.input else ""
-    return f"{call.name} {given if len(given) <= 60 else given[:57] + '...'}".rstrip()
+    return f"{call.name} {cut(given, 60, 'end')}".rstrip()
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION
 from forge_cli.core.messages import Message, TurnEnd, Usage
 from forge_cli.core.results import from_wire
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import snake_case
 from forge_cli.record.log import Log
 from forge_cli.record.messages import read_message

@@ -13,7 +13,7 @@ from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError, Mark, ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
 from forge_cli.core.results import Diff
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.replay.compare import Told, differences
 from forge_cli.engine.replay.drift import Drift, Likeness, described, now_possible, other_text, other_verdict

@@ -7,16 +7,18 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forge_cli.core.config import Config, Loc, nearest, parse_config
+from forge_cli.core.config import Config, Loc, parse_config
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.notify import Notify
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
-from forge_cli.engine.gate.toolbox import Notify, OpenToolset, Toolbox
+from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.home import forge_home, user_home
@@ -103,6 +105,7 @@ async def assemble(
     within: Assembly | None = None,
     make_zones: bool = True,
     spare: Path | None = None,
+    home: Path | None = None,
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
@@ -110,16 +113,17 @@ async def assemble(
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     """
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
-    brought = [zone for cls, _ in named.values() for zone in cls.zones(forge_home())]
+    home = home or forge_home()
+    brought = [zone for cls, _ in named.values() for zone in cls.zones(home)]
     around = within.guard.sandbox if within else None
     own = protected_files(worker, host)
     sandbox = open_sandbox(worker, workspace, own, brought, around, make_zones=make_zones, spare=spare)
-    policies = user_policies(host)
+    policies = user_policies(host, home)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
         workspace=workspace,
-        home=forge_home(),
+        home=home,
         sandbox=sandbox.view(),
         notify=notify,
     )
@@ -167,14 +171,13 @@ def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
                 yield from cls.own_files(part, worker.folder)
 
 
-def user_policies(host: PluginHost) -> Callable[[str, type[Toolset]], Config | None]:
+def user_policies(host: PluginHost, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
     """What the user says of toolsets, whichever worker uses them: by a toolset's name and class."""
-    settings, file = load_settings(forge_home()), str(forge_home() / "config.yaml")
+    settings, file = load_settings(home), str(home / "config.yaml")
     known = [plugin.name for plugin in host.toolset_plugins()]
     for name in settings.policy:
         if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean '{near}'?" if near else f"installed are {', '.join(known)}"
+            hint = did_you_mean(name, known, f"installed are {', '.join(known)}")
             raise WorkerError(settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint)
 
     def policy(name: str, cls: type[Toolset]) -> Config | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
-from forge_cli.core.toolset import StatusLevel
+from forge_cli.core.notify import Notify
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
@@ -22,7 +21,7 @@ class NamedModel:
     name: str
     folders: tuple[Path, ...]
 
-    def make(self, host: PluginHost, settings: Settings, notify: Callable[[StatusLevel, str], None]) -> ModelProvider:
+    def make(self, host: PluginHost, settings: Settings, notify: Notify) -> ModelProvider:
         prefix, colon, name = self.name.partition(":")
         if not colon or not name:
             raise WorkerError(None, f"'{self.name}' is no model", hint="write PROVIDER:MODEL, such as script:demo.yaml")

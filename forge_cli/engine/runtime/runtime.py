@@ -28,8 +28,8 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
+from forge_cli.core.notify import StatusLevel
 from forge_cli.core.tool import Tool, manual_tools
-from forge_cli.core.toolset import StatusLevel
 from forge_cli.engine.gate.controller import ApprovalCallback, ApprovalController, Parked
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller

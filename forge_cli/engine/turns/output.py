@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from forge_cli.core.config import Loc, where_in
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.fields import alternatives, lookup
-from forge_cli.core.signature import JsonObject, subschemas
+from forge_cli.core.json_schema import (
+    DEPTH,
+    PROBLEMS,
+    best_error,
+    in_short,
+    metaschema_problem,
+    reference_problems,
+    validator,
+)
+from forge_cli.core.signature import JsonObject
 from forge_cli.files.document import parse_document
 
 if TYPE_CHECKING:
@@ -25,10 +33,7 @@ if TYPE_CHECKING:
 MAX_REPAIRS = 2
 REPAIR = "Your answer does not fit its JSON Schema"
 MAX_BYTES = 256 * 1024
-_DEPTH = 100
-_PROBLEMS = 5
 _FENCED = re.compile(r"```(?:json\b)?(.*)```", re.DOTALL | re.IGNORECASE)
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class Misfit(Exception):
@@ -65,13 +70,13 @@ class OutputSchema:
         """The value that the answer is, as JSON alone or in one code fence; Misfit when it is none or does not fit."""
         value = _value(answer)
         try:
-            errors = list(islice(self._validator.iter_errors(value), _PROBLEMS + 1))
+            errors = list(islice(self._validator.iter_errors(value), PROBLEMS + 1))
             problems = [_problem(error) for error in errors]
-        except Exception as error:  # foreign code: a schema can lead a validator in circles
+        except Exception as error:  # third-party code: a schema can lead a validator in circles
             raise Misfit(f"the answer cannot be checked ({type(error).__name__})") from error
         if problems:
-            more = ["and more"] if len(problems) > _PROBLEMS else []
-            raise Misfit("; ".join([*dict.fromkeys(problems[:_PROBLEMS]), *more]))
+            more = ["and more"] if len(problems) > PROBLEMS else []
+            raise Misfit("; ".join([*dict.fromkeys(problems[:PROBLEMS]), *more]))
         return value
 
     def instructions(self) -> str:
@@ -87,11 +92,7 @@ class OutputSchema:
 
     @cached_property
     def _validator(self) -> Validator:
-        import jsonschema
-        import referencing
-
-        kind = jsonschema.validators.validator_for(self.json_schema, default=jsonschema.Draft202012Validator)
-        return kind(self.json_schema, registry=referencing.Registry())
+        return validator(self.json_schema)
 
 
 def _read(path: Path, where: Mark | None) -> str:
@@ -135,34 +136,12 @@ def _sound(given: Any) -> JsonObject:
         _check_carried(schema)
     except (TypeError, ValueError, RecursionError, Misfit) as error:
         raise _Unsound(f"it is not plain JSON: {_why(error)}") from None
-    _check_metaschema(schema)
-    for problem in _reference_problems(schema):
-        raise _Unsound(problem)
+    if problem := metaschema_problem(schema):
+        place = f"{problem.json_path} is" if problem.json_path else "it"
+        raise _Unsound(f"{place} {problem.sentence}", problem.loc)
+    for sentence in reference_problems(schema):
+        raise _Unsound(sentence)
     return schema
-
-
-def _check_metaschema(schema: JsonObject) -> None:
-    import jsonschema
-
-    try:
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        kind.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        problem = f"{error.json_path} is not valid JSON Schema: {_shortened(error.message)}"
-        raise _Unsound(problem, tuple(error.absolute_path)) from None
-    except Exception as error:  # foreign code: a pattern that no regular expression engine takes
-        raise _Unsound(f"it cannot be checked: {_shortened(str(error))}") from None
-
-
-def _reference_problems(schema: JsonObject) -> Iterator[str]:
-    for each in subschemas(schema):
-        for keyword, ref in ((keyword, each[keyword]) for keyword in _REFERENCES if keyword in each):
-            if not str(ref).startswith("#"):
-                yield f"{keyword} {ref!r} is remote and never fetched; copy the definition under $defs"
-            elif keyword == "$ref" and lookup(ref, schema) is None:
-                yield f"$ref {ref!r} points at nothing in this schema"
-            elif keyword == "$ref" and not alternatives(each, schema):
-                yield f"$ref {ref!r} only leads back to itself"
 
 
 def _value(answer: str) -> Any:
@@ -189,7 +168,7 @@ def _finite(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:20]} is no number that JSON can carry")
+    raise ValueError(f"{text[:20]} is not a number that JSON can carry")
 
 
 def _why(error: Exception) -> str:
@@ -199,15 +178,15 @@ def _why(error: Exception) -> str:
         case json.JSONDecodeError():
             return f"{error.msg} at line {error.lineno} column {error.colno}"
         case _:
-            return _shortened(str(error))
+            return in_short(str(error))
 
 
 def _check_carried(value: Any) -> None:
     """Refuse what would fail later on: a depth that no reader takes, and text that UTF-8 cannot carry."""
     layer, depth = [value], 0
     while layer:
-        if depth > _DEPTH:
-            raise Misfit(f"it is nested deeper than {_DEPTH} levels")
+        if depth > DEPTH:
+            raise Misfit(f"it is nested deeper than {DEPTH} levels")
         try:
             "".join(text for each in layer for text in _texts(each)).encode()
         except UnicodeEncodeError:
@@ -225,13 +204,6 @@ def _items(value: Any) -> list[Any]:
 
 
 def _problem(error: ValidationError) -> str:
-    """One sentence with its place; where alternatives were given, about the one that came nearest."""
-    from jsonschema.exceptions import best_match
-
-    error = best_match([error]) or error
-    return f"{error.json_path}: {_shortened(error.message)}"
-
-
-def _shortened(text: str) -> str:
-    """The beginning and the end: a validator's sentence starts with the value, and ends with what is wrong with it."""
-    return text if len(text) <= 200 else f"{text[:80]} ... {text[-100:]}"
+    """One sentence with its place."""
+    error = best_error(error)
+    return f"{error.json_path}: {in_short(error.message)}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, Message, Summary
-from forge_cli.core.results import cut
+from forge_cli.core.text import cut
 from forge_cli.core.wire import jsonable
 
 SYSTEM = """\

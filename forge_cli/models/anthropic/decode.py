@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Usage
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.models.anthropic.encode import Block
 
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 
 Block = JsonObject
 """One block of a message's content, in the words of the API."""

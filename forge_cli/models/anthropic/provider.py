@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Literal
 
 import anyio
 
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.notify import Notify
 from forge_cli.models.anthropic import catalog
 from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.client import Client
@@ -20,8 +20,6 @@ from forge_cli.models.anthropic.decode import MessageAnswer
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.failures import CUT, Failure, explain
 from forge_cli.sandbox.secrets import Redactor
-
-Notify = Callable[[Literal["info", "warning", "error"], str], None]
 
 ATTEMPTS = 5
 PAUSES = 10

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Usage
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal"]
 _STOPS: dict[str, Stop] = {"length": "max_tokens", "content_filter": "refusal"}

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from forge_cli.core.text import visible
+from forge_cli.core.text import cut, visible
 
 ATTEMPTS = 5
 ATTEMPTS_TO_CONNECT = 3
@@ -50,7 +50,7 @@ def unreachable(url: str, error: BaseException) -> Fault:
     )
 
 
-def cut(url: str) -> Fault:
+def cut_off(url: str) -> Fault:
     return Fault(f"{url} stopped in the middle of its answer")
 
 
@@ -139,7 +139,7 @@ def shortened(text: str) -> str:
     if re.match(r"\s*<(!doctype|html|head|body)", text, re.IGNORECASE):
         text = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
     line = " ".join(text.split())
-    return visible(line if len(line) <= _SHOWN else line[:_SHOWN] + "...")
+    return visible(cut(line, _SHOWN, "end"))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
 from operator import is_
-from typing import Literal, Protocol
+from typing import Protocol
 
 import anyio
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.notify import Notify
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import jsonable
 from forge_cli.models.openai.answer import ChatAnswer
-from forge_cli.models.openai.faults import Fault, cut
+from forge_cli.models.openai.faults import Fault, cut_off
 from forge_cli.models.openai.server import Server
 
 DELAYS = (0.5, 1.0, 4.0, 10.0)
 DECLINED = "[The model declined to answer]"
-Notify = Callable[[Literal["info", "warning", "error"], str], None]
 
 
 class Dialect(Protocol):
@@ -99,7 +99,7 @@ class OpenAIModel:
                 if new and self._dialect.shows_text:
                     yield new
         if answer.broken:
-            raise cut(self._server.shown)
+            raise cut_off(self._server.shown)
 
     async def _before_next(self, attempt: int, fault: Fault) -> None:
         """Wait for the next attempt, where there is one; otherwise this is the end."""

@@ -12,8 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
-from forge_cli.core.schema import JsonObject
-from forge_cli.models.openai.faults import cut, garbage, in_stream, refused, silent, unreachable
+from forge_cli.core.signature import JsonObject
+from forge_cli.models.openai.faults import cut_off, garbage, in_stream, refused, silent, unreachable
 from forge_cli.models.openai.sse import SseReader, TooLong
 from forge_cli.sandbox.secrets import Redactor
 
@@ -91,7 +91,7 @@ class Server:
         except httpx2.TimeoutException:
             raise silent(self.shown, self.timeouts.read) from None
         except (httpx2.HTTPError, httpx2.StreamError):
-            raise cut(self.shown) from None
+            raise cut_off(self.shown) from None
         except TooLong as error:
             raise garbage(self.shown, str(error)) from None
 
@@ -107,7 +107,7 @@ class Server:
             if event.strip() == "[DONE]":
                 return
             yield event
-        raise cut(self.shown)
+        raise cut_off(self.shown)
 
     def _chunk(self, event: str) -> JsonObject:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from forge_cli.sandbox.files.place import Place
+from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.names import folded
 
 FOLDERS = frozenset({".git", ".forge"})
@@ -20,7 +21,7 @@ _NAMES = FOLDERS | _MCP | _BASH | _ZSH | _OTHER_SHELLS
 
 def is_secret(name: str) -> bool:
     """Whether a file of that name is read only after asking; a search skips it."""
-    return folded(name).startswith(".env")
+    return folded(name).startswith(DOT_ENV)
 
 
 def is_protected(name: str) -> bool:

@@ -18,6 +18,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.processes.process import clean_environment
 from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects
@@ -47,7 +48,7 @@ _RIPGREP = (
     f"--max-filesize={SIZE_MAX}",
     f"--max-count={LINES_MAX}",
     "--glob=!.git",
-    "--iglob=!.env*",
+    f"--iglob=!{DOT_ENV}*",
 )
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 import anyio
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.text import MORE, cut
 from forge_cli.sandbox.files.caps import name_in
 from forge_cli.sandbox.files.protected import is_secret
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -142,7 +143,7 @@ class _Hits:
             lines = self._content(name).split(b"\n")
             for number in numbers:
                 if number <= len(lines):
-                    yield f"{name}:{number}:{_shortened(lines[number - 1].decode(errors='replace').rstrip(chr(13)))}"
+                    yield f"{name}:{number}:{_line(lines[number - 1])}"
 
     def _content(self, name: str) -> bytes:
         try:
@@ -155,5 +156,5 @@ class _Hits:
         return name_in(self.sandbox, real) or str(real)
 
 
-def _shortened(line: str) -> str:
-    return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]} [{len(line) - LINE_MAX} more characters]"
+def _line(line: bytes) -> str:
+    return cut(line.decode(errors="replace").rstrip("\r"), LINE_MAX, "end", mark=MORE)

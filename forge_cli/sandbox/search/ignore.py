@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
+from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.search.glob import Glob
 from forge_cli.sandbox.search.tokens import BadGlob
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE = ".gitignore"
+_SECRET = DOT_ENV.encode()
 _SIZE_MAX = 1024 * 1024
 _SPECIAL = frozenset("*?[]{}\\")
 
@@ -111,7 +113,7 @@ class IgnoreLevel:
     def leaves_out(self, path: bytes, *, is_folder: bool) -> bool:
         """Whether a search goes past a file or folder; a hidden one only when a rule asks for it."""
         name = path.rpartition(b"/")[2]
-        if name == b".git" or name.lower().startswith(b".env"):
+        if name == b".git" or name.lower().startswith(_SECRET):
             return True
         ignored = self.ignores(path, is_folder=is_folder)
         return name.startswith(b".") if ignored is None else ignored

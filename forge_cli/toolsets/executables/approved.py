@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from forge_cli.files.kept import write_whole
+from forge_cli.files.replace import replace_file
 from forge_cli.toolsets.executables.registry import Program, digest
 
 TEXT_LIMIT = 512 * 1024
@@ -58,7 +58,7 @@ class Approved:
             except FileNotFoundError:
                 files = read_files(program.folder, program.files)
                 if digest(program.folder, program.files) == program.digest:
-                    write_whole(file, json.dumps({name: asdict(each) for name, each in files.items()}))
+                    replace_file(file, json.dumps({name: asdict(each) for name, each in files.items()}))
                     _leave_only(file)
 
     def last(self, name: str) -> Snapshot | None:

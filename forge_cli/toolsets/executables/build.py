@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.processes.process import Processes, clean_environment
@@ -14,29 +13,14 @@ from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.uv import Environments, check_installed, find_uv
 
 
-async def build(program: Program, home: Path) -> str:
-    """Make a program ready and say what was done; what is wrong with its source is a ToolError with file and line."""
-    async with Processes() as processes:
-        match program.entrypoint.suffix:
-            case ".go":
-                return await _compile(program, GoBuilder(home, processes))
-            case ".sh":
-                return await _read_shell(program, processes)
-            case ".py":
-                _read_python(program)
-                return await _packages(program, Environments(home, processes))
-            case _:
-                return f"{program.entrypoint.name} is started itself; there is nothing to build"
-
-
-async def _compile(program: Program, builder: GoBuilder) -> str:
+async def compile_go(program: Program, builder: GoBuilder) -> str:
     before = {path: path.lstat().st_mtime_ns for path in (program.folder / BUILD).glob("[!.]*")}
     made = await builder.binary(program)
     known = before.get(made) == made.lstat().st_mtime_ns
     return f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
 
 
-async def _read_shell(program: Program, processes: Processes) -> str:
+async def read_shell(program: Program, processes: Processes) -> str:
     words = [shell(), "-n", str(program.entrypoint)]
     done = await processes.run(words, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
     if done.exit_code != 0:
@@ -45,7 +29,7 @@ async def _read_shell(program: Program, processes: Processes) -> str:
     return f"{program.entrypoint.name} is sound for {words[0]}; there is nothing to compile"
 
 
-def _read_python(program: Program) -> None:
+def read_python(program: Program) -> None:
     source = program.entrypoint
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -57,7 +41,7 @@ def _read_python(program: Program) -> None:
         raise ToolError(f"{program.name} cannot be read by Python:\n{source.name}: {error}") from None
 
 
-async def _packages(program: Program, environments: Environments) -> str:
+async def install_packages(program: Program, environments: Environments) -> str:
     """What a script asks for is installed by uv, or has to be there."""
     sound = f"{program.entrypoint.name} is sound Python; there is nothing to compile"
     if program.script and (uv := find_uv()):

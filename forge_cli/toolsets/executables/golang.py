@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import AsyncIterator
@@ -15,8 +13,9 @@ from pathlib import Path
 import anyio
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import cut
-from forge_cli.files.kept import write_whole
+from forge_cli.core.text import cut
+from forge_cli.files.lock import acquire_in_turn
+from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.processes.process import Finished, Processes, clean_environment
 from forge_cli.toolsets.executables.languages import BUILD, find_go
 from forge_cli.toolsets.executables.manifest import FILE
@@ -85,14 +84,9 @@ class GoBuilder:
             self._move_in(Path(place, "binary"), made)
 
     def _move_in(self, binary: Path, made: Path) -> None:
-        partial = made.with_name(f".{made.name}.{os.getpid()}")
-        try:
-            shutil.copyfile(binary, partial)
-            partial.chmod(0o755)
-            write_whole(self._seals / made.name, _hash(partial))
-            partial.replace(made)
-        finally:
-            partial.unlink(missing_ok=True)
+        content = binary.read_bytes()
+        replace_file(self._seals / made.name, hashlib.sha256(content).hexdigest())
+        replace_file(made, content, mode=0o755)
         _prune(made.parent)
 
     def _is_ours(self, made: Path) -> bool:
@@ -163,27 +157,21 @@ def _prune(folder: Path) -> None:
             old.unlink()
 
 
-def _open_lock(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if folder.is_symlink():
-            raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
-        return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ToolError(f"nothing can be built in {folder}: {error.strerror}") from None
+def _make_own(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.is_symlink():
+        raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
 
 
 @asynccontextmanager
 async def locked(folder: Path) -> AsyncIterator[None]:
-    """One of all processes at work in a folder, which is made if need be; a process that dies lets go of it."""
-    descriptor = _open_lock(folder)
+    """One of all processes at work in a folder, which is made if need be."""
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await anyio.sleep(0.02)
+        _make_own(folder)
+        descriptor = await acquire_in_turn(folder / ".lock")
+    except OSError as error:
+        raise ToolError(f"nothing can be built in {folder}: {error.strerror}") from None
+    try:
         yield
     finally:
         os.close(descriptor)

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-GO, PYTHON = ".go", ".py"
+GO, PYTHON, SHELL = ".go", ".py", ".sh"
 BUILD = ".build"
 MADE = frozenset({BUILD, "__pycache__", ".git"})
 """Folders in a tool that are no part of it."""
-INTERPRETED = frozenset({GO, ".sh", PYTHON})
-LANGUAGES: Mapping[str, str] = {"go": GO, "sh": ".sh", "py": PYTHON}
+INTERPRETED = frozenset({GO, SHELL, PYTHON})
+LANGUAGES: Mapping[str, str] = {"go": GO, "sh": SHELL, "py": PYTHON}
 
 
 def shell() -> str:

@@ -11,8 +11,11 @@ from pydantic import Field, field_validator, model_validator
 
 from forge_cli.core.config import Config, MarkedDict, parse_config
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.schema import InputSchema, InvalidInput, JsonObject, coerce
+from forge_cli.core.fields import coerce
+from forge_cli.core.schema import InputSchema, InvalidInput
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import TOOL_NAME
+from forge_cli.core.wire import MAX_BITS
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
 
@@ -24,7 +27,6 @@ ITEM_LIMIT = 131_071
 ParameterKind = Literal["string", "number", "integer", "boolean", "path"]
 
 _PARAMETER = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
-_BITS = 14_000
 _PYTHON: Mapping[str, Any] = {"string": str, "path": str, "number": (int, float), "integer": int, "boolean": bool}
 
 
@@ -203,7 +205,7 @@ def _as_text(value: Any, schema: Any) -> Any:
     match value:
         case bool():
             return "true" if value else "false"
-        case int() if value.bit_length() <= _BITS:
+        case int() if value.bit_length() <= MAX_BITS:
             return str(value)
         case float():
             return repr(value)

@@ -16,7 +16,8 @@ from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
 from forge_cli.toolsets.executables.script import Requirements, read_script
 
-RESERVED = frozenset({"create_custom_tool", "run_custom_tool"})
+CREATE, RUN = "create_custom_tool", "run_custom_tool"
+RESERVED = frozenset({CREATE, RUN})
 FILES_AT_MOST = 2000
 SETTLED = 100_000_000
 """Nanoseconds after which another change of a file shows in its times."""

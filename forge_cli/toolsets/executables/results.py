@@ -9,7 +9,6 @@ from typing import Any
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import (
     MODEL_LIMIT,
-    VALUE_LIMIT,
     Custom,
     Diff,
     FileContent,
@@ -17,10 +16,10 @@ from forge_cli.core.results import (
     ResultValue,
     Text,
     as_result,
-    cut,
+    bounded_stream,
     from_wire,
 )
-from forge_cli.core.text import counted
+from forge_cli.core.text import counted, cut
 from forge_cli.core.wire import jsonable
 from forge_cli.sandbox.processes.process import Finished
 
@@ -33,8 +32,8 @@ def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
     data = {
         "exitCode": done.exit_code,
         "signal": done.signal,
-        "stdout": _fitting(done.stdout),
-        "stderr": _fitting(done.stderr),
+        "stdout": bounded_stream(done.stdout),
+        "stderr": bounded_stream(done.stderr),
         "durationMs": done.duration_ms,
         "timedOut": done.timed_out,
         "truncated": done.truncated,
@@ -90,13 +89,6 @@ def _ended(done: Finished) -> str:
     if done.exit_code is not None:
         return f"exit code: {done.exit_code}"
     return f"ended by signal {done.signal}" if done.signal is not None else "it could not be stopped"
-
-
-def _fitting(text: str) -> str:
-    """The text, cut further where its JSON is much longer than the text itself."""
-    while len(json.dumps(text, ensure_ascii=False)) > VALUE_LIMIT // 4 + VALUE_LIMIT // 16:
-        text = cut(text, len(text) * 3 // 4)
-    return text
 
 
 def shown(value: Custom) -> ResultValue:

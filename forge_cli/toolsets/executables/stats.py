@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.schema import JsonObject
-from forge_cli.files.kept import write_whole
+from forge_cli.core.signature import JsonObject
+from forge_cli.files.lock import locked
+from forge_cli.files.replace import replace_file
 
 FILE = ".stats.jsonl"
 LIMIT = 1024 * 1024
 """Bytes from which on the lines of a tool become one."""
-
-_TRIES = 10
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -77,14 +72,14 @@ class Stats:
 
     def read(self) -> dict[str, ToolStats]:
         """Every tool that anything is known of."""
-        with suppress(OSError), _held(self._file, fcntl.LOCK_SH) as descriptor:
+        with suppress(OSError), locked(self._file, shared=True, create=False) as descriptor:
             return _usages(_lines(descriptor))
         return {}
 
     def _add(self, tool: str, said: JsonObject) -> None:
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), "tool": tool, **said}) + "\n"
         with suppress(OSError):
-            with _held(self._file, fcntl.LOCK_SH, create=True) as descriptor:
+            with locked(self._file, shared=True) as descriptor:
                 os.write(descriptor, line.encode())
                 size = os.fstat(descriptor).st_size
             if size > LIMIT:
@@ -92,31 +87,13 @@ class Stats:
 
     def _compact(self) -> None:
         """Put the sum of its lines in their place, for every tool that is still there; who comes second has no work."""
-        with _held(self._file, fcntl.LOCK_EX) as descriptor:
+        with locked(self._file, create=False) as descriptor:
             if os.fstat(descriptor).st_size <= LIMIT:
                 return
             found = _usages(_lines(descriptor))
             kept = {tool: usage for tool, usage in found.items() if (self._root / tool).is_dir()}
             totals = ({"tool": tool, "event": "total", **vars(usage)} for tool, usage in kept.items())
-            write_whole(self._file, "".join(f"{json.dumps(total)}\n" for total in totals))
-            self._file.chmod(0o600)
-
-
-@contextmanager
-def _held(file: Path, how: int, *, create: bool = False) -> Iterator[int]:
-    """The file itself, for as long as nobody puts another one in its place."""
-    for _ in range(_TRIES):
-        descriptor = os.open(file, _FLAGS | (os.O_CREAT if create else 0), 0o600)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "no regular file")
-            fcntl.flock(descriptor, how)
-            if os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False)):
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
-    raise OSError(errno.EBUSY, "it is replaced again and again")
+            replace_file(self._file, "".join(f"{json.dumps(total)}\n" for total in totals), mode=0o600)
 
 
 def _lines(descriptor: int) -> Iterator[Any]:

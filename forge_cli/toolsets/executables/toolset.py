@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,27 +12,28 @@ from typing import Self, cast
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
-from forge_cli.core.config import nearest, parse_config
+from forge_cli.core.config import parse_config
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.results import ResultValue, Text
-from forge_cli.core.schema import InputSchema, JsonObject
-from forge_cli.core.text import visible
+from forge_cli.core.schema import InputSchema
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.tool import Args, Preview, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.wrapper import wrapper_for
 from forge_cli.sandbox.processes.process import Finished, Processes
-from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
+from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
-from forge_cli.toolsets.executables.registry import Program, Registry
+from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
 from forge_cli.toolsets.executables.results import KIND, shown
-from forge_cli.toolsets.executables.run import Runner
+from forge_cli.toolsets.executables.run import ProgramRun, Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
+from forge_cli.toolsets.executables.toolchain import language_of
 
-CREATE, RUN = "create_custom_tool", "run_custom_tool"
 INSTRUCTIONS = (
     "When the same work with several steps comes up again and again, offer to make a tool of it: ask first, then call "
     f"{CREATE}, whose result says what to do next. The tool is there from the next turn on, and in later sessions too."
@@ -106,6 +108,7 @@ class ExecutablesToolset(Toolset):
         self._registry = Registry(self.env.home / "tools")
         self._known: dict[str, tuple[Program, Tool]] = {}
         self._said: dict[str, str] = {}
+        self._ended: list[Finished] | None = None
         wrap = wrapper_for(self.env)
         processes = await self.stack.enter_async_context(Processes())
         self._runner = Runner(self.env, self.config.env, processes, wrap, Stats(self.root))
@@ -115,10 +118,14 @@ class ExecutablesToolset(Toolset):
     def root(self) -> Path:
         return self._registry.root
 
-    @property
-    def last(self) -> Finished | None:
-        """How the program that was called last ended."""
-        return self._runner.last
+    @contextmanager
+    def observed(self) -> Iterator[list[Finished]]:
+        """How the programs ended that were started in this block, in order."""
+        before, self._ended = self._ended, []
+        try:
+            yield self._ended
+        finally:
+            self._ended = before
 
     def instructions(self) -> str | None:
         wanted = self.config.tools
@@ -162,17 +169,20 @@ class ExecutablesToolset(Toolset):
         )
 
     async def _call(self, program: Program, args: Args, context: ToolContext) -> ResultValue:
-        return await self._runner.run(self._current(program), args, context.sandbox)
+        return self._result(await self._runner.run(self._current(program), args, context.sandbox))
+
+    def _result(self, run: ProgramRun) -> ResultValue:
+        if self._ended is not None:
+            self._ended.append(run.done)
+        return run.result()
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
         """What would be started; a call that cannot work is refused before anybody is asked."""
         words = map(visible, self._runner.arguments(self._current(program), args, context.sandbox))
-        how = ", compiled on first use" if program.entrypoint.suffix == GO else ""
+        version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []
-        return Preview(
-            Text("\n".join([f"{program.entrypoint} (version {program.manifest.version}{how})", *needs, *words]))
-        )
+        return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *words])))
 
     def _current(self, program: Program) -> Program:
         """The same program, unless somebody changed it since the turn began."""
@@ -202,9 +212,7 @@ class ExecutablesToolset(Toolset):
         if name not in offered:
             if problem := self._problems().get(name):
                 raise ToolError(f"'{visible(name)}' cannot be called: {problem}")
-            near = nearest(name, offered)
-            known = f"did you mean '{near}'?" if near else f"there are: {', '.join(offered) or 'none'}"
-            raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {known}")
+            raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {did_you_mean(name, offered)}")
         return name, args.get("arguments", {})
 
     def _named(self, args: Args) -> tuple[Program, Args]:
@@ -214,7 +222,8 @@ class ExecutablesToolset(Toolset):
 
     async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
         program, given = self._named(args)
-        return await self._runner.run(self._current(program), given, context.sandbox, timeout=args.get("timeout"))
+        timeout = args.get("timeout")
+        return self._result(await self._runner.run(self._current(program), given, context.sandbox, timeout=timeout))
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
         return await self._preview(*self._named(args), context)

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import cut
+from forge_cli.core.text import cut
 from forge_cli.sandbox.processes.process import Processes, clean_environment
 from forge_cli.toolsets.executables.golang import locked
 from forge_cli.toolsets.executables.registry import Program

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, cut
-from forge_cli.core.text import counted
+from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, bounded_stream
+from forge_cli.core.text import counted, cut
 from forge_cli.sandbox.processes.process import Finished
 
 RESULT, SESSION = "shell.result", "shell.session"
@@ -20,11 +18,11 @@ def result(command: str, done: Finished, seconds: float) -> Custom:
     """A command that has ended; one that failed is an error that carries its output."""
     state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else ended(done)
     data = {
-        "command": _fitting(command),
+        "command": bounded_stream(command),
         "exitCode": done.exit_code,
         "signal": done.signal,
-        "stdout": _fitting(done.stdout),
-        "stderr": _fitting(done.stderr),
+        "stdout": bounded_stream(done.stdout),
+        "stderr": bounded_stream(done.stderr),
         "truncated": done.truncated,
         "timedOut": done.timed_out,
         "durationMs": done.duration_ms,
@@ -73,10 +71,3 @@ def shown(value: Custom) -> ResultValue:
     said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr", "output")).removesuffix("\n")
     state = [] if data.get("exitCode") == 0 else [str(value.summary)]
     return Text("\n".join(filter(None, [said, *state])) or "(no output)")
-
-
-def _fitting(text: str) -> str:
-    """The text, cut further where its JSON is much longer than the text itself."""
-    while len(json.dumps(text, ensure_ascii=False)) > VALUE_LIMIT // 4 + VALUE_LIMIT // 16:
-        text = cut(text, len(text) * 3 // 4)
-    return text

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
-from forge_cli.core.text import visible
+from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import Unreadable
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Simple, read_line
@@ -210,10 +210,10 @@ class LineJudge:
 
     def _reason(self, part: CommandPart, matches: Sequence[_Match], parts: int) -> str:
         if part.why:
-            return f"{_cut(part.text)}: {part.why}"
+            return f"{_in_quotes(part.text)}: {part.why}"
         match, _ = self._strictest(matches)
         if match is None:
-            return f"no rule covers {_cut(part.text)}, and the default is {self._default.value}"
+            return f"no rule covers {_in_quotes(part.text)}, and the default is {self._default.value}"
         if part.approval is Approval.PRE_APPROVED and parts > 1:
             return f"each of its {parts} commands is pre-approved"
         return _because(part.text, match.rule)
@@ -233,7 +233,7 @@ class LineJudge:
         shown = [found for place, found in enumerate(commands) if place < COMMANDS_AT_MOST or found.start == culprit]
         parts = [self._found_part(command, found, error.why if found.start == culprit else None) for found in shown]
         text = next((part.text for part in parts if part.why), _without_padding(command))
-        return LineVerdict(self._unsure, f"{_cut(text)}: {error.why}", parts=tuple(parts))
+        return LineVerdict(self._unsure, f"{_in_quotes(text)}: {error.why}", parts=tuple(parts))
 
     def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
         words = tuple(map(restore, found.words))
@@ -250,7 +250,7 @@ def _named(match: _Match | None) -> tuple[int | None, str | None]:
 def _because(text: str, rule: ShellRule) -> str:
     said = {Approval.PRE_APPROVED: "pre-approved", Approval.ASK: "asking", Approval.BLOCKED: "blocked"}[rule.approval]
     reason = f": {rule.reason}" if rule.reason else ""
-    return f"{_cut(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"
+    return f"{_in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"
 
 
 def _shown(command: Simple) -> str:
@@ -277,5 +277,5 @@ def _quoted(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
-def _cut(text: str) -> str:
-    return f"'{text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + '...'}'"
+def _in_quotes(text: str) -> str:
+    return f"'{cut(text, _SHOWN_MAX, 'end')}'"

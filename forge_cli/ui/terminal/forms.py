@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from forge_cli.core.fields import FormField, derive_fields
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool
 from forge_cli.ui.terminal.prompts import read_line

@@ -24,8 +24,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Usage
-from forge_cli.core.results import cut
-from forge_cli.core.text import counted, visible
+from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.console import new_console
@@ -122,11 +121,8 @@ def _percent(progress: float | None) -> str:
 
 
 def arguments(args: Mapping[str, Any]) -> list[str]:
-    return [f"{name}={_short(json.dumps(jsonable(value), ensure_ascii=False))}" for name, value in args.items()]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
+    texts = {name: json.dumps(jsonable(value), ensure_ascii=False) for name, value in args.items()}
+    return [f"{name}={cut(text, SHOWN, 'end', mark=MORE)}" for name, text in texts.items()]
 
 
 def _summary(result: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text, from_wire
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.text import counted
 
 DEEPEST = 10
 
@@ -195,12 +196,12 @@ def _note(kind: str, line: JsonObject) -> str | None:
 
 def _ending(result: JsonObject) -> str:
     status, error = _text(result.get("status")), _text(result.get("error")).partition("\n")[0]
-    counts = f"{_count(result.get('turns'), 'turn')}, {_count(result.get('tool_calls'), 'call')}"
+    counts = f"{_counted(result.get('turns'), 'turn')}, {_counted(result.get('tool_calls'), 'call')}"
     return f"{status}: {counts}" + (f"; {error.removeprefix(f'{status}: ')}" if error else "")
 
 
-def _count(number: Any, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+def _counted(number: Any, what: str) -> str:
+    return counted(number, what) if isinstance(number, int | float) else f"? {what}s"
 
 
 def drawable(data: Any) -> ResultValue:

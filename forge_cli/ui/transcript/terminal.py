@@ -8,8 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from forge_cli.core.results import cut
-from forge_cli.core.text import visible
+from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
 from forge_cli.ui.terminal.trace import arguments

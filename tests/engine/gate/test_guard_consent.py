@@ -8,7 +8,8 @@ import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolContext, ToolError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
-from forge_cli.core.results import VALUE_LIMIT, Diff, Text, cut
+from forge_cli.core.results import VALUE_LIMIT, Diff, Text
+from forge_cli.core.text import cut
 from forge_cli.core.tool import Source
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.engine.gate.toolbox import Offer

@@ -11,7 +11,8 @@ import pytest
 
 from forge_cli import ApprovalDecision, BlockedError, Tool, ToolContext, ToolError, ToolOutcome
 from forge_cli.core.events import Event, ToolResult
-from forge_cli.core.results import VALUE_LIMIT, Custom, Json, ResultValue, Text, cut
+from forge_cli.core.results import VALUE_LIMIT, Custom, Json, ResultValue, Text
+from forge_cli.core.text import cut
 from forge_cli.testing import Project, call, calls
 
 from ..conftest import NO_INPUT, Gate, OpenGate, Recorded

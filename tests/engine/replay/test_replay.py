@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.cli.common import in_loop
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, OnAsk
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage

@@ -3,7 +3,7 @@
 import pytest
 
 from forge_cli import ApprovalDecision, ToolOutcome, Usage, WorkerRuntime, load_worker
-from forge_cli.cli.common import in_loop
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import ApprovalDecided, WorkerUpdate
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.testing import call, calls, scripted_model

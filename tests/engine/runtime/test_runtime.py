@@ -125,7 +125,7 @@ def test_a_script_is_looked_for_beside_the_worker_or_in_the_working_directory(pr
         ),
         ("haiku", "'haiku' is no model\n  write PROVIDER:MODEL, such as script:demo.yaml"),
         ("script:", "'script:' is no model\n  write PROVIDER:MODEL, such as script:demo.yaml"),
-        ("scirpt:demo.yaml", "there is no model provider 'scirpt'\n  did you mean 'script:...'?"),
+        ("scirpt:demo.yaml", "there is no model provider 'scirpt'\n  did you mean 'script'?"),
     ],
 )
 def test_a_model_that_cannot_be(project: Project, model: str | None, problem: str) -> None:

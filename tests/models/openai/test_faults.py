@@ -44,7 +44,7 @@ FINAL = {
     "400 of a proxy": (refusal(400, {"detail": "no"}), "refused the request (HTTP 400: no)"),
     "400 in a list": (refusal(400, [said("no")]), "refused the request (HTTP 400: no)"),
     "400 in short": (refusal(400, {"error": "no"}), "refused the request (HTTP 400: no)"),
-    "400, long": (refusal(400, "x" * 200_000), "refused the request (HTTP 400: " + "x" * 300 + "...)"),
+    "400, long": (refusal(400, "x" * 200_000), "refused the request (HTTP 400: " + "x" * 297 + "...)"),
     "422, silent": (refusal(422), "refused the request (HTTP 422)"),
     "redirect": (refusal(308, location="https://else.where/"), "sends us on to https://else.where/ (HTTP 308)"),
     "no room": (refusal(400, coded("context_length_exceeded")), "refused the request (HTTP 400: no more)\n  the conv"),

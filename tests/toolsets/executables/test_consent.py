@@ -8,7 +8,7 @@ import pytest
 from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.testing import Project, call, calls
 
 WriteTool = Callable[..., Path]

@@ -12,7 +12,7 @@ import pytest
 
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
-from forge_cli.core.schema import JsonObject
+from forge_cli.core.signature import JsonObject
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
 from forge_cli.toolsets.executables.results import own_result

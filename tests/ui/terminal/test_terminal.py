@@ -6,7 +6,7 @@ import re
 import pytest
 
 from forge_cli import EventBus
-from forge_cli.cli.common import in_loop
+from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.events import Interrupt, Streaming
 from forge_cli.ui.terminal.terminal import TerminalUI

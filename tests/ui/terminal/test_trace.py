@@ -44,7 +44,7 @@ EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("info", "working", tool_call_id="c1"), 2, "  working\n"),
     (ToolStarted("c1", "echo", {"text": "a b", "n": [1]}), 2, '> echo text="a b" n=[1]\n'),
     (ToolStarted("c1", "echo", {}), 2, "> echo\n"),
-    (ToolStarted("c1", "echo", {"x": "y" * 500}), 2, f'> echo x="{"y" * 199}... (502 characters)\n'),
+    (ToolStarted("c1", "echo", {"x": "y" * 500}), 2, f'> echo x="{"y" * 174}... [327 more characters]\n'),
     (SessionStart("script:x", "/w", "interactive"), 3, "model script:x, workspace /w, approval mode interactive\n"),
     (ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})), 3, "tools for people: deploy, push\n"),
     (TurnStart(1, "0123456789abcdef", ("a", "b")), 3, "turn 1: request 0123456789ab, tools: a, b\n"),

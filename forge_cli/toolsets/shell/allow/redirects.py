@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forge_cli.sandbox.files.protected import is_protected, is_secret
 from forge_cli.toolsets.shell.allow.parser import Redirect
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
@@ -47,15 +48,14 @@ def redirect_hazard(redirect: Redirect, places: Places) -> str | None:
     if operator in _WRITES:
         inside = any(_inside(target, folder) for folder in places.writable) and not (places.moved and below(target))
         return None if inside and not _protected(target) else f"{operator} {target} writes a file"
-    if any(name.casefold().startswith(".env") for name in target.split("/")):
+    if any(map(is_secret, target.split("/"))):
         return f"{target} may hold secrets"
     return None if operator == "<" and below(target) else f"{operator} {target} reads outside the working directory"
 
 
 def _protected(path: str) -> bool:
-    """Whether a name is hidden, as all are that change what the next command does, or one of the few that are not."""
-    names = [name.casefold() for name in path.split("/")]
-    return any((name.startswith(".") and name != ".") or name in ("mcp.json", "config.fish") for name in names)
+    """Whether a name is hidden, as nearly all are that change what the next command does, or one of the others."""
+    return any((name.startswith(".") and name != ".") or is_protected(name) for name in path.split("/"))
 
 
 def _inside(path: str, folder: str) -> bool:

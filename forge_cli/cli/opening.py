@@ -1,0 +1,61 @@
+"""A worker opened without a model: its tools and its gate."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.bus import EventBus
+from forge_cli.core.config import MarkedDict, parse_config
+from forge_cli.core.errors import Mark
+from forge_cli.core.events import StatusEvent
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.files.worker import Worker, WorkerConfig
+
+
+def bare_worker(toolsets: dict[str, object], sandbox: dict[str, object] | None = None) -> Worker:
+    """A worker for commands that need none: these toolsets, the default zone, nothing said about approval."""
+    data: dict[str, object] = {"name": "forge", "toolsets": toolsets}
+    if sandbox is not None:
+        data["sandbox"] = sandbox
+    mark = Mark("-")
+    marked = MarkedDict(data.items(), mark=mark, keys=dict.fromkeys(data, mark), values=dict.fromkeys(data, mark))
+    return Worker(parse_config(WorkerConfig, marked), Path.cwd() / "worker.yaml", "")
+
+
+@asynccontextmanager
+async def opened(
+    worker: Worker,
+    *,
+    workspace: Path,
+    host: PluginHost | None = None,
+    bus: EventBus | None = None,
+    mode: ApprovalMode = ApprovalMode.INTERACTIVE,
+    interrupt: InterruptSignal | None = None,
+    within: Assembly | None = None,
+    make_zones: bool = True,
+    home: Path | None = None,
+) -> AsyncIterator[Assembly]:
+    """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
+
+    ``within`` is a worker that calls this one; ``home`` takes the place of forge's own.
+    """
+    bus = bus or EventBus()
+    async with AsyncExitStack() as stack:
+        yield await assemble(
+            worker,
+            workspace=workspace,
+            host=host or PluginHost(),
+            controller=ApprovalController(mode, bus=bus),
+            interrupt=interrupt or InterruptSignal(),
+            notify=lambda level, message: bus.emit(StatusEvent(level, message)),
+            stack=stack,
+            within=within,
+            make_zones=make_zones,
+            home=home,
+        )

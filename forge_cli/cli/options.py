@@ -1,0 +1,74 @@
+"""The look of a command, and the options that several of them share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.errors import UsageError
+from forge_cli.core.signature import JsonObject
+
+DirectoryOption = Annotated[
+    Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonInputOption = Annotated[
+    str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as a JSON object.")
+]
+
+
+class PlainCommand(TyperCommand):
+    """A command whose usage reads ``WORKER [TASK|-]``; typer would write ``{WORKER}``."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece[1:].replace("}", "", 1) if piece.startswith("{") else piece for piece in pieces]
+
+
+class App(typer.Typer):
+    """Commands of the house unless another class is named."""
+
+    def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
+        return super().command(name, cls=cls or PlainCommand, **settings)
+
+
+def new_app(**settings: object) -> typer.Typer:
+    """A Typer in the house style: plain help, our own errors."""
+    return App(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def work_folder(directory: Path | None) -> Path:
+    """The working directory: ``-C``, or where the caller stands."""
+    folder = Path.cwd() if directory is None else directory
+    if not folder.is_dir():
+        raise UsageError(f"-C {folder}: there is no such folder")
+    return folder.resolve()
+
+
+def json_object(text: str | None) -> JsonObject:
+    """What ``--json-input`` says; nothing where it is not given."""
+    try:
+        given = {} if text is None else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--json-input is not JSON: {error}", hint="quote it as in --json-input '{...}'") from None
+    if not isinstance(given, dict):
+        raise UsageError("--json-input must be a JSON object", hint="""as in --json-input '{"path": "/a"}'""")
+    return given
+
+
+def chosen_mode(mode: ApprovalMode | None, yes: bool) -> ApprovalMode | None:
+    """``-y`` is ``--approval-mode approve_all``; saying two different things is refused."""
+    if yes and mode not in (None, ApprovalMode.APPROVE_ALL):
+        raise UsageError(f"-y and --approval-mode {mode.value} contradict each other; keep one")
+    return ApprovalMode.APPROVE_ALL if yes else mode

@@ -1,0 +1,68 @@
+"""Into the event loop and out of it: the only place where it is started, and what signals do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import anyio
+
+from forge_cli.core.errors import ExitCode, Terminated
+from forge_cli.core.interrupt import TERMINATED
+
+T = TypeVar("T")
+
+
+def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
+    """Run an async function to its end; the only place where the event loop is started."""
+    return anyio.run(function, *args)
+
+
+@contextmanager
+def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Ctrl+C and SIGTERM call ``interrupt`` with the reason; a second within a second leaves at once.
+
+    Until it is ``ready`` there is nothing to stop in good order, and the first one leaves.
+    Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
+    """
+    loop, last = asyncio.get_running_loop(), float("-inf")
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        terminated = number == signal.SIGTERM
+        if last - before < 1:
+            os._exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
+        if not ready():
+            raise Terminated if terminated else KeyboardInterrupt
+        loop.call_soon_threadsafe(interrupt, TERMINATED if terminated else "interrupted")
+
+    handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with _woken(loop):
+            yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _woken(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let signals wake the loop: one that comes just before it goes to sleep would wait for the next event there."""
+    ours, pythons = socket.socketpair()
+    with ours, pythons:
+        ours.setblocking(False)
+        pythons.setblocking(False)
+        loop.add_reader(ours, ours.recv, 4096)
+        before = signal.set_wakeup_fd(pythons.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(ours)

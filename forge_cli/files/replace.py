@@ -1,0 +1,25 @@
+"""Replacing a file as a whole: whoever reads it sees the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """Write ``content`` beside a file, then put it in the file's place; ``mode`` is subject to the umask.
+
+    Folders on the way are made for this user alone.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        with open(os.open(partial, _FLAGS, mode), "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+        partial.replace(file)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,150 @@
+"""The programs of one home, for whoever owns them: find, make, build, compare and remove them, without a worker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from forge_cli.core.errors import ForgeError, UsageError, WorkerError
+from forge_cli.core.text import did_you_mean
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.process import Processes
+from forge_cli.toolsets.executables.approved import Approved, File, read_files
+from forge_cli.toolsets.executables.languages import MADE, default_language
+from forge_cli.toolsets.executables.registry import Program, Registry, walk
+from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
+from forge_cli.toolsets.executables.toolchain import Toolchain, language_of
+from forge_cli.toolsets.executables.uv import forget_environments
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A file of a program that differs; None where there is no such file before, or after."""
+
+    path: str
+    before: File | None
+    after: File | None
+
+
+@dataclass(frozen=True)
+class ProgramChanges:
+    """What changed in a program since a call of it was last let through."""
+
+    since: datetime
+    files: Sequence[FileChange]
+
+
+class ExecutableManager:
+    """The programs in ``HOME/tools``, and what forge keeps of them elsewhere in that home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.root = home / "tools"
+        self._registry = Registry(self.root)
+
+    def names(self) -> list[str]:
+        """Every folder, and every link that may lead to one, whether or not it is a sound program."""
+        try:
+            with os.scandir(self.root) as entries:
+                found = [each.name for each in entries if each.is_dir() or each.is_symlink()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name for name in found if name[0] != ".")
+
+    def scan(self) -> tuple[list[Program], Mapping[str, str]]:
+        """The sound programs, and of every other folder what is wrong with it."""
+        programs = self._registry.scan()
+        return programs, self._registry.problems
+
+    def look(self, name: str) -> Program | str:
+        """The program in a folder, or what is wrong with it."""
+        return self._registry.look(name) or self._registry.problems[name]
+
+    def folder(self, name: str) -> Path:
+        """The folder of a program, which may be broken; a name is never taken for a path."""
+        known = self.names()
+        if name not in known:
+            hint = did_you_mean(name, known, None if known else "forge tools new NAME makes one")
+            raise UsageError(f"there is no tool {shown(name)} in {self.root}", hint=hint)
+        return self.root / name
+
+    def find(self, name: str) -> Program:
+        """A sound program; what is wrong with one that is not, is a WorkerError with its place."""
+        found = self.look(self.folder(name).name)
+        if isinstance(found, str):
+            raise WorkerError(None, found)
+        return found
+
+    def problem(self, name: str) -> str | None:
+        """What is wrong with a folder of that name; None where there is no such folder, or nothing is."""
+        found = self.look(name) if name in self.names() else None
+        return found if isinstance(found, str) else None
+
+    def plan(self, name: str, description: str | None = None, language: str | None = None) -> Scaffold:
+        """A new program that works at once; what cannot become one is a ToolError."""
+        purpose = description or f"Says ok, until {name} is written"
+        planned = scaffold(name, purpose, language or default_language(), ())
+        check_free(self.root, planned.name)
+        return planned
+
+    def make(self, planned: Scaffold) -> Path:
+        """Write the files of a new program, and say where they are."""
+        planned.write(self.root)
+        return self.root / planned.name
+
+    async def build(self, program: Program) -> str:
+        """Make a program ready, and say what was done; what is wrong with its source is a ToolError."""
+        async with Processes() as processes:
+            return await language_of(program).build(program, Toolchain(self.home, processes))
+
+    def lacks(self, program: Program) -> str | None:
+        """What this machine does not have and a sound program needs, with the remedy."""
+        return language_of(program).lacks(program)
+
+    def changes(self, name: str) -> ProgramChanges | None:
+        """What differs from the files as they were last approved; None for a program that never was."""
+        folder = self.folder(name)
+        try:
+            after = read_files(folder, [path for path in walk(folder) if not path.endswith("/")])
+        except OSError as error:
+            raise ForgeError(f"{folder} cannot be read: {error.strerror or error}") from None
+        approved = Approved(self.home).last(name)
+        if approved is None:
+            return None
+        before = approved.files
+        files = (FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
+        return ProgramChanges(approved.at, [each for each in files if each.before != each.after])
+
+    def remove(self, name: str) -> bool:
+        """Delete a program and what is kept of it; true where it was a link, which alone is deleted."""
+        folder = self.folder(name)
+        linked = folder.is_symlink()
+        try:
+            if linked:
+                folder.unlink()
+            else:
+                shutil.rmtree(folder)
+        except OSError as error:
+            raise ForgeError(f"{folder} cannot be removed: {error.strerror or error}", hint=f"rm -r {folder}") from None
+        Approved(self.home).forget(name)
+        forget_environments(self.home, name)
+        return linked
+
+
+@contextmanager
+def copy_of(folder: Path) -> Iterator[ExecutableManager]:
+    """For a while, a home in which there is nothing but a copy of one program's folder."""
+    with TemporaryDirectory(prefix="forge-test-") as place:
+        manager = ExecutableManager(Path(os.path.realpath(place)))
+        try:
+            ignored = shutil.ignore_patterns(*MADE)
+            shutil.copytree(folder, manager.root / folder.name, symlinks=True, ignore=ignored)
+        except (OSError, shutil.Error) as error:
+            raise ForgeError(f"{folder} cannot be read: {error}") from None
+        yield manager

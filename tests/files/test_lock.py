@@ -1,0 +1,97 @@
+"""Locks between processes: who waits, who is refused, and what a file put in the place of another does to them."""
+
+import errno
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from forge_cli.files.lock import acquire, acquire_in_turn, locked
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "lock"
+
+
+def test_one_writer_at_a_time(file: Path) -> None:
+    with locked(file):
+        with pytest.raises(BlockingIOError):
+            acquire(file, wait=False)
+        with pytest.raises(BlockingIOError):
+            acquire(file, shared=True, wait=False)
+    os.close(acquire(file, wait=False))
+
+
+def test_readers_share_and_keep_a_writer_out(file: Path) -> None:
+    with locked(file, shared=True), locked(file, shared=True, wait=False), pytest.raises(BlockingIOError):
+        acquire(file, wait=False)
+
+
+def test_the_descriptor_is_that_of_the_file(file: Path) -> None:
+    with locked(file) as descriptor:
+        os.write(descriptor, b"one")
+        os.write(descriptor, b" two")
+    assert file.read_bytes() == b"one two"
+
+
+def test_a_file_that_is_not_there_is_made_only_where_that_is_wanted(file: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        acquire(file, create=False)
+    os.close(acquire(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_removed_file_is_locked_by_nobody(file: Path) -> None:
+    with locked(file):
+        file.unlink()
+        with locked(file, wait=False):
+            assert file.exists()
+
+
+def test_the_lock_is_that_of_the_file_which_has_the_name_now(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody replaces the file between its opening and its locking."""
+    os.close(acquire(file))
+    (new := file.with_name("new")).touch()
+    opened = os.open
+
+    def replaced(path: Path, flags: int, mode: int) -> int:
+        descriptor = opened(path, flags, mode)
+        if new.exists():
+            new.replace(file)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", replaced)
+    with locked(file) as descriptor:
+        assert os.path.samestat(os.fstat(descriptor), file.stat())
+
+
+@pytest.mark.parametrize(("kind", "number"), [("link", errno.ELOOP), ("pipe", errno.EINVAL)])
+def test_nothing_but_a_file_is_locked(file: Path, kind: str, number: int) -> None:
+    if kind == "link":
+        file.symlink_to(file.with_name("other"))
+    else:
+        os.mkfifo(file)
+    with pytest.raises(OSError, match=".") as caught:
+        acquire(file)
+    assert caught.value.errno == number
+
+
+def test_waiting_in_turn_leaves_the_event_loop_free(file: Path) -> None:
+    order: list[str] = []
+
+    async def second() -> None:
+        os.close(await acquire_in_turn(file))
+        order.append("second")
+
+    async def both() -> None:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                with locked(file):
+                    group.start_soon(second)
+                    await anyio.wait_all_tasks_blocked()
+                    order.append("first")
+
+    anyio.run(both)
+    assert order == ["first", "second"]

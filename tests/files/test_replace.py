@@ -1,0 +1,38 @@
+"""Replacing a file: whole or not at all."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from forge_cli.files.replace import replace_file
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "file"
+    replace_file(file, "old")
+    with open(file) as reader:
+        replace_file(file, "new")
+        assert (reader.read(), file.read_text()) == ("old", "new")
+    assert [path.name for path in file.parent.iterdir()] == ["file"]
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_what_cannot_be_replaced_stays_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        replace_file(tmp_path / "file", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_link_is_replaced_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link").symlink_to("file")
+    replace_file(tmp_path / "link", "new")
+    assert ((tmp_path / "file").read_text(), (tmp_path / "link").is_symlink()) == ("kept", False)
+
+
+def test_bytes_and_a_mode(tmp_path: Path) -> None:
+    replace_file(tmp_path / "program", b"\x7fELF\0", mode=0o700)
+    assert (tmp_path / "program").read_bytes() == b"\x7fELF\0"
+    assert stat.S_IMODE((tmp_path / "program").stat().st_mode) == 0o700
