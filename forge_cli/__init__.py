@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from forge_cli.core.messages import TextDelta as TextDelta
     from forge_cli.core.messages import TurnEnd as TurnEnd
     from forge_cli.core.messages import Usage as Usage
+    from forge_cli.core.processes import Finished as Finished
+    from forge_cli.core.processes import Piece as Piece
+    from forge_cli.core.processes import Processes as Processes
+    from forge_cli.core.processes import ProcessStream as ProcessStream
     from forge_cli.core.results import Custom as Custom
     from forge_cli.core.results import Diff as Diff
     from forge_cli.core.results import DisplayHints as DisplayHints
@@ -81,6 +85,7 @@ _ROOMS = {
     "core.interrupt": "InterruptSignal",
     "core.messages": "Attachment CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta TurnEnd"
     " Usage",
+    "core.processes": "Finished Piece ProcessStream Processes",
     "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
     "core.tool": "ManualExecution Preview Tool ToolCall ToolContext ToolOutcome is_manual_tool llm_tools manual_tools"
     " tool",

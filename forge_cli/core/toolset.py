@@ -14,6 +14,7 @@ from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
+from forge_cli.core.processes import Processes
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
 
 
@@ -55,6 +56,7 @@ class ToolsetEnv:
     workspace: Path
     home: Path
     sandbox: Any
+    processes: Processes
     notify: Callable[[StatusLevel, str], None]
     above: Any = None
     """The same toolset of the nearest worker that called this one, directly or not; what it blocks stays blocked."""

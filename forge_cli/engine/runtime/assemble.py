@@ -25,6 +25,7 @@ from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.zones.zones import SandboxConfig, Zone, distinct, open_zone, open_zones
 
 Notify = Callable[[StatusLevel, str], None]
@@ -263,12 +264,14 @@ async def assemble(
     brought = [zone for cls, _ in named.values() for zone in cls.zones(forge_home())]
     around = within.guard.sandbox if within else None
     sandbox = open_sandbox(worker, workspace, brought, around, make_zones=make_zones, spare=spare)
+    processes = WorkerProcesses(sandbox, workspace=workspace, home=forge_home(), notify=notify)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
         workspace=workspace,
         home=forge_home(),
         sandbox=sandbox,
+        processes=await stack.enter_async_context(processes),
         notify=notify,
     )
     toolbox = Toolbox([], notify, above=within.toolbox if within else None)

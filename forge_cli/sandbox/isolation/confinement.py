@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.sandbox.files.protected import FOLDERS, is_protected
+from forge_cli.sandbox.isolation.held import held_in
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 
@@ -20,6 +21,7 @@ HIDDEN = (
     *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority"),
 )
 """Below the user's home, besides forge's own folder: what a tool has no business with."""
+FORGE = ".forge"
 NAMES_AT_MOST = 4000
 PROTECTED_AT_MOST = 100
 
@@ -64,27 +66,45 @@ class Confinement:
     protected: tuple[Path, ...] = ()
     network: bool = False
 
-    def rules(self, visible: Iterable[Path] = ()) -> list[ReachRule]:
-        """All that matter, from the outside in; ``visible`` can be read although something hides them."""
+    def rules(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> list[ReachRule]:
+        """All that matter, from the outside in.
+
+        ``readable`` can be read although something hides it, ``writable`` are those of ``opened``.
+        """
         found: list[ReachRule] = []
         reaches: dict[Path, Reach] = {}
-        for rule in sorted(set(self._wanted(visible)), key=lambda rule: (len(rule.path.parts), rule.reach)):
+        wanted = set(self._wanted(readable, set(writable)))
+        for rule in sorted(wanted, key=lambda rule: (len(rule.path.parts), rule.reach)):
             around = next((reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None)
             if _matters(rule.reach, around):
                 found.append(rule)
                 reaches[rule.path] = rule.reach
         return found
 
-    def _wanted(self, visible: Iterable[Path]) -> Iterator[ReachRule]:
+    def opened(self, folders: Iterable[Path]) -> list[Path]:
+        """Which of the protected folders a command can be allowed to write to: those of others in writable zones."""
+        real = (Path(os.path.realpath(folder)) for folder in folders)
+        return [
+            folder
+            for folder in real
+            if folder.is_dir()
+            and any(folder.is_relative_to(root) and folder != root for root in self._writable())
+            and FORGE not in map(folded, folder.parts)
+        ]
+
+    def _wanted(self, readable: Iterable[Path], writable: set[Path]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
         yield from _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
-        yield from _existing([self.workspace, *visible, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
+        yield from _existing([self.workspace, *readable, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
         for zone in self.zones:
             yield ReachRule(zone.root, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
         yield from _existing(self.protected, Reach.PROTECTED)
         names = _existing(self._protected_names(), Reach.PROTECTED)
-        yield from (rule for rule in names if rule.path not in self._writable())
+        yield from (rule for rule in names if rule.path not in writable.union(self._writable()))
+        for folder in writable:
+            yield ReachRule(folder, Reach.PINNED)
+            yield from _existing(held_in(folder), Reach.PROTECTED)
         yield from _existing(self._ways(), Reach.PINNED)
 
     def _ways(self) -> Iterator[Path]:
@@ -140,7 +160,7 @@ def confinement_for(
 
 
 def _secret_places(user_home: Path) -> Iterator[Path]:
-    yield from (user_home / name for name in (*HIDDEN, ".forge"))
+    yield from (user_home / name for name in (*HIDDEN, FORGE))
 
 
 def _is_for_people(root: Path, own: Path) -> bool:

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.processes.process import Processes, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
 from forge_cli.toolsets.executables.golang import COMPILE_LIMIT, GoBuilder
 from forge_cli.toolsets.executables.languages import BUILD, shell
 from forge_cli.toolsets.executables.registry import Program
@@ -16,7 +16,7 @@ from forge_cli.toolsets.executables.uv import Environments, check_installed, fin
 
 async def build(program: Program, home: Path) -> str:
     """Make a program ready and say what was done; what is wrong with its source is a ToolError with file and line."""
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         match program.entrypoint.suffix:
             case ".go":
                 return await _compile(program, GoBuilder(home, processes))
@@ -36,13 +36,13 @@ async def _compile(program: Program, builder: GoBuilder) -> str:
     return f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
 
 
-async def _read_shell(program: Program, processes: Processes) -> str:
-    words = [shell(), "-n", str(program.entrypoint)]
-    done = await processes.run(words, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
+async def _read_shell(program: Program, processes: ChildProcesses) -> str:
+    argv = [shell(), "-n", str(program.entrypoint)]
+    done = await processes.run(argv, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
     if done.exit_code != 0:
         said = re.sub(r": line (\d+): ", r":\1: ", done.stderr.replace(f"{program.entrypoint.parent}/", ""))
-        raise ToolError(f"{program.name} cannot be read by {words[0]}:\n{said.strip()}")
-    return f"{program.entrypoint.name} is sound for {words[0]}; there is nothing to compile"
+        raise ToolError(f"{program.name} cannot be read by {argv[0]}:\n{said.strip()}")
+    return f"{program.entrypoint.name} is sound for {argv[0]}; there is nothing to compile"
 
 
 def _read_python(program: Program) -> None:

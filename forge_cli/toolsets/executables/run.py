@@ -1,20 +1,21 @@
-"""One call of a program: words instead of a shell line, an environment without keys, and what came of it."""
+"""One call of a program: an argv instead of a shell line, an environment without keys, and what came of it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.core.results import VALUE_LIMIT, ResultValue
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.sandbox.files.sandbox import Access, Sandbox
-from forge_cli.sandbox.processes.process import Finished, Processes, Wrap, clean_environment, unconfined
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.processes.process import clean_environment
 from forge_cli.toolsets.executables.approved import Approved
 from forge_cli.toolsets.executables.golang import NO_GO, GoBuilder
 from forge_cli.toolsets.executables.languages import GO, find_go, python_flags, shell
@@ -31,28 +32,25 @@ KEPT = VALUE_LIMIT // 4
 
 @dataclass(frozen=True)
 class ProgramStart:
-    """The words that start a program, and what it has to see for that besides its own folder."""
+    """The argv that starts a program, and what it has to read for that besides its own folder."""
 
-    words: list[str]
-    visible: Sequence[Path] = PYTHON
+    argv: list[str]
+    readable: Sequence[Path] = PYTHON
 
 
 class Runner:
     """Starts programs in the working directory, confined where the worker's commands are."""
 
-    def __init__(
-        self, env: ToolsetEnv, names: Sequence[str], processes: Processes, wrap: Wrap | None, stats: Stats
-    ) -> None:
+    def __init__(self, env: ToolsetEnv, names: Sequence[str], stats: Stats) -> None:
         self._sandbox: Sandbox = env.sandbox
-        self._workspace = env.workspace
         self._names = names
-        self._processes = processes
-        self._wrap: Any = wrap
+        self._processes = cast(WorkerProcesses, env.processes)
+        self._processes.check()
         self._stats = stats
-        self._go = GoBuilder(env.home, processes)
+        self._go = GoBuilder(env.home, self._processes.children)
         self._approved = Approved(env.home)
         self.last: Finished | None = None
-        self._uv = Environments(env.home, processes)
+        self._uv = Environments(env.home, self._processes.children)
 
     def arguments(self, program: Program, args: Args, judged: Mapping[str, str] | None = None) -> list[str]:
         """The command line behind the program; paths become real ones, once it is sure that they can be used."""
@@ -73,25 +71,18 @@ class Runner:
     ) -> ResultValue:
         """Make the program ready if need be, run it, and say what came of it; a failure carries its output."""
         start = await self._ready(program)
-        words = [*start.words, *self.arguments(program, args, judged)]
+        argv = [*start.argv, *self.arguments(program, args, judged)]
         seconds = timeout or program.manifest.timeout
         self._approved.keep(program)
         done = self.last = await self._processes.run(
-            words,
-            cwd=self._workspace,
+            argv,
             env=self._environment(program),
-            wrap=self._confined(program, start),
             timeout=seconds,
+            readable=[program.folder, *start.readable],
             limit=KEPT,
         )
         self._stats.called(program.name, ok=not failed(done), duration_ms=done.duration_ms)
         return outcome(program.name, done, seconds)
-
-    def _confined(self, program: Program, start: ProgramStart) -> Wrap:
-        """The program can read its own folder, although forge's home around it is hidden."""
-        if self._wrap is None or self._wrap is unconfined:
-            return unconfined
-        return partial(self._wrap, visible=[program.folder, *start.visible])
 
     async def _ready(self, program: Program) -> ProgramStart:
         """What is started, once it is compiled or its packages are installed; a failure to do so is one of the tool."""
@@ -108,8 +99,8 @@ class Runner:
                 return ProgramStart([str(await self._go.binary(program))])
             case ".py":
                 flags = python_flags(program.folder, program.files)
-                python, visible = await self._python(program)
-                return ProgramStart([python, *flags, str(file)], visible)
+                python, readable = await self._python(program)
+                return ProgramStart([python, *flags, str(file)], readable)
             case ".sh":
                 return ProgramStart([shell(), str(file)])
             case _:
@@ -124,8 +115,7 @@ class Runner:
         return sys.executable or "python3", PYTHON
 
     def _environment(self, program: Program) -> dict[str, str]:
-        own = {"FORGE_WORKSPACE": str(self._workspace), "FORGE_TOOL_DIR": str(program.folder)}
-        return {**clean_environment(self._names), **own}
+        return {**clean_environment(self._names), "FORGE_TOOL_DIR": str(program.folder)}
 
 
 def lacks(program: Program) -> str | None:

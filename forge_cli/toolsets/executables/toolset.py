@@ -14,13 +14,12 @@ from forge_cli.core.approval import Effect
 from forge_cli.core.config import nearest, parse_config
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.processes import Finished
 from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema, JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Preview, Source, Tool, ToolContext
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.sandbox.isolation.wrapper import wrapper_for
-from forge_cli.sandbox.processes.process import Finished, Processes
 from forge_cli.sandbox.zones.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import GO, LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
@@ -114,9 +113,7 @@ class ExecutablesToolset(Toolset):
         self._registry = Registry(self.env.home / "tools")
         self._known: dict[str, tuple[Program, Tool]] = {}
         self._said: dict[str, str] = {}
-        wrap = wrapper_for(self.env)
-        processes = await self.stack.enter_async_context(Processes())
-        self._runner = Runner(self.env, self.config.env, processes, wrap, Stats(self.root))
+        self._runner = Runner(self.env, self.config.env, Stats(self.root))
         return self
 
     @property
