@@ -82,15 +82,15 @@ class Confinement:
         return found
 
     def opened(self, folders: Iterable[Path]) -> list[Path]:
-        """Which of the protected folders a command can be allowed to write to: those of others in writable zones."""
-        real = (Path(os.path.realpath(folder)) for folder in folders)
-        return [
-            folder
-            for folder in real
-            if folder.is_dir()
-            and any(folder.is_relative_to(root) and folder != root for root in self._writable())
-            and FORGE not in map(folded, folder.parts)
-        ]
+        """Which of the protected folders a command can be allowed to write to: those in writable zones, not forge's."""
+        real = {Path(os.path.realpath(folder)) for folder in folders}
+        return [folder for folder in real if folder.is_dir() and self._can_open(folder)]
+
+    def _can_open(self, folder: Path) -> bool:
+        around = [zone for zone in self.zones if folder.is_relative_to(zone.root)]
+        innermost = max(around, key=lambda zone: len(zone.root.parts), default=None)
+        writable = innermost is not None and innermost.mode is ZoneMode.RW and folder != innermost.root
+        return writable and FORGE not in map(folded, folder.parts)
 
     def _wanted(self, readable: Iterable[Path], writable: set[Path]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
@@ -105,11 +105,11 @@ class Confinement:
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
             yield from _existing(held_in(folder), Reach.PROTECTED)
-        yield from _existing(self._ways(), Reach.PINNED)
+        yield from _existing(self._ways(writable), Reach.PINNED)
 
-    def _ways(self) -> Iterator[Path]:
+    def _ways(self, writable: Iterable[Path]) -> Iterator[Path]:
         """The folders between a writable zone and what is not to be written in it: whoever moves one, moves that."""
-        held = (*self.hidden, *self.protected, *(zone.root for zone in self.zones))
+        held = (*self.hidden, *self.protected, *writable, *(zone.root for zone in self.zones))
         for root in self._writable():
             for path in held:
                 if path.is_relative_to(root):

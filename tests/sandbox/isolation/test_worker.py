@@ -168,6 +168,24 @@ async def test_what_is_not_opened_stays_as_it_is(place: Path, repository: Path) 
 
 
 @needs_bwrap
+async def test_a_read_only_zone_inside_a_writable_one_stays_as_it_is(place: Path) -> None:
+    (place / "project/src/.git/objects").mkdir(parents=True)
+    zones = "zones: [{name: all, path: ., mode: rw}, {name: src, path: ./src}]"
+    await run(place, zones, "touch src/.git/x", writable=[place / "project/src/.git"])
+    assert [path.name for path in (place / "project/src/.git").iterdir()] == ["objects"]
+
+
+@needs_bwrap
+async def test_the_way_to_an_opened_folder_cannot_be_moved(place: Path) -> None:
+    folder = place / "project/src/.git"
+    folder.mkdir(parents=True)
+    (folder / "config").write_text("old")
+    line = "mv src away && mkdir -p src/.git && echo new > src/.git/config"
+    await run(place, "isolation: auto", line, writable=[folder])
+    assert (folder / "config").read_text() == "old"
+
+
+@needs_bwrap
 async def test_a_link_to_hooks_leads_afterwards_where_it_did(place: Path, repository: Path) -> None:
     shutil.move(repository / "hooks", place / "hooks")
     (repository / "hooks").symlink_to(place / "hooks")
