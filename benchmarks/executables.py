@@ -18,7 +18,6 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.sandbox.isolation.wrapper import wrapper_for
 from forge_cli.toolsets.executables.languages import shell
 from forge_cli.toolsets.executables.registry import SETTLED, Registry
 from forge_cli.toolsets.executables.toolchain import INTERPRETER
@@ -93,12 +92,11 @@ async def call(what: str, isolation: str, folder: Path, rounds: int) -> Row:
     worker.write_text(WORKER.format(isolation=isolation))
     words = [shell(), str(tool / "tool0000.sh"), "--text=x"]
     async with opened(load_worker(worker), workspace=work) as assembly:
-        wrap = wrapper_for(assembly.toolbox.toolsets[0].toolset.env)
-        wrapped = partial(wrap, visible=[tool, *INTERPRETER]) if isolation != "off" else wrap
+        wrap = assembly.toolbox.toolsets[0].toolset.env.processes.wrap([tool, *INTERPRETER])
         through: Callable[[], Awaitable[object]] = partial(
             assembly.guard.call, ToolCall("call", "tool0000", {}), Caller.MODEL
         )
-        row = await compare(what, through, partial(wrapped, words, work), work, rounds)
+        row = await compare(what, through, partial(wrap, words, work), work, rounds)
         outcome = await assembly.guard.call(ToolCall("call", "tool0000", {}), Caller.MODEL)
     if not outcome.ok:
         raise SystemExit(f"{what}: {outcome.error}")

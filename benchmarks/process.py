@@ -18,8 +18,8 @@ from table import Row, main, megabytes
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.sandbox.processes.process import Command, Processes, Wrap, bash, clean_environment, unconfined
+from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.processes.process import UNCONFINED, ChildProcesses, Command, Wrap, bash, clean_environment
 
 LINE = "true"
 FACTOR, EXTRA = 1.5, 2.0
@@ -32,7 +32,7 @@ STOP = 3.0
 async def bare(command: Command, folder: Path) -> None:
     """The least that asyncio needs to run the words and read what they say."""
     process = await asyncio.create_subprocess_exec(
-        *command.words,
+        *command.argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -69,7 +69,7 @@ async def compare(
 
 
 async def shell_true(what: str, wrap: Wrap, folder: Path, rounds: int) -> Row:
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         run = partial(processes.run, bash(LINE), cwd=folder, env=clean_environment(), timeout=30, wrap=wrap)
         return await compare(what, run, partial(wrap, bash(LINE), folder), folder, rounds)
 
@@ -78,7 +78,7 @@ async def memory(folder: Path) -> Row:
     """How much the peak of this process grows while a command writes a gigabyte."""
     before = peak()
     begin = time.perf_counter()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         done = await processes.run(bash(GIGABYTE), cwd=folder, env=clean_environment(), timeout=300)
     grown = peak() - before
     if not done.truncated:
@@ -93,7 +93,7 @@ def peak() -> float:
 
 async def stop(what: str, folder: Path, wrap: Wrap) -> Row:
     """How long it takes to end processes that do not want to, one of them in a session of its own."""
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         done = await processes.run(bash(STUBBORN), cwd=folder, env=clean_environment(), timeout=0.5, wrap=wrap)
     if not done.timed_out:
         raise SystemExit(f"{what}: the command ended before it was stopped")
@@ -101,10 +101,10 @@ async def stop(what: str, folder: Path, wrap: Wrap) -> Row:
 
 
 async def rows(folder: Path, rounds: int) -> list[Row]:
-    found = [await shell_true("shell true", unconfined, folder, rounds), await stop("stop", folder, unconfined)]
+    found = [await shell_true("shell true", UNCONFINED, folder, rounds), await stop("stop", folder, UNCONFINED)]
     if cage := mechanism():
         confinement = Confinement(zones=(Zone("here", folder, ZoneMode.RW),), workspace=folder)
-        wrap = partial(cage.wrap, confinement=confinement)
+        wrap = Confined(cage, confinement)
         found.append(await shell_true("shell true, confined", wrap, folder, rounds))
         found.append(await stop("stop, confined", folder, wrap))
     return [*found, await memory(folder)]

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from forge_cli.core.paths import PathUse as PathUse
     from forge_cli.core.paths import ReadPath as ReadPath
     from forge_cli.core.paths import WritePath as WritePath
+    from forge_cli.core.processes import Finished as Finished
+    from forge_cli.core.processes import Piece as Piece
+    from forge_cli.core.processes import Processes as Processes
+    from forge_cli.core.processes import ProcessStream as ProcessStream
     from forge_cli.core.results import Custom as Custom
     from forge_cli.core.results import Diff as Diff
     from forge_cli.core.results import DisplayHints as DisplayHints
@@ -90,6 +94,7 @@ _ROOMS = {
     "core.interrupt": "InterruptSignal",
     "core.messages": "Attachment CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta TurnEnd"
     " Usage",
+    "core.processes": "Finished Piece ProcessStream Processes",
     "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
     "core.calls": "ToolCall ToolOutcome",
     "core.context": "ToolContext",

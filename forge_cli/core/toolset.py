@@ -15,6 +15,7 @@ from pydantic import Field
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.notify import Notify
+from forge_cli.core.processes import Processes
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
 from forge_cli.core.zones import Zone
@@ -49,6 +50,7 @@ class ToolsetEnv:
     home: Path
     sandbox: SandboxView
     """Files, with no path declared: what asks is refused here. A call has ``context.sandbox``."""
+    processes: Processes
     notify: Notify
     policy: Any = None
     """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""

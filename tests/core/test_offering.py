@@ -21,6 +21,7 @@ ENV = ToolsetEnv(
     workspace=Path("/"),
     home=Path("/"),
     sandbox=None,
+    processes=None,
     notify=lambda level, message: None,
 )
 

@@ -17,7 +17,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, StatusEvent, TurnStart
 from forge_cli.core.results import Custom
 from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.sandbox.isolation.wrapper import UNCONFINED
+from forge_cli.sandbox.isolation.worker import NOT_CONFINED
 from forge_cli.testing import Project, Seen, call, calls
 
 from ..sandbox.children import sleepers, tag
@@ -525,7 +525,7 @@ def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict
     project.write("script.yaml", f"turns: [{{calls: {twice}}}, {{text: '{{results[0]}} {{results[1]}}'}}]")
     done = project.forge("run", "worker.yaml", "go", "-y", "-m", "script:script.yaml", env=only_bash)
     assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n exit code: 0\ntwo\n")
-    assert done.stderr.count(UNCONFINED) == 1
+    assert done.stderr.count(NOT_CONFINED) == 1
 
 
 def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:

@@ -11,11 +11,11 @@ from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.fields import shown
+from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.sandbox.processes.process import Finished
 from forge_cli.toolsets.executables.manage import ExecutableManager
 from forge_cli.toolsets.executables.manifest import Example, ExampleExpectation
 from forge_cli.toolsets.executables.registry import Program

@@ -14,7 +14,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
-from forge_cli.cli.tools.rows import Row, rows_of, worker_of
+from forge_cli.cli.tools.rows import Row, empty_folder, rows_of, worker_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import SourceKind
 from forge_cli.core.wire import error_text
@@ -115,7 +115,8 @@ def _rows_of_kept(value: Any) -> list[Row] | None:
 async def _rows_of_plugin(host: PluginHost, plugin: Plugin) -> list[Row]:
     try:
         worker = worker_of(host, plugin)
-        return [] if worker is None else await rows_of(worker, host)
+        with empty_folder() as folder:
+            return [] if worker is None else await rows_of(worker, host, Path(folder))
     except ForgeError as error:
         return [Row.broken(plugin, error)]
     except Exception as error:  # foreign code: a toolset is opened, asked and closed here

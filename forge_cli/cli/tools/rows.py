@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.cli.opening import bare_worker, opened
@@ -63,9 +64,9 @@ def approval_of(offer: Offer) -> str:
     return verdict.approval.value if verdict else "depends"
 
 
-async def rows_of(worker: Worker, host: PluginHost | None = None) -> list[Row]:
+async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:
     """The tools of a worker, and what was left out of them."""
-    async with opened(worker, workspace=Path.cwd(), host=host, make_zones=False) as assembly:
+    async with opened(worker, workspace=workspace or Path.cwd(), host=host, make_zones=False) as assembly:
         return [*map(Row.of, assembly.toolbox.offers.values()), *_left_out(assembly)]
 
 
@@ -80,17 +81,23 @@ def _left_out(assembly: Assembly) -> list[Row]:
 
 def worker_of(host: PluginHost, plugin: Plugin) -> Worker | None:
     """A worker with nothing but one plugin; none where that needs settings that only a worker can give."""
-    return None if needs_settings(host, plugin) else bare_worker({plugin.name: {}}, {"zones": []})
+    return None if needs_settings(host, plugin) else bare_worker({plugin.name: {}})
+
+
+def empty_folder() -> TemporaryDirectory[str]:
+    """Where a plugin is looked at by itself: the working directory may be one that cannot be a zone."""
+    return TemporaryDirectory(prefix="forge-look-")
 
 
 async def offers_of(host: PluginHost, plugin: Plugin) -> list[Offer]:
     """The tools of one plugin, opened by itself."""
     worker = worker_of(host, plugin)
-    return [] if worker is None else await offers(worker, host)
+    with empty_folder() as folder:
+        return [] if worker is None else await offers(worker, host, Path(folder))
 
 
-async def offers(worker: Worker, host: PluginHost | None = None) -> list[Offer]:
-    async with opened(worker, workspace=Path.cwd(), host=host, make_zones=False) as assembly:
+async def offers(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Offer]:
+    async with opened(worker, workspace=workspace or Path.cwd(), host=host, make_zones=False) as assembly:
         return list(assembly.toolbox.offers.values())
 
 

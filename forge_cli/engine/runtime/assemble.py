@@ -26,6 +26,7 @@ from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
 
 
@@ -118,6 +119,7 @@ async def assemble(
     around = within.guard.sandbox if within else None
     own = protected_files(worker, host)
     sandbox = open_sandbox(worker, workspace, own, brought, around, make_zones=make_zones, spare=spare)
+    processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify)
     policies = user_policies(host, home)
     env = ToolsetEnv(
         worker=worker.name,
@@ -125,6 +127,7 @@ async def assemble(
         workspace=workspace,
         home=home,
         sandbox=sandbox.view(),
+        processes=await stack.enter_async_context(processes),
         notify=notify,
     )
     toolbox = Toolbox([], notify, above=within.toolbox if within else None)

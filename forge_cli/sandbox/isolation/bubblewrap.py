@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
+from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import Command
 
@@ -33,15 +33,15 @@ class Bubblewrap:
 
     @contextmanager
     def wrap(
-        self, words: Sequence[str], cwd: Path, *, confinement: Confinement, visible: Iterable[Path] = ()
+        self, argv: Sequence[str], cwd: Path, rules: Iterable[ReachRule], *, network: bool = False
     ) -> Iterator[Command]:
-        network = () if confinement.network else ("--unshare-net",)
+        alone = _ALONE if network else (*_ALONE, "--unshare-net")
         with ExitStack() as opened:
             mounts = _Mounts(opened)
-            for rule in confinement.rules(visible):
+            for rule in rules:
                 mounts.add(rule)
-            place = ("--chdir", os.path.realpath(cwd), "--", *words)
-            command = (self.program, *_ALONE, *network, *_POWERLESS, *_HOST, *mounts.words, *mounts.last, *place)
+            place = ("--chdir", os.path.realpath(cwd), "--", *argv)
+            command = (self.program, *alone, *_POWERLESS, *_HOST, *mounts.options, *mounts.last, *place)
             yield Command(command, mounts.descriptors, confined=True)
 
 
@@ -53,7 +53,7 @@ class _Mounts:
     """
 
     def __init__(self, opened: ExitStack) -> None:
-        self.words: list[str] = []
+        self.options: list[str] = []
         self.last: list[str] = []
         self.descriptors: list[int] = []
         self._opened = opened
@@ -62,16 +62,16 @@ class _Mounts:
         path = str(rule.path)
         match rule.reach:
             case Reach.PRIVATE:
-                self.words += ["--tmpfs", path]
+                self.options += ["--tmpfs", path]
             case Reach.HIDDEN if rule.path.is_dir():
-                self.words += ["--tmpfs", path]
+                self.options += ["--tmpfs", path]
                 self.last += ["--remount-ro", path]
             case Reach.HIDDEN:
-                self.words += ["--ro-bind-data", self._open(os.devnull, os.O_RDONLY), path]
+                self.options += ["--ro-bind-data", self._open(os.devnull, os.O_RDONLY), path]
             case Reach.WRITE | Reach.PINNED:
-                self.words += ["--bind-fd", self._exactly(rule), path]
+                self.options += ["--bind-fd", self._exactly(rule), path]
             case Reach.SHOWN | Reach.READ | Reach.PROTECTED:
-                self.words += ["--ro-bind-fd", self._exactly(rule), path]
+                self.options += ["--ro-bind-fd", self._exactly(rule), path]
 
     def _exactly(self, rule: ReachRule) -> str:
         path = str(rule.path)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.protected import FOLDERS, is_protected
+from forge_cli.sandbox.isolation.held import held_in
 from forge_cli.sandbox.names import folded
 
 HIDDEN = (
@@ -20,6 +21,7 @@ HIDDEN = (
     *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority"),
 )
 """Below the user's home, besides forge's own folder: what a tool has no business with."""
+FORGE = ".forge"
 NAMES_AT_MOST = 4000
 PROTECTED_AT_MOST = 100
 
@@ -64,32 +66,50 @@ class Confinement:
     protected: tuple[Path, ...] = ()
     network: bool = False
 
-    def rules(self, visible: Iterable[Path] = ()) -> list[ReachRule]:
-        """All that matter, from the outside in; ``visible`` can be read although something hides them."""
+    def rules(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> list[ReachRule]:
+        """All that matter, from the outside in.
+
+        ``readable`` can be read although something hides it, ``writable`` are those of ``opened``.
+        """
         found: list[ReachRule] = []
         reaches: dict[Path, Reach] = {}
-        for rule in sorted(set(self._wanted(visible)), key=lambda rule: (len(rule.path.parts), rule.reach)):
+        wanted = set(self._wanted(readable, set(writable)))
+        for rule in sorted(wanted, key=lambda rule: (len(rule.path.parts), rule.reach)):
             around = next((reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None)
             if _matters(rule.reach, around):
                 found.append(rule)
                 reaches[rule.path] = rule.reach
         return found
 
-    def _wanted(self, visible: Iterable[Path]) -> Iterator[ReachRule]:
+    def opened(self, folders: Iterable[Path]) -> list[Path]:
+        """Which of the protected folders a command can be allowed to write to: those in writable zones, not forge's."""
+        real = {Path(os.path.realpath(folder)) for folder in folders}
+        return [folder for folder in real if folder.is_dir() and self._can_open(folder)]
+
+    def _can_open(self, folder: Path) -> bool:
+        around = [zone for zone in self.zones if folder.is_relative_to(zone.root)]
+        innermost = max(around, key=lambda zone: len(zone.root.parts), default=None)
+        writable = innermost is not None and innermost.mode is ZoneMode.RW and folder != innermost.root
+        return writable and FORGE not in map(folded, folder.parts)
+
+    def _wanted(self, readable: Iterable[Path], writable: set[Path]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
         yield from _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
-        yield from _existing([self.workspace, *visible, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
+        yield from _existing([self.workspace, *readable, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
         for zone in self.zones:
             yield ReachRule(zone.root, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
         yield from _existing(self.protected, Reach.PROTECTED)
         names = _existing(self._protected_names(), Reach.PROTECTED)
-        yield from (rule for rule in names if rule.path not in self._writable())
-        yield from _existing(self._ways(), Reach.PINNED)
+        yield from (rule for rule in names if rule.path not in writable.union(self._writable()))
+        for folder in writable:
+            yield ReachRule(folder, Reach.PINNED)
+            yield from _existing(held_in(folder), Reach.PROTECTED)
+        yield from _existing(self._ways(writable), Reach.PINNED)
 
-    def _ways(self) -> Iterator[Path]:
+    def _ways(self, writable: Iterable[Path]) -> Iterator[Path]:
         """The folders between a writable zone and what is not to be written in it: whoever moves one, moves that."""
-        held = (*self.hidden, *self.protected, *(zone.root for zone in self.zones))
+        held = (*self.hidden, *self.protected, *writable, *(zone.root for zone in self.zones))
         for root in self._writable():
             for path in held:
                 if path.is_relative_to(root):
@@ -140,7 +160,7 @@ def confinement_for(
 
 
 def _secret_places(user_home: Path) -> Iterator[Path]:
-    yield from (user_home / name for name in (*HIDDEN, ".forge"))
+    yield from (user_home / name for name in (*HIDDEN, FORGE))
 
 
 def _is_for_people(root: Path, own: Path) -> bool:

@@ -9,14 +9,15 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
-from forge_cli.sandbox.isolation.confinement import Confinement
+from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
 from forge_cli.sandbox.processes.process import Command
 from forge_cli.sandbox.processes.tree import Family, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
@@ -33,10 +34,27 @@ class Mechanism(Protocol):
     def name(self) -> str: ...
 
     def wrap(
-        self, words: Sequence[str], cwd: Path, *, confinement: Confinement, visible: Iterable[Path] = ()
+        self, argv: Sequence[str], cwd: Path, rules: Iterable[ReachRule], *, network: bool = False
     ) -> AbstractContextManager[Command]:
-        """The command that runs ``words`` confined; ``visible`` can be read although something hides them."""
+        """The command that runs ``argv`` confined by the rules."""
         ...
+
+
+@dataclass(frozen=True)
+class Confined:
+    """Starts an argv confined, by a mechanism of this machine."""
+
+    mechanism: Mechanism
+    confinement: Confinement
+    readable: tuple[Path, ...] = ()
+    """What can be read although something hides it."""
+    writable: tuple[Path, ...] = ()
+    """Protected folders that can be written all the same, but for hooks and settings in them."""
+    confined: ClassVar[bool] = True
+
+    def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
+        rules = self.confinement.rules(self.readable, self.writable)
+        return self.mechanism.wrap(argv, cwd, rules, network=self.confinement.network)
 
 
 def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:
@@ -74,7 +92,7 @@ def _confines(found: Mechanism, folder: Path) -> bool:
     (hidden / "file").write_text(_SECRET)
     zones = (Zone("around", folder), Zone("inside", inside, ZoneMode.RW))
     confinement = Confinement(zones=zones, workspace=inside, hidden=(hidden,))
-    with found.wrap(["/bin/sh", "-c", _TRY, "sh", str(folder)], inside, confinement=confinement) as command:
+    with Confined(found, confinement)(["/bin/sh", "-c", _TRY, "sh", str(folder)], inside) as command:
         code, said = _try(command)
     wrote = [(place / "file").exists() for place in (inside, outside)]
     return code == 0 and wrote == [True, False] and _SECRET.encode() not in said
@@ -85,7 +103,7 @@ def _try(command: Command) -> tuple[int, bytes]:
     mark = new_mark()
     with marked(mark):
         process = subprocess.Popen(
-            command.words,
+            command.argv,
             env={"PATH": os.defpath},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

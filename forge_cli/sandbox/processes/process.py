@@ -6,17 +6,18 @@ import errno
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Protocol, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output
 from forge_cli.sandbox.processes.tree import MARKER, Family, adopt_orphans, marked, new_mark
@@ -28,49 +29,38 @@ GRACE = 0.3
 
 @dataclass(frozen=True)
 class Command:
-    """What is started: words, and descriptors that stay open for it."""
+    """What is started: an argv, and descriptors that stay open for it."""
 
-    words: Sequence[str]
+    argv: Sequence[str]
     descriptors: Sequence[int] = ()
     confined: bool = False
     """Whether everything it starts ends with it."""
 
 
-Wrap = Callable[[Sequence[str], Path], AbstractContextManager[Command]]
-"""Makes a command of words and a working directory; what it opens is closed once the command has started."""
+class Wrap(Protocol):
+    """Makes a command of an argv and a working directory; what it opens is closed once the command has started."""
+
+    @property
+    def confined(self) -> bool: ...
+
+    def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]: ...
 
 
 LAST_SIGNAL = 32
 """Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
 
 
-def unconfined(words: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-    """The words as they are."""
-    return nullcontext(Command(words))
-
-
 @dataclass(frozen=True)
-class Finished:
-    """How a command ended: by itself, by a signal, or because its time was up.
+class Unconfined:
+    """Starts an argv as it is."""
 
-    Of a confined command that dies of signal N nothing comes through but 128 + N, so that is taken for the signal, as
-    shells do. One that could not even be killed has neither code nor signal.
-    """
+    confined: ClassVar[bool] = False
 
-    exit_code: int | None
-    signal: int | None
-    stdout: str
-    stderr: str
-    truncated: bool
-    timed_out: bool
-    duration_ms: int
-    confined: bool = False
+    def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
+        return nullcontext(Command(argv))
 
-    def hint(self, said: str) -> str | None:
-        """What may be behind a failure, where what was said lets one think so."""
-        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in said:
-            return None
-        return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+
+UNCONFINED = Unconfined()
 
 
 class Child:
@@ -91,6 +81,7 @@ class Child:
         self.stdout, self.stderr = (*outputs.values(), Output.nothing())[:2]
         self.exited = anyio.Event()
         self.ended = anyio.Event()
+        self.timed_out = False
         self._process = process
         self._outputs = outputs
         self._opened = opened
@@ -121,7 +112,22 @@ class Child:
                 output.drain(descriptor)
                 output.close()
             self._opened.close()
+            self.exited.set()
             self.ended.set()
+
+    async def expire(self, seconds: float) -> None:
+        """Stop the command unless it exits within so many seconds."""
+        with anyio.move_on_after(seconds):
+            await self.exited.wait()
+        if not self.exited.is_set():
+            self.timed_out = True
+            await self.stop()
+
+    async def news(self) -> None:
+        """Wait until there is output to take, or none will come any more."""
+        async with anyio.create_task_group() as waiting:
+            for output in self._outputs.values():
+                waiting.start_soon(_first, output, waiting.cancel_scope)
 
     async def _exit(self) -> None:
         """Wait for the process itself; where the kernel does not tell, look again and again."""
@@ -146,7 +152,7 @@ class Child:
             self._attention.cancel()
             await self.ended.wait()
 
-    def finished(self, *, timed_out: bool = False) -> Finished:
+    def finished(self) -> Finished:
         code = self._process.returncode
         if self.family.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
             code = 128 - code
@@ -155,15 +161,15 @@ class Child:
             signal=-code if code is not None and code < 0 else None,
             stdout=self.stdout.take(),
             stderr=self.stderr.take(),
+            timed_out=self.timed_out,
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
-            timed_out=timed_out,
             duration_ms=round((self._until - self._since) * 1000),
             confined=self.family.confined,
         )
 
 
-class Processes:
-    """The commands of one toolset; leaving the context stops whatever is left of them."""
+class ChildProcesses:
+    """Commands with a common end: leaving the context stops whatever is left of them."""
 
     def __init__(self, *, at_most: int = 32) -> None:
         self._at_most = at_most
@@ -194,55 +200,62 @@ class Processes:
 
     def start(
         self,
-        words: Sequence[str],
+        argv: Sequence[str],
         *,
         cwd: Path,
         env: Mapping[str, str],
-        wrap: Wrap = unconfined,
+        wrap: Wrap = UNCONFINED,
         limit: int = LIMIT,
+        errors: str = "replace",
+        timeout: float | None = None,
         takes_input: bool = False,
+        feed: bytes | None = None,
         merge: bool = False,
     ) -> Child:
-        """Start a command; ``merge`` puts what it says on standard error into its standard output."""
+        """Start a command; ``merge`` puts what it says on standard error into its standard output.
+
+        ``feed`` is all of its input; with ``takes_input`` the caller writes to it. Past ``timeout`` it is stopped.
+        """
         if len(self._children) >= self._at_most:
             raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
-        outputs = [Output(limit) for _ in range(1 if merge else 2)]
+        outputs = [Output(limit, errors) for _ in range(1 if merge else 2)]
         try:
-            child = _start(words, cwd, env, wrap, outputs, takes_input=takes_input)
+            child = _start(argv, cwd, env, wrap, outputs, takes_input=takes_input or feed is not None)
         except (OSError, ValueError) as error:
             nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
             remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
-            raise ToolError(f"{shown(words[0])} cannot be started: {error}{remedy}") from None
+            raise ToolError(f"{shown(argv[0])} cannot be started: {error}{remedy}") from None
         self._children.add(child)
         self._tasks.start_soon(self._attend, child)
+        if feed is not None and child.stdin is not None:
+            self._tasks.start_soon(child.stdin.feed, feed)
+        if timeout is not None:
+            self._tasks.start_soon(child.expire, timeout)
         return child
 
     async def run(
         self,
-        words: Sequence[str],
+        argv: Sequence[str],
         *,
         cwd: Path,
         env: Mapping[str, str],
         timeout: float | None,
-        wrap: Wrap = unconfined,
+        wrap: Wrap = UNCONFINED,
         limit: int = LIMIT,
+        errors: str = "replace",
+        feed: bytes | None = None,
     ) -> Finished:
         """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
 
-        What a command leaves in the background, unless it is confined, goes on until this context is left.
+        What a command leaves in the background, unless it is confined, runs until this context is left.
         """
-        child = self.start(words, cwd=cwd, env=env, wrap=wrap, limit=limit)
+        child = self.start(argv, cwd=cwd, env=env, wrap=wrap, limit=limit, errors=errors, timeout=timeout, feed=feed)
         try:
-            with anyio.move_on_after(timeout):
-                await child.exited.wait()
-            timed_out = not child.exited.is_set()
-            if timed_out:
-                await child.stop()
             await child.ended.wait()
         except BaseException:
             await child.stop()
             raise
-        return child.finished(timed_out=timed_out)
+        return child.finished()
 
     async def _attend(self, child: Child) -> None:
         await child.attend()
@@ -251,7 +264,7 @@ class Processes:
 
 
 def bash(line: str) -> list[str]:
-    """The words by which bash runs a line, without any of the user's own files."""
+    """The argv by which bash runs a line, without any of the user's own files."""
     return ["bash", "--noprofile", "--norc", "-c", "--", line]
 
 
@@ -265,20 +278,25 @@ def _is_harmless(name: str) -> bool:
     return name.startswith(("LC_", "FORGE_")) and not KEY_NAME.search(name)
 
 
+async def _first(output: Output, others: anyio.CancelScope) -> None:
+    await output.news()
+    others.cancel()
+
+
 def _start(
-    words: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: Wrap, outputs: Sequence[Output], *, takes_input: bool
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: Wrap, outputs: Sequence[Output], *, takes_input: bool
 ) -> Child:
     """Start a process, with pipes that do not stay open for as long as any grandchild holds their other end."""
     adopt_orphans()
     mark = new_mark()
     with ExitStack() as ours, ExitStack() as theirs:
-        command = theirs.enter_context(wrap(words, cwd))
+        command = theirs.enter_context(wrap(argv, cwd))
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()
         with marked(mark):
             process = subprocess.Popen(
-                command.words,
+                command.argv,
                 stdin=source,
                 stdout=pipes[0][1],
                 stderr=pipes[-1][1],

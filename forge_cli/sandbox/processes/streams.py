@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+from contextlib import suppress
 from typing import Self
 
 import anyio
@@ -24,7 +25,7 @@ class Output:
     A cut is named where it is, and text is never broken inside a character, neither there nor between two pieces.
     """
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = LIMIT, errors: str = "replace") -> None:
         self.dropped = 0
         self._limit = limit
         self._head = bytearray()
@@ -32,7 +33,7 @@ class Output:
         self._tail = bytearray()
         self._closed = False
         self._awaited: anyio.Event | None = None
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
 
     @classmethod
     def nothing(cls) -> Self:
@@ -134,7 +135,7 @@ class Input:
         self._descriptor: int | None = descriptor
         self._lock = anyio.Lock()
 
-    async def write(self, data: bytes, *, timeout: float = 5.0) -> None:
+    async def write(self, data: bytes, *, timeout: float | None = 5.0) -> None:
         """Write all of it; a process that does not read it in time is an error that says how much it took."""
         left = memoryview(data)
         with anyio.move_on_after(timeout) as scope:
@@ -143,6 +144,12 @@ class Input:
                     left = left[await self._write(left) :]
         if scope.cancelled_caught:
             raise ToolError(f"the process does not read its input: {len(left)} of {len(data)} bytes were not taken")
+
+    async def feed(self, data: bytes) -> None:
+        """Write all of it and close, for as long as the process lives; what it does not read is its own affair."""
+        with suppress(ToolError):
+            await self.write(data, timeout=None)
+        self.close()
 
     def close(self) -> None:
         if self._descriptor is not None:

@@ -6,7 +6,7 @@ import re
 import warnings
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.processes.process import Processes, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
 from forge_cli.toolsets.executables.golang import COMPILE_LIMIT, GoBuilder
 from forge_cli.toolsets.executables.languages import BUILD, shell
 from forge_cli.toolsets.executables.registry import Program
@@ -20,13 +20,13 @@ async def compile_go(program: Program, builder: GoBuilder) -> str:
     return f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
 
 
-async def read_shell(program: Program, processes: Processes) -> str:
-    words = [shell(), "-n", str(program.entrypoint)]
-    done = await processes.run(words, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
+async def read_shell(program: Program, processes: ChildProcesses) -> str:
+    argv = [shell(), "-n", str(program.entrypoint)]
+    done = await processes.run(argv, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
     if done.exit_code != 0:
         said = re.sub(r": line (\d+): ", r":\1: ", done.stderr.replace(f"{program.entrypoint.parent}/", ""))
-        raise ToolError(f"{program.name} cannot be read by {words[0]}:\n{said.strip()}")
-    return f"{program.entrypoint.name} is sound for {words[0]}; there is nothing to compile"
+        raise ToolError(f"{program.name} cannot be read by {argv[0]}:\n{said.strip()}")
+    return f"{program.entrypoint.name} is sound for {argv[0]}; there is nothing to compile"
 
 
 def read_python(program: Program) -> None:

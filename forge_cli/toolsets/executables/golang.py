@@ -13,10 +13,11 @@ from pathlib import Path
 import anyio
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut
 from forge_cli.files.lock import acquire_in_turn
 from forge_cli.files.replace import replace_file
-from forge_cli.sandbox.processes.process import Finished, Processes, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
 from forge_cli.toolsets.executables.languages import BUILD, find_go
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import Program
@@ -38,7 +39,7 @@ class GoBuilder:
     may not, and one that does not match is built again.
     """
 
-    def __init__(self, home: Path, processes: Processes) -> None:
+    def __init__(self, home: Path, processes: ChildProcesses) -> None:
         self._seals = home / "cache" / "builds"
         self._processes = processes
         self._versions: dict[tuple[str, int], str] = {}
@@ -102,7 +103,7 @@ class GoBuilder:
             self._checked[str(made)] = stamp
         return sound
 
-    async def _go(self, words: list[str], cwd: Path, sources: dict[str, bytes] | None = None) -> Finished:
+    async def _go(self, argv: list[str], cwd: Path, sources: dict[str, bytes] | None = None) -> Finished:
         cache = _cache()
         vendored = any(name.startswith("vendor/") for name in sources or ())
         env = {
@@ -116,7 +117,7 @@ class GoBuilder:
             "GOCACHE": str(cache / "build"),
             "GOPATH": str(cache / "path"),
         }
-        return await self._processes.run(words, cwd=cwd, env=env, timeout=COMPILE_LIMIT)
+        return await self._processes.run(argv, cwd=cwd, env=env, timeout=COMPILE_LIMIT)
 
 
 def _sources(program: Program) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.processes.process import Processes
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.approved import Approved, File, read_files
 from forge_cli.toolsets.executables.languages import MADE, default_language
 from forge_cli.toolsets.executables.registry import Program, Registry, walk
@@ -100,7 +100,7 @@ class ExecutableManager:
 
     async def build(self, program: Program) -> str:
         """Make a program ready, and say what was done; what is wrong with its source is a ToolError."""
-        async with Processes() as processes:
+        async with ChildProcesses() as processes:
             return await language_of(program).build(program, Toolchain(self.home, processes))
 
     def lacks(self, program: Program) -> str | None:

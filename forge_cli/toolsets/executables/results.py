@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.core.results import (
     MODEL_LIMIT,
     Custom,
@@ -21,7 +22,6 @@ from forge_cli.core.results import (
 )
 from forge_cli.core.text import counted, cut
 from forge_cli.core.wire import jsonable
-from forge_cli.sandbox.processes.process import Finished
 
 KIND = "executable.run"
 

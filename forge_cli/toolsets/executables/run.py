@@ -1,18 +1,19 @@
-"""One call of a program: words instead of a shell line, an environment without keys, and what came of it."""
+"""One call of a program: an argv instead of a shell line, an environment without keys, and what came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import cast
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.core.results import VALUE_LIMIT, ResultValue
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
-from forge_cli.sandbox.processes.process import Finished, Processes, Wrap, clean_environment, unconfined
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.processes.process import clean_environment
 from forge_cli.toolsets.executables.approved import Approved
 from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.results import failed, outcome
@@ -39,15 +40,12 @@ class ProgramRun:
 class Runner:
     """Starts programs in the working directory, confined where the worker's commands are."""
 
-    def __init__(
-        self, env: ToolsetEnv, names: Sequence[str], processes: Processes, wrap: Wrap | None, stats: Stats
-    ) -> None:
-        self._workspace = env.workspace
+    def __init__(self, env: ToolsetEnv, names: Sequence[str], stats: Stats) -> None:
         self._names = names
-        self._processes = processes
-        self._wrap: Any = wrap
+        self._processes = cast(WorkerProcesses, env.processes)
+        self._processes.check()
         self._stats = stats
-        self._tools = Toolchain(env.home, processes)
+        self._tools = Toolchain(env.home, self._processes.children)
         self._approved = Approved(env.home)
 
     def arguments(self, program: Program, args: Args, sandbox: SandboxView) -> list[str]:
@@ -63,25 +61,18 @@ class Runner:
     ) -> ProgramRun:
         """Make the program ready if need be, run it, and say how it ended."""
         start = await self._ready(program)
-        words = [*start.words, *self.arguments(program, args, sandbox)]
+        argv = [*start.argv, *self.arguments(program, args, sandbox)]
         seconds = timeout or program.manifest.timeout
         self._approved.keep(program)
         done = await self._processes.run(
-            words,
-            cwd=self._workspace,
+            argv,
             env=self._environment(program),
-            wrap=self._confined(program, start),
             timeout=seconds,
+            readable=[program.folder, *start.readable],
             limit=KEPT,
         )
         self._stats.called(program.name, ok=not failed(done), duration_ms=done.duration_ms)
         return ProgramRun(program.name, done, seconds)
-
-    def _confined(self, program: Program, start: ProgramStart) -> Wrap:
-        """The program can read its own folder, although forge's home around it is hidden."""
-        if self._wrap is None or self._wrap is unconfined:
-            return unconfined
-        return partial(self._wrap, visible=[program.folder, *start.visible])
 
     async def _ready(self, program: Program) -> ProgramStart:
         """What is started, once it is compiled or its packages are installed; a failure to do so is one of the tool."""
@@ -92,5 +83,4 @@ class Runner:
             raise
 
     def _environment(self, program: Program) -> dict[str, str]:
-        own = {"FORGE_WORKSPACE": str(self._workspace), "FORGE_TOOL_DIR": str(program.folder)}
-        return {**clean_environment(self._names), **own}
+        return {**clean_environment(self._names), "FORGE_TOOL_DIR": str(program.folder)}

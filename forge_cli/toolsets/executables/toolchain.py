@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.sandbox.processes.process import Processes
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.build import compile_go, install_packages, read_python, read_shell
 from forge_cli.toolsets.executables.golang import NO_GO, GoBuilder
 from forge_cli.toolsets.executables.languages import GO, PYTHON, SHELL, find_go, python_flags, shell
@@ -21,16 +21,16 @@ INTERPRETER = (Path(sys.prefix), Path(sys.base_prefix))
 
 @dataclass(frozen=True)
 class ProgramStart:
-    """The words that start a program, and what it has to see for that besides its own folder."""
+    """The argv that starts a program, and what it has to read for that besides its own folder."""
 
-    words: list[str]
-    visible: Sequence[Path] = INTERPRETER
+    argv: list[str]
+    readable: Sequence[Path] = INTERPRETER
 
 
 class Toolchain:
     """What makes the programs of one home ready: a compiler, environments with packages, interpreters."""
 
-    def __init__(self, home: Path, processes: Processes) -> None:
+    def __init__(self, home: Path, processes: ChildProcesses) -> None:
         self.processes = processes
         self.go = GoBuilder(home, processes)
         self.packages = Environments(home, processes)

@@ -16,6 +16,7 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.processes import Finished
 from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject
@@ -23,8 +24,6 @@ from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.tool import Args, Preview, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.isolation.wrapper import wrapper_for
-from forge_cli.sandbox.processes.process import Finished, Processes
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
@@ -109,9 +108,7 @@ class ExecutablesToolset(Toolset):
         self._known: dict[str, tuple[Program, Tool]] = {}
         self._said: dict[str, str] = {}
         self._ended: list[Finished] | None = None
-        wrap = wrapper_for(self.env)
-        processes = await self.stack.enter_async_context(Processes())
-        self._runner = Runner(self.env, self.config.env, processes, wrap, Stats(self.root))
+        self._runner = Runner(self.env, self.config.env, Stats(self.root))
         return self
 
     @property

@@ -12,7 +12,7 @@ import anyio
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import cut
-from forge_cli.sandbox.processes.process import Processes, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
 from forge_cli.toolsets.executables.golang import locked
 from forge_cli.toolsets.executables.registry import Program
 
@@ -49,11 +49,11 @@ def check_installed(program: Program) -> None:
 class Environments:
     """The packages of programs, installed as ``uv run --script`` would, for each content of a tool once.
 
-    ``uv`` works outside of any confinement, as compilers do, so nothing foreign may run with it: it installs wheels
+    ``uv`` works outside of any confinement, as compilers do, so nothing third-party may run with it: it installs wheels
     only, and never looks at an environment again in which packages lie, since Python runs lines of theirs as it starts.
     """
 
-    def __init__(self, home: Path, processes: Processes) -> None:
+    def __init__(self, home: Path, processes: ChildProcesses) -> None:
         self._cache = home / "cache" / "uv"
         self._root = home / "cache" / "environments"
         self._processes = processes
@@ -83,13 +83,13 @@ class Environments:
 
     async def _compile(self, place: Path) -> None:
         """Write the bytecode, which no program can, by the Python behind the environment, which runs no line of it."""
-        words = [str(_behind(place / "bin" / "python")), "-I", "-m", "compileall", "-q", str(place / "lib")]
-        await self._processes.run(words, cwd=place, env=_environment(), timeout=INSTALL_LIMIT)
+        argv = [str(_behind(place / "bin" / "python")), "-I", "-m", "compileall", "-q", str(place / "lib")]
+        await self._processes.run(argv, cwd=place, env=_environment(), timeout=INSTALL_LIMIT)
 
-    async def _uv(self, program: Program, place: Path, uv: str, *words: str) -> None:
-        line = [uv, *words, f"--cache-dir={self._cache}", "--quiet", "--color=never"]
+    async def _uv(self, program: Program, place: Path, uv: str, *arguments: str) -> None:
+        argv = [uv, *arguments, f"--cache-dir={self._cache}", "--quiet", "--color=never"]
         env = {**_environment(), "VIRTUAL_ENV": str(place)}
-        done = await self._processes.run(line, cwd=place.parent, env=env, timeout=INSTALL_LIMIT)
+        done = await self._processes.run(argv, cwd=place.parent, env=env, timeout=INSTALL_LIMIT)
         if done.timed_out:
             raise ToolError(TOO_LONG.format(program.name))
         if done.exit_code != 0:

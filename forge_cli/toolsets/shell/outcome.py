@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, bounded_stream
 from forge_cli.core.text import counted, cut
-from forge_cli.sandbox.processes.process import Finished
 
 RESULT, SESSION = "shell.result", "shell.session"
 KEPT = VALUE_LIMIT // 4

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, cast
 
 import anyio
 from pydantic import Field
@@ -21,8 +21,8 @@ from forge_cli.core.tool import Args, Preview, tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import sandbox_of
-from forge_cli.sandbox.isolation.wrapper import wrapper_for
-from forge_cli.sandbox.processes.process import Processes, bash, clean_environment, unconfined
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.processes.process import bash, clean_environment
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself
 from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
@@ -47,11 +47,11 @@ class ShellToolset(Toolset):
         await super().__aenter__()
         user = self.env.policy or UserRules()
         self._policy = ShellPolicy(self.config, user, sandbox_of(self.env), self.env.workspace)
-        self._wrap = wrapper_for(self.env)
+        self._processes = cast(WorkerProcesses, self.env.processes)
+        self._processes.check()
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         self._sessions = Sessions()
-        self._processes = await self.stack.enter_async_context(Processes())
         return self
 
     def _word(self, args: Args) -> Verdict:
@@ -114,14 +114,7 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
-        done = await self._processes.run(
-            bash(command),
-            cwd=self.env.workspace,
-            env=self._environment,
-            wrap=self._wrap,
-            timeout=seconds,
-            limit=outcome.KEPT,
-        )
+        done = await self._processes.run(bash(command), env=self._environment, timeout=seconds, limit=outcome.KEPT)
         return outcome.result(command, done, seconds)
 
     @tool(needs_approval="_start_word", effects=DOES)
@@ -133,16 +126,9 @@ class ShellToolset(Toolset):
         max_output_tokens: Annotated[int, Field(ge=1, le=100_000, description="How much output at most")] = 10_000,
     ) -> Custom:
         """Start a command that may take long or wants input; what it says later is read with write_stdin."""
-        child = self._processes.start(
-            bash(command),
-            cwd=self._folder(workdir),
-            env=self._environment,
-            wrap=self._wrap,
-            takes_input=True,
-            merge=True,
-        )
+        child = self._processes.start(bash(command), cwd=self._folder(workdir), env=self._environment)
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
-        session = self._sessions.add(command, child, confined=self._wrap is not unconfined, doubt=doubt)
+        session = self._sessions.add(command, child, confined=self._processes.confined, doubt=doubt)
         try:
             return await self._news(session, yield_time_ms, max_output_tokens * BYTES_A_TOKEN)
         except anyio.get_cancelled_exc_class():
@@ -174,7 +160,7 @@ class ShellToolset(Toolset):
 
     @cached_property
     def _environment(self) -> dict[str, str]:
-        return {**clean_environment(self.config.env), "FORGE_WORKSPACE": str(self.env.workspace)}
+        return clean_environment(self.config.env)
 
     def _folder(self, workdir: str | None) -> Path:
         if workdir is None:

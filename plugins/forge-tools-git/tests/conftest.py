@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,10 +51,10 @@ class Repo:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "-m", message)
 
-    def worker(self, section: str = "{}", more: str = "") -> None:
+    def worker(self, section: str = "{}", sandbox: str = "{isolation: auto}") -> None:
         """The worker lies outside of the repository, beside it."""
         file = self.folder.parent / "worker.yaml"
-        file.write_text(f"name: committer\ninstructions: Work.\ntoolsets:\n  git: {section}\n{more}")
+        file.write_text(f"name: committer\ninstructions: Work.\ntoolsets:\n  git: {section}\nsandbox: {sandbox}\n")
 
     def seen(self, *made: Any, **options: Any) -> Seen:
         return self.project.run(calls(*made), "done", worker="../worker.yaml", **options)
@@ -64,6 +66,13 @@ class Repo:
 
     def by_hand(self, tool: str, *words: str) -> subprocess.CompletedProcess[str]:
         return self.project.forge("tools", "call", tool, "--worker", "../worker.yaml", *words)
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that is not in /tmp, which a confined process has for itself."""
+    with tempfile.TemporaryDirectory(prefix="forge-test-", dir="/var/tmp") as folder:
+        yield Path(folder).resolve()
 
 
 @pytest.fixture(autouse=True)

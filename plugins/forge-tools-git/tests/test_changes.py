@@ -152,17 +152,19 @@ class TestCommit:
 
     def test_hooks_do_not_see_the_keys_of_others(self, ready: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
-        hook(ready, "pre-commit", "env > ../seen; exit 0")
+        hook(ready, "pre-commit", "env > seen; exit 0")
         assert ready.call("git_commit", message="x", answers=[True]).status == "success"
-        seen = (ready.folder.parent / "seen").read_text()
+        seen = (ready.folder / "seen").read_text()
         assert "sk-secret" not in seen
         assert f"HOME={os.environ['HOME']}" in seen
 
     def test_a_program_left_behind_by_a_hook_holds_nobody_up(self, ready: Repo) -> None:
+        ready.worker(sandbox="{isolation: off}")
         hook(ready, "post-commit", "sleep 30 & echo $! > ../pid")
         outcome = ready.call("git_commit", message="x", answers=[True])
-        os.kill(int((ready.folder.parent / "pid").read_text()), 9)
         assert outcome.status == "success"
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((ready.folder.parent / "pid").read_text()), 0)
         assert outcome.duration_ms < 20_000
 
     def test_an_interrupt_ends_git_and_all_that_it_started(self, ready: Repo) -> None:
@@ -195,6 +197,7 @@ class TestCommit:
 class TestPush:
     @pytest.fixture
     def remote(self, repo: Repo, tmp_path: Path) -> Path:
+        repo.worker(sandbox="{isolation: off}")
         repo.commit("one")
         repo.git("init", "--quiet", "--bare", str(tmp_path / "there"))
         repo.git("remote", "add", "origin", str(tmp_path / "there"))

@@ -119,6 +119,13 @@ def missing_objects(repo: Repo, program: str) -> None:
 
 
 @pytest.fixture
+def repo(repo: Repo) -> Repo:
+    """Where nothing is confined: a trap that springs would do its harm."""
+    repo.worker(sandbox="{isolation: off}")
+    return repo
+
+
+@pytest.fixture
 def sprung(tmp_path: Path) -> Path:
     """A file that the program of a trap leaves behind."""
     return tmp_path / "sprung"
@@ -173,7 +180,7 @@ def test_a_work_tree_elsewhere_is_not_read(repo: Repo, tmp_path: Path) -> None:
     (elsewhere / "key").write_text("secret\n")
     repo.git("config", "core.worktree", str(elsewhere))
     for outcome in repo.seen(*LOOKS).outcomes:
-        assert "is no work tree of git" in outcome.error
+        assert "is not a work tree of git" in outcome.error
 
 
 def test_a_repository_in_disguise_is_not_taken_for_one(repo: Repo) -> None:
@@ -181,7 +188,7 @@ def test_a_repository_in_disguise_is_not_taken_for_one(repo: Repo) -> None:
     (repo.folder / "inner/worker.yaml").write_text("")
     inner = type(repo)(type(repo.project)(repo.folder / "inner"))
     inner.worker()
-    assert "is no work tree of git" in inner.call("git_status").error
+    assert "is not a work tree of git" in inner.call("git_status").error
 
 
 def test_the_environment_does_not_lead_git_astray(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

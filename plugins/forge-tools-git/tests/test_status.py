@@ -133,14 +133,14 @@ def test_where_there_is_no_repository(folder: Repo, tool: str) -> None:
     outcome = folder.call(tool)
     assert (outcome.status, outcome.error) == (
         "error",
-        "the working directory is no git repository; 'git init' would make it one",
+        "the working directory is not a git repository; 'git init' would make it one",
     )
 
 
 def test_inside_the_folder_of_git_itself(repo: Repo) -> None:
     hidden = type(repo)(Project(repo.folder / ".git"))
     hidden.worker()
-    assert "is no work tree of git" in hidden.call("git_status").error
+    assert "is not a work tree of git" in hidden.call("git_status").error
 
 
 def test_without_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,14 @@ import pexpect
 import pytest
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation import isolation as isolation_module
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
-from forge_cli.sandbox.isolation.isolation import Level, Mechanism, confines, isolation, mechanism
-from forge_cli.sandbox.processes.process import Finished, Processes, bash, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, Mechanism, confines, isolation, mechanism
+from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.zones.zones import IsolationLevel
 
 from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
 
@@ -74,15 +75,15 @@ class World:
         self, line: str, confinement: Confinement | None = None, *, cwd: Path | None = None, **options: Any
     ) -> Finished:
         visible = options.pop("visible", ())
-        wrap = partial(self.cage.wrap, confinement=confinement or self.confinement(), visible=visible)
+        wrap = Confined(self.cage, confinement or self.confinement(), readable=visible)
         settings = {"env": {**clean_environment(), "HOME": str(self.home)}, "timeout": 20.0, **options}
-        async with Processes() as processes:
+        async with ChildProcesses() as processes:
             return await processes.run(bash(line), cwd=cwd or self.project, wrap=wrap, **settings)
 
     async def free(self, line: str) -> Finished:
         """The same without a cage, to see that what is refused is possible at all."""
         env = {**clean_environment(), "HOME": str(self.home)}
-        async with Processes() as processes:
+        async with ChildProcesses() as processes:
             return await processes.run(bash(line), cwd=self.project, env=env, timeout=20)
 
 
@@ -277,16 +278,16 @@ from functools import partial
 from pathlib import Path
 import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.sandbox.processes.process import Processes, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
 from forge_cli.core.zones import Zone, ZoneMode
 
 async def main():
     here = Path(sys.argv[1])
     confinement = Confinement(zones=(Zone("here", here, ZoneMode.RW),), workspace=here)
     shown = [Path(sys.prefix), Path(sys.base_prefix)]
-    wrap = partial(mechanism().wrap, confinement=confinement, visible=shown)
-    async with Processes() as processes:
+    wrap = Confined(mechanism(), confinement, readable=tuple(shown))
+    async with ChildProcesses() as processes:
         words = [sys.executable, str(here / "inject.py")]
         done = await processes.run(words, cwd=here, env=clean_environment(), timeout=20, wrap=wrap)
     print("terminal:", os.isatty(0), "|", done.stdout.strip(), "|", done.stderr.strip(), "|")
@@ -388,10 +389,10 @@ while True:
 async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(world: World) -> None:
     """Somebody who is already inside changes a protected folder into a link and back, as fast as possible."""
     (world.project / "sub/.git").mkdir(parents=True)
-    wrap = partial(world.cage.wrap, confinement=world.confinement(), visible=PYTHON)
+    wrap = Confined(world.cage, world.confinement(), readable=PYTHON)
     options: dict[str, Any] = {"cwd": world.project, "env": {"HOME": str(world.home), **clean_environment()}}
     look = bash("cat ~/.ssh/id */.git/id")
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         with gate(world.project) as flipping:
             processes.start([sys.executable, "-c", FLIP, str(flipping.path)], wrap=wrap, **options)
             await flipping.opened()
@@ -511,8 +512,8 @@ async def test_how_a_confined_command_ends(world: World) -> None:
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_nothing_outlives_a_confined_command(world: World, way: str) -> None:
     sleeping = tag()
-    wrap = partial(world.cage.wrap, confinement=world.confinement())
-    async with Processes() as processes:
+    wrap = Confined(world.cage, world.confinement())
+    async with ChildProcesses() as processes:
         with gate(world.project) as out, gate(world.project) as go:
             line = f"{escape(way, out, sleeping)}read x <>{go.path}"
             child = processes.start(bash(line), cwd=world.project, env=clean_environment(), wrap=wrap)
@@ -534,8 +535,8 @@ async def test_nothing_outlives_a_confined_command(world: World, way: str) -> No
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_a_stop_reaches_everybody_inside(world: World, way: str) -> None:
     sleeping = tag()
-    wrap = partial(world.cage.wrap, confinement=world.confinement())
-    async with Processes() as processes:
+    wrap = Confined(world.cage, world.confinement())
+    async with ChildProcesses() as processes:
         with gate(world.project) as out:
             line = f"{escape(way, out, sleeping)}sleep {sleeping}"
             child = processes.start(bash(line), cwd=world.project, env=clean_environment(), wrap=wrap)
@@ -552,14 +553,14 @@ from functools import partial
 from pathlib import Path
 import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.sandbox.processes.process import Processes, bash, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
 from forge_cli.core.zones import Zone, ZoneMode
 
 async def main():
     here = Path(sys.argv[1])
-    wrap = partial(mechanism().wrap, confinement=Confinement(zones=(Zone("here", here, ZoneMode.RW),), workspace=here))
-    async with Processes() as processes:
+    wrap = Confined(mechanism(), Confinement(zones=(Zone("here", here, ZoneMode.RW),), workspace=here))
+    async with ChildProcesses() as processes:
         await processes.run(bash(sys.argv[2]), cwd=here, env=clean_environment(), timeout=None, wrap=wrap)
 
 anyio.run(main)
@@ -583,9 +584,9 @@ async def test_nothing_outlives_forge_itself(world: World) -> None:
 
 
 async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> None:
-    wrap = partial(world.cage.wrap, confinement=world.confinement())
+    wrap = Confined(world.cage, world.confinement())
     before = descriptors()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         for _ in range(5):
             child = processes.start(bash("sleep 300"), cwd=world.project, env=clean_environment(), wrap=wrap)
             begin = time.monotonic()
@@ -640,26 +641,26 @@ def fresh() -> Iterator[None]:
 def test_a_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert mechanism() is None
-    assert isolation(Level.AUTO) is None
-    assert isolation(Level.OFF) is None
+    assert isolation(IsolationLevel.AUTO) is None
+    assert isolation(IsolationLevel.OFF) is None
     with pytest.raises(
         WorkerError, match=r"w.yaml:3:5: isolation is required, and this machine has no .*\n.*bubblewrap"
     ):
-        isolation(Level.REQUIRED, where=Mark("w.yaml", 3, 5))
+        isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
 
 
 @pytest.mark.usefixtures("fresh")
 def test_the_mechanism_is_tried_once_and_only_when_wanted(cage: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     monkeypatch.setattr(isolation_module, "confines", lambda found: not tried.append(found))
-    assert isolation(Level.OFF) is None
+    assert isolation(IsolationLevel.OFF) is None
     assert tried == []
-    assert isolation(Level.AUTO) == isolation(Level.REQUIRED) == cage
+    assert isolation(IsolationLevel.AUTO) == isolation(IsolationLevel.REQUIRED) == cage
     assert len(tried) == 1
 
 
 def test_the_network_is_open_by_default_unless_isolation_is_required() -> None:
-    assert [level.network for level in Level] == [True, False, True]
+    assert [level.network for level in IsolationLevel] == [True, False, True]
 
 
 def test_a_probe_leaves_nothing_behind(cage: Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ import anyio
 import pytest
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes import tree as family
-from forge_cli.sandbox.processes.process import Child, Finished, Processes, bash, clean_environment
+from forge_cli.sandbox.processes.process import Child, ChildProcesses, bash, clean_environment
 
 from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
 
@@ -33,7 +34,7 @@ def anyio_backend() -> str:
 
 async def run(line: str, folder: Path, **options: object) -> Finished:
     settings = {"cwd": folder, "env": clean_environment(), "timeout": 20.0, **options}
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         return await processes.run(bash(line), **settings)
 
 
@@ -118,7 +119,7 @@ async def test_no_descriptor_is_inherited(tmp_path: Path) -> None:
 async def test_what_cannot_start_says_why_and_leaves_nothing_open(
     tmp_path: Path, words: list[str], folder: str, reason: str
 ) -> None:
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         before = descriptors()
         with pytest.raises(ToolError, match=rf"^'.*' cannot be started: .*{reason}"):
             processes.start(words, cwd=tmp_path / folder, env={}, takes_input=True)
@@ -151,7 +152,7 @@ async def test_a_gigabyte_of_output_takes_less_than_fifty_megabytes(tmp_path: Pa
 
 async def test_a_background_process_does_not_hold_the_result_back(tmp_path: Path) -> None:
     sleeping = tag()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         with anyio.fail_after(10):
             done = await processes.run(
                 bash(f"sleep {sleeping} & echo hi"), cwd=tmp_path, env=clean_environment(), timeout=9
@@ -185,7 +186,7 @@ async def test_an_end_in_time_is_no_timeout_although_the_output_stays_open(tmp_p
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_a_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
     sleeping = tag()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             line = f"{escape(way, out, sleeping)}sleep {sleeping}"
             child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
@@ -200,7 +201,7 @@ async def test_a_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str) -> None:
     sleeping = tag()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         with gate(tmp_path) as out, anyio.CancelScope() as scope:
             async with anyio.create_task_group() as calls:
 
@@ -221,7 +222,7 @@ async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_nothing_outlives_the_context(tmp_path: Path, way: str) -> None:
     sleeping = tag()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             line = escape(way, out, sleeping)
             child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
@@ -238,7 +239,7 @@ async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str)
     before = descriptors()
     with anyio.CancelScope() as scope:
         try:
-            async with Processes() as processes:
+            async with ChildProcesses() as processes:
                 for seconds in sleeping:
                     line = f"trap '' TERM; sleep {seconds}"
                     processes.start(bash(line), cwd=tmp_path, env=clean_environment(), takes_input=True)
@@ -256,7 +257,7 @@ async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str)
 async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
     before = descriptors()
     with anyio.CancelScope() as scope:
-        async with Processes() as processes:
+        async with ChildProcesses() as processes:
             scope.cancel()
             child = processes.start(bash("sleep 300"), cwd=tmp_path, env=clean_environment(), takes_input=True)
     assert (child.running, children(), descriptors()) == (False, [], before)
@@ -264,7 +265,7 @@ async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
 
 async def test_many_sessions_of_one_command_go_at_once(tmp_path: Path) -> None:
     sleeping = tag()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             line = f"for i in {{1..40}}; do setsid sleep {sleeping} & done; echo x >{out.path}; wait"
             child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
@@ -278,7 +279,7 @@ async def test_many_sessions_of_one_command_go_at_once(tmp_path: Path) -> None:
 async def test_children_of_others_are_left_alone(tmp_path: Path) -> None:
     neighbour = tag()
     with stranger() as other, stranger("bash", "-c", "exit 3") as ended:
-        async with Processes() as processes:
+        async with ChildProcesses() as processes:
             with gate(tmp_path) as out:
                 line = f"{escape('env -i', out, neighbour)}exec sleep {neighbour}"
                 processes.start(bash(line), cwd=tmp_path, env=clean_environment())
@@ -300,7 +301,7 @@ async def test_what_another_thread_starts_meanwhile_is_its_own(tmp_path: Path) -
     thread = threading.Thread(target=start_others)
     thread.start()
     try:
-        async with Processes() as processes:
+        async with ChildProcesses() as processes:
             for _ in range(20):
                 child = processes.start(bash("sleep 300"), cwd=tmp_path, env=clean_environment())
                 await child.stop()
@@ -314,7 +315,7 @@ async def test_what_another_thread_starts_meanwhile_is_its_own(tmp_path: Path) -
 
 
 async def test_a_session_is_talked_to(tmp_path: Path) -> None:
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         line = "while read -r word; do echo got $word; echo warn >&2; done; echo bye; exit 4"
         child = processes.start(bash(line), cwd=tmp_path, env=clean_environment(), takes_input=True, merge=True)
         heard = ""
@@ -334,7 +335,7 @@ async def test_a_session_is_talked_to(tmp_path: Path) -> None:
 
 
 async def test_only_so_many_run_at_a_time(tmp_path: Path) -> None:
-    async with Processes(at_most=2) as processes:
+    async with ChildProcesses(at_most=2) as processes:
         first, second = (
             processes.start(bash("read x"), cwd=tmp_path, env=clean_environment(), takes_input=True) for _ in range(2)
         )
@@ -349,7 +350,7 @@ async def test_only_so_many_run_at_a_time(tmp_path: Path) -> None:
 
 async def many(count: int, folder: Path) -> None:
     """Run commands, each leaving something behind for a moment, and look for what has piled up."""
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         for number in range(count):
             line = "(setsid sleep 0.01 &) >/dev/null 2>&1; exit 0" if number % 4 == 0 else "true"
             done = await processes.run(bash(line), cwd=folder, env=clean_environment(), timeout=20)
@@ -413,7 +414,7 @@ time.sleep(300)
 async def test_a_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> None:
     """A traced process stays in the process table until its tracer has looked at it, killed or not."""
     before = descriptors()
-    async with Processes() as processes:
+    async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             allowed = f"import ctypes; ctypes.CDLL(None).prctl(0x59616d61, -1); open({str(out.path)!r}, 'w').write('x')"
             words = [sys.executable, "-c", f"{allowed}; print('said', flush=True); import time; time.sleep(300)"]
@@ -426,6 +427,6 @@ async def test_a_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> No
             begin = time.monotonic()
             await child.stop()
             assert time.monotonic() - begin < SOON
-            done = child.finished(timed_out=True)
+            done = child.finished()
             assert (done.exit_code, done.signal, done.stdout) == (None, None, "said\n")
     assert descriptors() == before

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli.sandbox.processes.process import Processes
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.testing import Project
 from forge_cli.toolsets.executables import toolchain
 from forge_cli.toolsets.executables.registry import Program, Registry
@@ -30,7 +30,7 @@ def program(project: Project, write_tool: Callable[..., Path]) -> Callable[[str]
 def with_tools(home: Path, method: str, program: Program) -> object:
     async def ask() -> object:
         with anyio.fail_after(30):
-            async with Processes() as processes:
+            async with ChildProcesses() as processes:
                 return await getattr(language_of(program), method)(program, Toolchain(home, processes))
 
     return anyio.run(ask)
@@ -44,8 +44,8 @@ def test_what_is_started(program: Callable[[str], Program], project: Project, su
     found = program(suffix)
     start = with_tools(project.home, "start", found)
     assert isinstance(start, ProgramStart)
-    assert start.words[-1] == str(found.entrypoint)
-    assert [Path(word).name for word in start.words[:-1]] == [Path(word).name for word in argv]
+    assert start.argv[-1] == str(found.entrypoint)
+    assert [Path(word).name for word in start.argv[:-1]] == [Path(word).name for word in argv]
 
 
 @pytest.mark.parametrize(

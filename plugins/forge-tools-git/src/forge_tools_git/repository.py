@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from forge_cli import ToolError
-from forge_tools_git.process import Output, git
+from forge_cli import Finished, Processes, ToolError
+from forge_tools_git.environment import environment, key_files, settings_files
 from forge_tools_git.status import Status, parse_status
 
 ALWAYS = {
@@ -31,6 +31,15 @@ OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOC
 FILTER_KEYS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
 WITHOUT_SECRETS = (":(exclude,icase,glob)**/.env*", ":(exclude,icase,glob)**/.env*/**")
+WRITES = "it writes only to zones with 'mode: rw'"
+CONFINED = {
+    "Read-only file system": f"{WRITES}, so the folder of the repository has to lie in one",
+    "remote unpack failed": f"{WRITES}, so a remote on this machine has to lie in one",
+    "failed to sign": "it does not see your keys; commit by hand, or with 'commit.gpgSign' false",
+    "Could not read from remote": "it has the network only with 'sandbox: {network: true}'",
+    "unable to access": "it has the network only with 'sandbox: {network: true}'",
+}
+"""What confinement may have to do with a complaint of git."""
 SUBMODULES = ("--ignore-submodules=dirty",)  # else git starts a second git in each, under settings of its own
 
 
@@ -49,45 +58,65 @@ class Repository:
     """The repository around a folder; ``prefix`` is the way from its top to the folder."""
 
     folder: Path
+    processes: Processes
     prefix: str = ""
+    places: tuple[Path, ...] = ()
+    """The folders in which git keeps what it knows, such as ``.git``."""
     filters: dict[str, str] = field(default_factory=dict)
     """Settings that take away the filters which the repository, not the user, configures."""
 
     @classmethod
-    async def around(cls, folder: Path) -> Repository:
-        bare = cls(folder)
-        found = await bare.read("rev-parse", "--is-inside-work-tree", "--show-prefix", check=False)
-        inside, _, prefix = found.out.partition("\n")
-        if found.code and "not a git repository" in found.err:
-            raise ToolError("the working directory is no git repository; 'git init' would make it one")
-        if found.code or inside != "true":
-            raise ToolError(f"the working directory is no work tree of git: {found.complaint}")
-        return cls(folder, prefix.removesuffix("\n"), await bare._own_filters())
+    async def around(cls, folder: Path, processes: Processes) -> Repository:
+        bare = cls(folder, processes)
+        places = ("--path-format=absolute", "--git-dir", "--git-common-dir")
+        found = await bare.read("rev-parse", "--is-inside-work-tree", "--show-prefix", *places, check=False)
+        inside, *prefix = found.stdout.split("\n")
+        if found.exit_code and "not a git repository" in found.stderr:
+            raise ToolError("the working directory is not a git repository; 'git init' would make it one")
+        if found.exit_code or inside != "true":
+            raise ToolError(f"the working directory is not a work tree of git: {complaint(found)}")
+        *prefix, own, common, _ = prefix
+        return cls(folder, processes, "\n".join(prefix), (Path(own), Path(common)), await bare._own_filters())
 
     async def _own_filters(self) -> dict[str, str]:
-        listed = await self.read("config", "--list", "--name-only", "--show-scope", "-z")
-        fields = os.fsdecode(listed.raw).split("\0")
+        listed = await self.read("config", "--list", "--name-only", "--show-scope", "-z", errors="surrogateescape")
+        fields = listed.stdout.split("\0")
         names = list(zip(fields[::2], fields[1::2], strict=False))
-        if listed.cut or ("command", "core.fsmonitor") not in names:
+        if listed.truncated or ("command", "core.fsmonitor") not in names:
             raise ToolError("git does not take its settings from us: version 2.31 or later is needed")
         own = [name for scope, name in names if scope in ("local", "worktree")]
         drivers = {name.rpartition(".")[0] for name in own if name.startswith("filter.")}
         return {f"{driver}.{key}": value for driver in drivers for key, value in FILTER_KEYS.items()}
 
-    async def read(self, *words: str, check: bool = True, index: Path | None = None) -> Output:
+    async def read(
+        self, *words: str, check: bool = True, index: Path | None = None, errors: str = "replace"
+    ) -> Finished:
         """Ask something that changes nothing and starts nothing."""
-        environment = OFFLINE | ({"GIT_INDEX_FILE": str(index)} if index else {})
-        done = await git(self.folder, words, config=ALWAYS | READING | self.filters, environment=environment)
+        env = OFFLINE | ({"GIT_INDEX_FILE": str(index)} if index else {})
+        settings = ALWAYS | READING | self.filters
+        done = await self._git(words, settings, env, readable=[index.parent] if index else [], errors=errors)
         return _checked(done) if check else done
 
-    async def change(self, *words: str, stdin: str | None = None) -> Output:
-        """Do something, with the hooks and filters that belong to it."""
-        return _checked(await git(self.folder, words, config=ALWAYS, stdin=stdin))
+    async def change(self, *words: str, input: str | None = None, keys: bool = False) -> Finished:
+        """Do something, with the hooks and filters that belong to it; ``keys`` are those that a remote asks for."""
+        readable = key_files() if keys else []
+        return _checked(await self._git(words, ALWAYS, readable=readable, writable=self.places, input=input))
+
+    async def _git(
+        self, words: Sequence[str], settings: Mapping[str, str], env: Mapping[str, str] | None = None, **options: Any
+    ) -> Finished:
+        if shutil.which("git") is None:
+            raise ToolError("git is not installed on this machine")
+        readable = [*settings_files(), *options.pop("readable")]
+        env = environment(settings) | dict(env or {})
+        return await self.processes.run(
+            ["git", "--no-pager", *words], cwd=self.folder, env=env, readable=readable, **options
+        )
 
     async def status(self, paths: Sequence[str] = (".",)) -> Status:
         words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", *SUBMODULES)
         found = await self.read(*words, "--", *map(literal, paths))
-        return parse_status(found.out, self.prefix)
+        return parse_status(found.stdout, self.prefix)
 
     async def log(self, limit: int, path: str) -> list[Commit]:
         if await self.head() is None:
@@ -96,7 +125,7 @@ class Repository:
         everything = path == "." and not self.prefix  # naming even the top would leave out commits without changes
         pathspecs = [] if everything else [literal(path)]
         found = await self.read("log", f"--max-count={limit}", "-z", form, "HEAD", "--", *pathspecs)
-        fields = found.out.split("\0")
+        fields = found.stdout.split("\0")
         return [Commit(*fields[start : start + 4]) for start in range(0, len(fields) - 3, 4)]
 
     async def changed(self, *, staged: bool, path: str) -> list[str]:
@@ -125,18 +154,18 @@ class Repository:
 
     async def resolve(self, name: str) -> str | None:
         found = await self.read("rev-parse", "--verify", "--quiet", "--end-of-options", name, check=False)
-        return found.out.strip() if found.code == 0 else None
+        return found.stdout.strip() if found.exit_code == 0 else None
 
     async def _diff(self, *words: str, staged: bool, pathspecs: Sequence[str]) -> str:
         """A diff of a copy of the index, which git would otherwise refresh in place."""
-        place = self.folder / (await self.read("rev-parse", "--git-path", "index")).out.removesuffix("\n")
+        place = self.folder / (await self.read("rev-parse", "--git-path", "index")).stdout.removesuffix("\n")
         cached = ("--cached",) if staged else ()
         with tempfile.TemporaryDirectory(prefix="forge-git-") as scratch:
             copy = Path(scratch) / "index"
             if place.exists():
                 shutil.copy2(place, copy)  # with its time, by which git knows what may have changed since
             found = await self.read("diff", *cached, *PLAIN_DIFF, *SUBMODULES, *words, "--", *pathspecs, index=copy)
-        return f"{found.out}\n[... {found.cut} more bytes ...]\n" if found.cut else found.out
+        return found.stdout
 
 
 def literal(path: str) -> str:
@@ -144,7 +173,15 @@ def literal(path: str) -> str:
     return f":(literal){path}"
 
 
-def _checked(done: Output) -> Output:
-    if done.code:
-        raise ToolError(f"git: {done.complaint}")
+def complaint(done: Finished) -> str:
+    """Why git failed, in its own words, and what confinement may have to do with it."""
+    said = (done.stderr.strip() or done.stdout.strip())[-2000:].replace(":(literal)", "")
+    hint = next((hint for sign, hint in CONFINED.items() if done.confined and sign in said), None)
+    why = said.removeprefix("fatal: ").removeprefix("error: ") or f"git ended with exit code {done.exit_code}"
+    return f"{why}\n(git is confined here: {hint})" if hint else why
+
+
+def _checked(done: Finished) -> Finished:
+    if done.exit_code != 0:
+        raise ToolError(f"git: {complaint(done)}")
     return done

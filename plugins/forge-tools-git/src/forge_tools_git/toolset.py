@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
-from pathlib import PurePosixPath
-from typing import Annotated, Any
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -17,6 +18,7 @@ from forge_cli import (
     ToolContext,
     ToolError,
     Toolset,
+    WorkerError,
     hookimpl,
     tool,
 )
@@ -37,10 +39,26 @@ def is_secret(path: str) -> bool:
 class GitToolset(Toolset):
     name = "git"
 
+    async def __aenter__(self) -> Self:
+        self._check_zones()
+        self.env.processes.check()
+        return await super().__aenter__()
+
+    def _check_zones(self) -> None:
+        """Refuse a worker whose zones leave out the working directory: git would show what it may not see."""
+        folder = Path(os.path.realpath(self.env.workspace))
+        if not any(folder.is_relative_to(zone.path) for zone in self.env.sandbox.zones):
+            problem = f"toolsets.git: git works in {folder}, and no zone of this worker lies around that"
+            hint = "declare one under sandbox.zones, as in {name: code, path: ., mode: rw}, or remove the toolset"
+            raise WorkerError(self.config.where(), problem, hint=hint)
+
+    async def _repository(self) -> Repository:
+        return await Repository.around(self.env.workspace, self.env.processes)
+
     @tool(needs_approval=False, read_only=True, timeout=30)
     async def git_status(self, *, context: ToolContext) -> Custom:
         """Show the branch and which files are staged, modified, untracked or in conflict."""
-        return _status(await (await Repository.around(context.workspace)).status())
+        return _status(await (await self._repository()).status())
 
     @tool(needs_approval=lambda args: is_secret(args["path"]), read_only=True, timeout=30)
     async def git_diff(
@@ -51,7 +69,7 @@ class GitToolset(Toolset):
         context: ToolContext,
     ) -> Custom:
         """Show changes as a patch; new files count once they are staged."""
-        repository, place = await Repository.around(context.workspace), inside(path, context)
+        repository, place = await self._repository(), inside(path, context)
         changed = await repository.changed(staged=staged, path=place)
         secrets = is_secret(place)
         hidden = [] if secrets else [name for name in changed if is_secret(name)]
@@ -62,7 +80,7 @@ class GitToolset(Toolset):
     @tool(needs_approval=False, read_only=True, timeout=30)
     async def git_log(self, limit: Limit = 20, path: PathArgument = ".", *, context: ToolContext) -> Custom:
         """List commits of the current branch, newest first."""
-        repository = await Repository.around(context.workspace)
+        repository = await self._repository()
         commits = await repository.log(limit, inside(path, context))
         summary = f"{len(commits)} commit{'' if len(commits) == 1 else 's'}" if commits else "no commits"
         return Custom("git.log", [asdict(commit) for commit in commits], summary, display=DisplayHints("table"))
@@ -70,12 +88,12 @@ class GitToolset(Toolset):
     @tool(preview="_preview_stage", effects=["read", "write", "execute"], timeout=120)
     async def git_stage(self, paths: PathList, *, context: ToolContext) -> Custom:
         """Stage files for the next commit: changed, new and deleted ones."""
-        repository = await Repository.around(context.workspace)
+        repository = await self._repository()
         await repository.change("add", "--all", "--", *(literal(inside(path, context)) for path in paths))
         return _status(await repository.status())
 
     async def _preview_stage(self, args: Args, context: ToolContext) -> Preview:
-        repository = await Repository.around(context.workspace)
+        repository = await self._repository()
         return Preview(_status(await repository.status([inside(path, context) for path in args["paths"]])))
 
     @tool(needs_approval=True, preview="_preview_commit", effects=["read", "write", "execute"], timeout=300)
@@ -86,14 +104,14 @@ class GitToolset(Toolset):
         context: ToolContext,
     ) -> Text:
         """Commit what is staged."""
-        repository = await Repository.around(context.workspace)
+        repository = await self._repository()
         if context.stamp is not None and context.stamp != await repository.staged_digest():
             raise Stale("what is staged has changed since it was shown")
-        done = await repository.change("commit", "--file=-", "--no-edit", stdin=message)
-        return Text(done.out.strip() or f"Committed {await repository.head()}.")
+        done = await repository.change("commit", "--file=-", "--no-edit", input=message)
+        return Text(done.stdout.strip() or f"Committed {await repository.head()}.")
 
     async def _preview_commit(self, args: Args, context: ToolContext) -> Preview:
-        repository = await Repository.around(context.workspace)
+        repository = await self._repository()
         stamp = await repository.staged_digest()
         patch, size = await repository.staged()
         if not patch:
@@ -118,21 +136,21 @@ class GitToolset(Toolset):
         context: ToolContext,
     ) -> Text:
         """Push commits to a remote repository."""
-        repository = await Repository.around(context.workspace)
+        repository = await self._repository()
         ref = await _local_branch(repository, branch)
         await _check_remote(repository, remote)
         options = ["--force"] if force else []
-        done = await repository.change("push", *options, "--", remote, f"{ref}:{ref}")
-        return Text("\n".join(filter(None, (done.err.strip(), done.out.strip()))))
+        done = await repository.change("push", *options, "--", remote, f"{ref}:{ref}", keys=True)
+        return Text("\n".join(filter(None, (done.stderr.strip(), done.stdout.strip()))))
 
     async def _preview_push(self, args: Args, context: ToolContext) -> Preview:
-        repository, remote, branch = await Repository.around(context.workspace), args["remote"], args["branch"]
+        repository, remote, branch = await self._repository(), args["remote"], args["branch"]
         ref = await _local_branch(repository, branch)
         known = f"refs/remotes/{remote}/{branch}"
         if await repository.resolve(known) is None:
             return Preview(Text(f"pushes {branch} to {remote}; what is there now is not known here"), once=True)
         counted = await repository.read("rev-list", "--left-right", "--count", f"{known}...{ref}")
-        dropped, added = counted.out.split()
+        dropped, added = counted.stdout.split()
         return Preview(Text(f"pushes {branch} to {remote}: drops {dropped} commits from it, adds {added}"), once=True)
 
 
@@ -152,13 +170,13 @@ def inside(path: str, context: ToolContext) -> str:
 async def _local_branch(repository: Repository, branch: str) -> str:
     ref = f"refs/heads/{branch}"
     valid = await repository.read("check-ref-format", ref, check=False)
-    if valid.code or await repository.resolve(ref) is None:
+    if valid.exit_code or await repository.resolve(ref) is None:
         raise ToolError(f"there is no local branch {branch!r}")
     return ref
 
 
 async def _check_remote(repository: Repository, remote: str) -> None:
-    known = (await repository.read("remote")).out.splitlines()
+    known = (await repository.read("remote")).stdout.splitlines()
     if remote not in known:
         raise ToolError(f"there is no remote {remote!r}; the remotes are: {', '.join(known) or 'none'}")
 

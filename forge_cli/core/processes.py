@@ -1,0 +1,121 @@
+"""Child processes as toolsets start them: confined as the worker says, clean, bounded, ended with all they started."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+OutputName = Literal["stdout", "stderr"]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended: by itself, by a signal, or because its time was up.
+
+    Of a confined command that dies of signal N nothing comes through but 128 + N, so that is taken for the signal, as
+    shells do. One that could not even be killed has neither code nor signal.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool
+    truncated: bool
+    """Whether the middle of an output that was too long is missing; the text says so where it is."""
+    duration_ms: int
+    confined: bool = False
+
+    def hint(self, said: str) -> str | None:
+        """What may be behind a failure, where what was said lets one think so."""
+        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in said:
+            return None
+        return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of what a command says, as soon as it says it."""
+
+    stream: OutputName
+    text: str
+
+
+class ProcessStream(Protocol):
+    """The output of one command while it runs: ``async for`` gives each ``Piece``, and ``finished`` is set at the end.
+
+    Leaving ``async with`` earlier stops the command with everything it started.
+    """
+
+    @property
+    def finished(self) -> Finished | None:
+        """What ``run`` would have returned; None while the command runs."""
+        ...
+
+    def __aiter__(self) -> Self: ...
+    async def __anext__(self) -> Piece: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Processes(Protocol):
+    """The child processes of one worker (``env.processes``).
+
+    A command is an argv, never a line for a shell. It runs confined where the worker's commands do, without the keys of
+    model providers, and what it starts ends with it: when its time is up, when the call is interrupted, and at the
+    latest when the worker ends.
+    """
+
+    @property
+    def confined(self) -> bool:
+        """Whether commands are confined."""
+        ...
+
+    def check(self) -> None:
+        """Raise at load what the first command would be refused for: isolation that is required and missing."""
+        ...
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | bytes | None = None,
+        timeout: float | None = None,
+        readable: Iterable[Path] = (),
+        writable: Iterable[Path] = (),
+        errors: str = "replace",
+    ) -> Finished:
+        """Run a command to its end; a failure and the end of its time are told by the result, not raised.
+
+        Only what cannot be started at all is a ToolError. ``cwd`` is the working directory unless given, ``env`` is
+        added to a clean environment, ``input`` is all that it reads. Its output is decoded as UTF-8 with ``errors``, as
+        ``bytes.decode`` has them; of each stream 1 MiB is kept, the first and the last half.
+
+        A confined command reads ``readable`` although it would be hidden, and writes to the protected folders
+        ``writable``, such as ``.git``, where they lie in writable zones; never to hooks and settings in them.
+        """
+        ...
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | bytes | None = None,
+        timeout: float | None = None,
+        readable: Iterable[Path] = (),
+        writable: Iterable[Path] = (),
+        errors: str = "replace",
+    ) -> ProcessStream:
+        """The same as ``run``, piece by piece while it runs."""
+        ...

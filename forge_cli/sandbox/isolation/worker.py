@@ -1,0 +1,164 @@
+"""The child processes of one worker: confined, where the worker wants it and the machine can."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypedDict
+
+from forge_cli.core.errors import ToolError, WorkerError
+from forge_cli.core.notify import StatusLevel
+from forge_cli.core.processes import Finished, Processes
+from forge_cli.files.home import user_home
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.isolation.confinement import confinement_for
+from forge_cli.sandbox.isolation.held import held
+from forge_cli.sandbox.isolation.isolation import Confined, isolation
+from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.pieces import CommandStream
+from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
+from forge_cli.sandbox.processes.streams import LIMIT
+from forge_cli.sandbox.zones.zones import IsolationLevel
+
+NOT_CONFINED = "child processes are not confined on this machine: install bubblewrap (bwrap), or say 'isolation: off'"
+
+
+class StartOptions(TypedDict):
+    """What every command of a worker is started with."""
+
+    cwd: Path
+    env: Mapping[str, str]
+    wrap: Confined | Unconfined
+    feed: bytes | None
+
+
+class WorkerProcesses(Processes):
+    """What ``env.processes`` is, with what forge's own toolsets need besides.
+
+    How commands are confined is found out when the first toolset wants to know: a worker that starts nothing pays
+    nothing for it, and hears nothing of it.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, *, workspace: Path, home: Path, notify: Callable[[StatusLevel, str], None]
+    ) -> None:
+        self.children = ChildProcesses()
+        """For commands of forge itself, such as compilers: never confined."""
+        self._sandbox = sandbox
+        self._workspace = workspace
+        self._home = home
+        self._notify = notify
+
+    async def __aenter__(self) -> Self:
+        await self.children.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self.children.__aexit__(kind, error, trace)
+
+    @property
+    def confined(self) -> bool:
+        return self._wrap.confined
+
+    def check(self) -> None:
+        _ = self._wrap
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | bytes | None = None,
+        timeout: float | None = None,
+        readable: Iterable[Path] = (),
+        writable: Iterable[Path] = (),
+        errors: str = "replace",
+        limit: int = LIMIT,
+    ) -> Finished:
+        options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
+        with _kept(options["wrap"]):
+            return await self.children.run(argv, **options, timeout=timeout, errors=errors, limit=limit)
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | bytes | None = None,
+        timeout: float | None = None,
+        readable: Iterable[Path] = (),
+        writable: Iterable[Path] = (),
+        errors: str = "replace",
+    ) -> CommandStream:
+        options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
+        start = partial(self.children.start, argv, **options, timeout=timeout, errors=errors)
+        return CommandStream(start, _kept(options["wrap"]), errors)
+
+    def start(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> Child:
+        """Start a command that takes input, and whose two outputs come as one."""
+        environment = self._environment(env)
+        return self.children.start(argv, cwd=cwd, env=environment, wrap=self._wrap, takes_input=True, merge=True)
+
+    def _options(
+        self,
+        argv: Sequence[str],
+        cwd: str | Path | None,
+        env: Mapping[str, str] | None,
+        input: str | bytes | None,
+        wrap: Confined | Unconfined,
+    ) -> StartOptions:
+        """What a command is started with, once it is sure that there is a program: ``bwrap`` tells it badly."""
+        folder, environment = self._workspace / (cwd or "."), self._environment(env)
+        program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
+        if shutil.which(program, path=environment.get("PATH")) is None:
+            raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
+        feed = input.encode(errors="surrogateescape") if isinstance(input, str) else input
+        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed}
+
+    def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
+        return {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
+
+    def wrap(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> Confined | Unconfined:
+        """How a command is started that may read and write these as well."""
+        try:
+            wrap = self._wrap
+        except WorkerError as error:
+            raise ToolError(f"nothing was started: {error}") from None
+        if isinstance(wrap, Unconfined):
+            return wrap
+        opened = wrap.confinement.opened(writable)
+        return replace(wrap, readable=tuple(readable), writable=tuple(opened))
+
+    @cached_property
+    def _wrap(self) -> Confined | Unconfined:
+        """How commands are started; if they should be confined and cannot be, the user is told once."""
+        wanted, told = self._sandbox.isolation, self._sandbox.told
+        found = isolation(wanted.level, where=wanted.where)
+        if found is None:
+            if wanted.level is IsolationLevel.AUTO and NOT_CONFINED not in told:
+                told.add(NOT_CONFINED)
+                self._notify("warning", NOT_CONFINED)
+            return UNCONFINED
+        confinement = confinement_for(
+            self._sandbox.zones,
+            workspace=self._workspace,
+            user_home=user_home(),
+            forge_home=self._home,
+            protected=self._sandbox.protected,
+            network=wanted.network,
+        )
+        return Confined(found, confinement)
+
+
+def _kept(wrap: Confined | Unconfined) -> AbstractContextManager[None]:
+    return held(wrap.writable) if isinstance(wrap, Confined) and wrap.writable else nullcontext()

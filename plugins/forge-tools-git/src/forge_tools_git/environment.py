@@ -1,0 +1,43 @@
+"""What git may know of its user: settings, proxies and, for a push, keys; nothing that leads git itself astray."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+KEPT = (
+    *("LOGNAME", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "GNUPGHOME", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *PROXIES,
+    *(name.upper() for name in PROXIES),
+)
+QUIET = {
+    "LC_ALL": "",  # as if it were not set: LC_MESSAGES counts, and the characters stay those of the user
+    "LC_MESSAGES": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": ":",
+    "GIT_PAGER": "cat",
+}
+KEYS = (".ssh", ".git-credentials", ".config/git/credentials", ".config/gh", ".netrc")
+
+
+def environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """What is added to the environment, with settings above those of every file; unlike ``-c`` this takes any name."""
+    found = {name: os.environ[name] for name in KEPT if name in os.environ} | QUIET
+    found["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings.items()):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
+def settings_files() -> list[Path]:
+    """The user's own settings, which a confined git has to see wherever the home is."""
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return [Path.home() / ".gitconfig", config / "git"]
+
+
+def key_files() -> list[Path]:
+    """What a remote knows the user by, and the socket of the program that keeps it."""
+    agent = os.environ.get("SSH_AUTH_SOCK")
+    return [*(Path.home() / name for name in KEYS), *([Path(agent)] if agent else [])]

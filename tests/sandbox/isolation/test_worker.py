@@ -1,0 +1,232 @@
+"""How a worker's child processes are started: confined as its file says, or not, and then saying so."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli.core.config import parse_config
+from forge_cli.core.errors import ExitCode, ToolError, WorkerError
+from forge_cli.core.processes import Finished
+from forge_cli.files.document import read_document
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
+from forge_cli.sandbox.processes.process import bash
+from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
+
+pytestmark = pytest.mark.anyio
+
+needs_bwrap = pytest.mark.skipif(
+    not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with a project in it, not in /tmp, which a confined process has for itself."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp")).resolve()
+    for name in ("project/scratch", "project/src", ".ssh", ".forge"):
+        (folder / name).mkdir(parents=True)
+    (folder / ".ssh" / "id").write_text("secret")
+    (folder / "project" / "worker.yaml").write_text("name: w\n")
+    monkeypatch.setenv("HOME", str(folder))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def no_mechanism(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A machine that has nothing to confine a process with."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    mechanism.cache_clear()
+    yield
+    mechanism.cache_clear()
+
+
+def sandbox(place: Path, text: str) -> Sandbox:
+    file = place / "sandbox.yaml"
+    file.write_text(text)
+    config = parse_config(SandboxConfig, read_document(file).data, file=str(file))
+    zones = open_zones(config, workspace=place / "project", user_home=place, file=str(file))
+    return Sandbox(zones, protected=[place / "project" / "worker.yaml"], isolation=config.wanted())
+
+
+def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]:
+    """The processes of a worker, and what is said about them."""
+    said: list[str] = []
+
+    def notify(level: str, sentence: str) -> None:
+        said.append(f"{level}: {sentence}")
+
+    return WorkerProcesses(wanted, workspace=place / "project", home=place / ".forge", notify=notify), said
+
+
+async def run(place: Path, text: str, line: str, **options: Any) -> Finished:
+    made, said = processes(place, sandbox(place, text))
+    async with made:
+        done = await made.run(bash(line), timeout=20, **options)
+    assert said == []
+    return done
+
+
+ZONES = "zones: [{name: scratch, path: ./scratch, mode: rw}, {name: src, path: ./src}]"
+TOUCH = 'for path in scratch/a src/a a ../a ../.forge/a; do touch "$path" 2>/dev/null && echo "$path"; done; true'
+
+
+@needs_bwrap
+@pytest.mark.parametrize("level", ["auto", "required"])
+async def test_writable_zones_are_all_that_can_be_written(place: Path, level: str) -> None:
+    done = await run(place, f"isolation: {level}\n{ZONES}", TOUCH)
+    assert done.stdout == "scratch/a\n"
+
+
+@needs_bwrap
+async def test_without_a_word_it_is_confined_and_the_default_zone_is_writable(place: Path) -> None:
+    done = await run(place, "zones:", TOUCH)
+    assert done.stdout == "scratch/a\nsrc/a\na\n"
+
+
+async def test_off_is_off(place: Path) -> None:
+    done = await run(place, f"isolation: off\n{ZONES}", TOUCH)
+    assert done.stdout == "scratch/a\nsrc/a\na\n../a\n../.forge/a\n"
+
+
+@needs_bwrap
+async def test_secrets_are_hidden_and_the_workers_own_files_are_kept(place: Path) -> None:
+    done = await run(place, "isolation: auto", "ls -A ~/.ssh; cat worker.yaml; echo x >> worker.yaml")
+    assert (done.stdout, done.exit_code) == ("name: w\n", 1)
+    assert (place / "project/worker.yaml").read_text() == "name: w\n"
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        ("isolation: auto", True),
+        ("isolation: auto\nnetwork: false", False),
+        ("isolation: required", False),
+        ("isolation: required\nnetwork: true", True),
+    ],
+)
+async def test_the_network_follows_the_level_unless_something_is_said(place: Path, text: str, shared: bool) -> None:
+    done = await run(place, text, "readlink /proc/self/ns/net")
+    assert done.stdout.startswith("net:")
+    assert (done.stdout.strip() == os.readlink("/proc/self/ns/net")) is shared
+
+
+@pytest.fixture
+def repository(place: Path) -> Path:
+    """A folder as git has it, with hooks and settings."""
+    folder = place / "project" / ".git"
+    for name in ("objects", "hooks", "modules/inner", "worktrees/tree"):
+        (folder / name).mkdir(parents=True)
+    for name in ("HEAD", "config", "hooks/pre-commit", "worktrees/tree/gitdir"):
+        (folder / name).write_text("old\n")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+OPENED = {
+    "hooks": "echo x > .git/hooks/pre-commit; echo x > .git/hooks/new; mv .git/hooks .git/away; rm -rf .git/hooks",
+    "settings": "echo x >> .git/config; echo x > .git/c; mv -f .git/c .git/config; rm -f .git/c .git/config",
+    "what is not there": "echo x > .git/commondir; mkdir .git/config.worktree; touch .git/config.worktree/x",
+    "nested ones": "echo x > .git/modules/inner/config; echo x > .git/worktrees/tree/gitdir; mv .git/modules .git/m",
+    "the folder itself": "mv .git .away; rm -rf .git/HEAD.lock; mkdir .git2; mv .git2 .git/hooks",
+}
+
+
+@needs_bwrap
+@pytest.mark.parametrize("line", OPENED.values(), ids=OPENED)
+async def test_of_an_opened_folder_hooks_and_settings_stay(place: Path, repository: Path, line: str) -> None:
+    before = contents(repository)
+    done = await run(place, "isolation: auto", f"{line}; echo new > .git/HEAD", writable=[repository])
+    assert (done.exit_code, contents(repository)) == (0, before | {"HEAD": "new\n"})
+    free = await run(place, "isolation: off", f"{line}; echo new > .git/HEAD")
+    assert (free.exit_code, contents(repository)) != (0, before | {"HEAD": "new\n"}), "it would have done no harm"
+
+
+@needs_bwrap
+async def test_what_is_not_opened_stays_as_it_is(place: Path, repository: Path) -> None:
+    (place / "project/src/.forge").mkdir()
+    for zones, opened in [("zones:", []), (ZONES, [repository]), ("zones:", [place / "project/src/.forge"])]:
+        line = "echo new > .git/HEAD; echo new > src/.forge/new; ls src/.forge"
+        done = await run(place, f"isolation: auto\n{zones}", line, writable=opened)
+        assert (done.stdout, (repository / "HEAD").read_text()) == ("", "old\n")
+
+
+@needs_bwrap
+async def test_a_read_only_zone_inside_a_writable_one_stays_as_it_is(place: Path) -> None:
+    (place / "project/src/.git/objects").mkdir(parents=True)
+    zones = "zones: [{name: all, path: ., mode: rw}, {name: src, path: ./src}]"
+    await run(place, zones, "touch src/.git/x", writable=[place / "project/src/.git"])
+    assert [path.name for path in (place / "project/src/.git").iterdir()] == ["objects"]
+
+
+@needs_bwrap
+async def test_the_way_to_an_opened_folder_cannot_be_moved(place: Path) -> None:
+    folder = place / "project/src/.git"
+    folder.mkdir(parents=True)
+    (folder / "config").write_text("old")
+    line = "mv src away && mkdir -p src/.git && echo new > src/.git/config"
+    await run(place, "isolation: auto", line, writable=[folder])
+    assert (folder / "config").read_text() == "old"
+
+
+@needs_bwrap
+async def test_a_link_to_hooks_leads_afterwards_where_it_did(place: Path, repository: Path) -> None:
+    shutil.move(repository / "hooks", place / "hooks")
+    (repository / "hooks").symlink_to(place / "hooks")
+    line = "rm .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit"
+    await run(place, "isolation: auto", line, writable=[repository])
+    assert contents(repository / "hooks") == {"pre-commit": "old\n"}
+
+
+@needs_bwrap
+async def test_what_is_hidden_can_be_shown_to_one_command(place: Path) -> None:
+    assert (await run(place, "isolation: auto", "cat ~/.ssh/id")).stdout == ""
+    assert (await run(place, "isolation: auto", "cat ~/.ssh/id", readable=[place / ".ssh"])).stdout == "secret"
+
+
+def confined(place: Path, wanted: Sandbox) -> tuple[bool, list[str]]:
+    made, said = processes(place, wanted)
+    made.check()
+    return made.confined, said
+
+
+def test_off_has_nothing_to_say(place: Path) -> None:
+    assert confined(place, sandbox(place, "isolation: off")) == (False, [])
+
+
+@pytest.mark.usefixtures("no_mechanism")
+def test_auto_says_what_is_missing_to_the_first_toolset_that_asks(place: Path) -> None:
+    wanted = sandbox(place, "isolation: auto")
+    assert confined(place, wanted) == (False, [f"warning: {NOT_CONFINED}"])
+    assert confined(place, wanted) == (False, [])
+    assert confined(place, sandbox(place, "isolation: auto")) == (False, [f"warning: {NOT_CONFINED}"])
+
+
+@pytest.mark.usefixtures("no_mechanism")
+def test_required_is_an_error_with_its_place(place: Path) -> None:
+    with pytest.raises(WorkerError) as caught:
+        confined(place, sandbox(place, "zones: []\nisolation: required"))
+    assert str(caught.value).startswith(f"{place / 'sandbox.yaml'}:2:12: isolation is required")
+    assert (caught.value.exit_code, "bubblewrap" in str(caught.value)) == (ExitCode.INVALID, True)
+
+
+@pytest.mark.usefixtures("no_mechanism")
+async def test_required_starts_nothing_where_nobody_checked_before(place: Path) -> None:
+    with pytest.raises(ToolError, match="nothing was started: .*isolation is required"):
+        await run(place, "isolation: required", "touch x")
