@@ -10,8 +10,9 @@ from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.events import WorkerUpdate
 from forge_cli.core.messages import Attachment
+from forge_cli.core.phrases import child_task
 from forge_cli.core.tool import Delegation, ToolCall
-from forge_cli.engine.runtime.delegation import bus_below, in_good_order, task_of
+from forge_cli.engine.runtime.delegation import bus_below, in_good_order
 from forge_cli.engine.runtime.result import WorkerResult, answer_of
 from forge_cli.files.worker import load_worker
 from forge_cli.record.resume import Below, Past
@@ -36,7 +37,8 @@ class CalledWorkers:
         except ForgeError as error:
             raise ToolError(str(error)) from None
         caller.as_caller().check(worker)
-        begun = self._begun(call, worker.name, task_of(task))
+        said = child_task(task.input, task.instructions)
+        begun = self._begun(call, worker.name, said)
         if begun and begun.answer is not None:
             return begun.answer
         delegation = begun.delegation if begun else new_id("task")
@@ -47,7 +49,7 @@ class CalledWorkers:
         async def work() -> WorkerResult:
             runtime = caller.called(worker, bus, signal, begun.past if begun else None)
             runtime.replay = caller.replay.below(call, worker.name) if caller.replay else None
-            result = await _result(runtime, "" if begun else task_of(task), task.attachments)
+            result = await _result(runtime, "" if begun else said, task.attachments)
             self.results.append(result)
             ended = replace(update, status=result.status, turns=result.turns, usage=result.usage, error=result.error)
             bus.emit(ended)

@@ -14,10 +14,9 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
+from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import Text
-from forge_cli.core.tool import Delegation
 from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.gate.guard import INTERRUPTED
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import NamedModel
 from forge_cli.engine.turns.limits import Budget
@@ -63,13 +62,6 @@ class Above:
             )
 
 
-def task_of(delegation: Delegation) -> str:
-    """What the called worker reads: its input, and what the caller adds to it."""
-    if not delegation.instructions:
-        return delegation.input
-    return f"{delegation.input}\n\nFurther instructions for this task:\n{delegation.instructions}"
-
-
 def bus_below(bus: EventBus, path: tuple[str, ...], worker: str, delegation: str) -> EventBus:
     """The bus on which a called worker speaks; ``path`` leads to its caller."""
     return bus.child(Origin(worker, len(path), delegation, (*path, worker)))
@@ -81,7 +73,7 @@ def close_lost(lost: Iterable[Below], bus: EventBus, path: tuple[str, ...]) -> N
         own = bus_below(bus, path, below.worker, below.delegation)
         close_lost(below.past.lost, own, (*path, below.worker))
         for call in below.past.cut_off:
-            own.emit(ToolResult(call.id, call.name, "interrupted", Text(INTERRUPTED), 0, INTERRUPTED))
+            own.emit(ToolResult(call.id, call.name, "interrupted", Text(INTERRUPTED_CALL), 0, INTERRUPTED_CALL))
         own.emit(WorkerUpdate("interrupted", path[-1], below.call, within=bus.delegation))
 
 

@@ -13,7 +13,6 @@ from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
 
 ResultStatus = Literal["completed", "failed", "denied", "limit", "invalid_output", "interrupted", "parked"]
-INTERRUPTED = "[Interrupted]"
 BELOW = "below"
 """A call was stopped by what happened to the worker that it called."""
 

@@ -27,6 +27,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.interrupt import TERMINATED, InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_INTERRUPTED
 from forge_cli.core.tool import Tool, ToolCall, ToolOutcome, manual_tools
 from forge_cli.core.toolset import StatusLevel
 from forge_cli.engine.gate.controller import ApprovalCallback, ApprovalController, Parked
@@ -38,10 +39,10 @@ from forge_cli.engine.runtime.assemble import Assembly, Toolbox, assemble
 from forge_cli.engine.runtime.children import CalledWorkers
 from forge_cli.engine.runtime.delegation import Above, close_lost
 from forge_cli.engine.runtime.model import NamedModel, named_model
-from forge_cli.engine.runtime.result import INTERRUPTED, ResultStatus, WorkerResult, denials_of
+from forge_cli.engine.runtime.result import ResultStatus, WorkerResult, denials_of
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, LimitReached, stated
-from forge_cli.engine.turns.loop import OWN_WORDS, Interrupted, InvalidOutput, Loop, Stopped, Tally
+from forge_cli.engine.turns.loop import Interrupted, InvalidOutput, Loop, Stopped, Tally
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
@@ -55,7 +56,6 @@ from forge_cli.record.resume import Past
 from forge_cli.sandbox.secrets import Redactor
 
 OUT_OF_TIME = "out of time"
-GO_ON = "You were interrupted. Go on from there."
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,6 @@ class WorkerRuntime:
                 bus=self.bus,
                 window=self.settings.options(model.name).context or model.context_window,
                 counted=self._past.counted if self._past else None,
-                own_words=OWN_WORDS,
             ),
             system=system_prompt(self.worker, guard.workspace, toolbox, output),
             stop_on_refusal=self.on_ask is OnAsk.FAIL and not guard.controller.attended,
@@ -324,7 +323,7 @@ class WorkerRuntime:
             sentence = "the session has nothing left to do" if past else "the task is empty"
             raise UsageError(sentence, hint='say what to do: forge run WORKER "TASK"')
         if past and past.mid_sentence and not task.strip():
-            task = GO_ON
+            task = RESUME_INTERRUPTED
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
         self.budget = budget = self._new_budget()
@@ -390,9 +389,9 @@ class WorkerRuntime:
             case str(reason) if reason == OUT_OF_TIME:
                 return "limit", ExitCode.LIMIT, _last_words(loop), str(budget.out_of_time())
             case str(reason) if reason == TERMINATED:
-                return "interrupted", ExitCode.TERMINATED, INTERRUPTED, None
+                return "interrupted", ExitCode.TERMINATED, INTERRUPTED_ANSWER, None
             case _:
-                return "interrupted", ExitCode.INTERRUPTED, INTERRUPTED, None
+                return "interrupted", ExitCode.INTERRUPTED, INTERRUPTED_ANSWER, None
 
     def _how_to_answer(self, parked: Parked) -> str:
         if self.above:

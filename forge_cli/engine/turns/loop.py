@@ -25,6 +25,7 @@ from forge_cli.core.messages import (
     TurnEnd,
     Usage,
 )
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.tool import ToolCall, ToolOutcome, llm_tools
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.guard import Guard
@@ -32,15 +33,11 @@ from forge_cli.engine.runtime.assemble import Toolbox
 from forge_cli.engine.turns.calls import Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
-from forge_cli.engine.turns.output import MAX_REPAIRS, REPAIR, Misfit, OutputSchema
+from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
 from forge_cli.engine.turns.window import Ask, Context, Keep
 from forge_cli.record.messages import message_wire
 from forge_cli.record.resume import Past
 from forge_cli.sandbox.secrets import has_mark
-
-GO_ON = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
-OWN_WORDS = (GO_ON, REPAIR)
-"""How messages begin that forge itself puts into the user's mouth."""
 
 
 class Interrupted(Exception):
@@ -104,7 +101,7 @@ class Loop:
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))
             elif stop == "max_tokens":
-                self._say(Message("user", GO_ON))
+                self._say(Message("user", RESUME_CUT_OFF))
             elif stop == "refusal":
                 raise ModelError(f"{self.model.name} declined to answer", hint="say the task in other words")
             elif (misfit := self._misfit(answer, tally)) is None:
@@ -184,7 +181,7 @@ class Loop:
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:
             if aloud:
-                self._say(Message("assistant", text or "[Interrupted]"), cutOff=True)
+                self._say(Message("assistant", text or INTERRUPTED_ANSWER), cutOff=True)
             raise Interrupted
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
