@@ -11,6 +11,8 @@ import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bus import EventBus
+from forge_cli.core.ended import Ended
+from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse
 from forge_cli.core.wire import error_text
 
@@ -18,8 +20,11 @@ ApprovalCallback = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[Appr
 HEADLESS = "nobody could be asked (not interactive)"
 
 
-class Parked(Exception):
+class Parked(Ended):
     """A request waits on disk for somebody to decide it; the work ends here until then."""
+
+    status = "parked"
+    exit_code = ExitCode.PARKED
 
 
 class ApprovalController:

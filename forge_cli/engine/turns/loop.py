@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.errors import ForgeError, ModelError
+from forge_cli.core.ended import Ended, Interrupted
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import (
@@ -40,16 +41,18 @@ from forge_cli.record.resume import Past
 from forge_cli.sandbox.secrets import has_mark
 
 
-class Interrupted(Exception):
-    """Somebody stopped the work."""
-
-
-class Stopped(Exception):
+class Stopped(Ended):
     """A call was refused, and that ends the work."""
 
+    status = "denied"
+    exit_code = ExitCode.DENIED
 
-class InvalidOutput(Exception):
+
+class InvalidOutput(Ended):
     """The final answer does not fit its schema, and repairs did not help."""
+
+    status = "invalid_output"
+    exit_code = ExitCode.MISFIT
 
 
 @dataclass
@@ -83,7 +86,12 @@ class Loop:
     _told: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
 
-    async def go_on(self, past: Past, tally: Tally) -> None:
+    @property
+    def last_words(self) -> str:
+        """What the model said last."""
+        return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
+
+    async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
         for call in past.cut_off:
             self.guard.cut_off(call)
@@ -182,7 +190,7 @@ class Loop:
         if scope.cancelled_caught or self.interrupt.interrupted:
             if aloud:
                 self._say(Message("assistant", text or INTERRUPTED_ANSWER), cutOff=True)
-            raise Interrupted
+            raise Interrupted(self.interrupt.reason)
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
         return Message("assistant", text, tuple(calls), native=end.native), end
@@ -218,9 +226,9 @@ class Loop:
             raise turn.parked
         self.history.append(Message("tool", results=tuple(results[call.id] for call in calls)))
         if self.interrupt.interrupted:
-            raise Interrupted
+            raise Interrupted(self.interrupt.reason)
         if turn.refused:
-            raise Stopped(turn.refused.error)
+            raise Stopped(turn.refused.error or "")
         return turn.outcomes
 
     def _keep(self, reply: Message, end: TurnEnd) -> None:

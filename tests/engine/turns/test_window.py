@@ -13,7 +13,7 @@ from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.messages import CallResult, Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
-from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.engine.turns.summary import kept_of, transcript
 from forge_cli.engine.turns.window import CROWDED, ROOMY, WHOLE_TURNS, turns_back
@@ -360,7 +360,7 @@ def test_the_files_of_the_task_stay(worker: Project) -> None:
     messages = [Message("user", "Look", attachments=(image,)), *spoken(20)]
     model = Reader("Done.")
     seen = worker.run(
-        model=model, resumed=Resumed(replace(read_past([]), messages=tuple(messages)), after()), task="And?"
+        model=model, resume=Resumed(replace(read_past([]), messages=tuple(messages)), after()), task="And?"
     )
     assert seen.result.status == "completed"
     first = model.asked[-1].messages[0]
@@ -411,7 +411,7 @@ def test_what_forge_says_after_an_interrupt_is_not_kept_as_the_user_s_words(work
     cut = worker.run(model=Interrupted(), task=TASK, interrupt_signal=signal)
     assert cut.result.status == "interrupted"
     model = Reader(*notes(8), "Done.")
-    assert worker.run(model=model, task="", resumed=resumed(cut)).result.status == "completed"
+    assert worker.run(model=model, task="", resume=resumed(cut)).result.status == "completed"
     assert model.asked[0].messages[-1].text == RESUME_INTERRUPTED
     assert kept_words(model) == (TASK,)
 
@@ -484,7 +484,7 @@ def test_interrupted_while_it_summarises(worker: Project) -> None:
     check(past.messages)
     signal.reset()
     again = Reader("Done.")
-    done = worker.run(model=again, task="", resumed=resumed(seen), interrupt_signal=signal)
+    done = worker.run(model=again, task="", resume=resumed(seen), interrupt_signal=signal)
     assert done.result.status == "completed"
     assert len(again.summarised) == 1
 
@@ -531,7 +531,7 @@ def test_a_session_that_goes_on_sends_what_it_would_have_sent(worker: Project, t
         summaries = sum("summaryOf" in line["message"] for line in lines[:place] if line["type"] == "message")
         again.summaries = [f"SUMMARY {summaries + number}" for number in range(1, 9)]
         before = lines[:place]
-        seen = worker.run(model=again, task="", resumed=Resumed(read_past(before), before[-1]), limits=limits)
+        seen = worker.run(model=again, task="", resume=Resumed(read_past(before), before[-1]), limits=limits)
         digests = [line["requestDigest"] for line in recorded(seen) if line["type"] == "turnStart"]
         assert digests == [lines[index]["requestDigest"] for index in starts if index >= place]
 
