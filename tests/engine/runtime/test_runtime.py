@@ -242,15 +242,6 @@ def test_a_program_says_what_the_answer_has_to_be(worker: Project) -> None:
         worker.run("never said", output_schema={"type": "nothing"})
 
 
-def test_a_resumed_session_keeps_its_id(worker: Project) -> None:
-    seen = worker.run("hi")
-    lines = [line for line in seen.lines if "seq" in line]
-    again = worker.run("hi again", resume=Resumed(read_past(lines), lines[-1]))
-    assert again.result.session_id == seen.result.session_id
-    assert {line["session"] for line in again.lines} == {seen.result.session_id}
-    assert worker.run("hi").result.session_id != seen.result.session_id
-
-
 def test_a_task_that_is_refused_leaves_a_resumed_session_as_it_was(worker: Project) -> None:
     lines = [line for line in worker.run("hi").lines if "seq" in line]
     model = scripted_model("{task}")

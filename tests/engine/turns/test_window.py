@@ -11,11 +11,10 @@ import pytest
 from forge_cli import Attachment, InterruptSignal, Message, ModelRequest, TextDelta, ToolCall, TurnEnd, Usage
 from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
-from forge_cli.core.messages import CallResult, Delta
+from forge_cli.core.messages import Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
 from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.engine.turns.summary import kept_of, transcript
 from forge_cli.engine.turns.window import CROWDED, ROOMY, WHOLE_TURNS, turns_back
 from forge_cli.files.worker import Limits
 from forge_cli.record.resume import read_past
@@ -379,12 +378,6 @@ def after() -> dict[str, Any]:
     return {"seq": 1, "hash": "0"}
 
 
-def test_what_the_user_said_is_kept_from_the_end_on_as_far_as_there_is_room() -> None:
-    said = [Message("user", letter * 100) for letter in "abcd"]
-    assert kept_of(said, (), room=250).said == ("c" * 100, "d" * 100)
-    assert kept_of(said, (), room=0).said == ("d" * 100,)
-
-
 @pytest.mark.parametrize(
     ("turns", "schema"),
     [([Cut("The first"), *notes(8), "Done."], None), (["no JSON", *notes(8), "{}"], OutputSchema({"type": "object"}))],
@@ -421,21 +414,6 @@ def kept_words(model: Reader) -> tuple[str, ...]:
     summary = model.asked[-1].messages[0].summary
     assert summary is not None
     return summary.said
-
-
-def test_a_transcript_has_everything_and_has_an_end() -> None:
-    messages = [
-        Message("user", "Look", attachments=(Attachment("a.png", "image/png", b""),)),
-        Message("assistant", "Hm.", calls=(ToolCall("c", "read", {"n": 1}),)),
-        Message("tool", results=(CallResult("c", "read", "x" * 50_000), CallResult("d", "note", "no", is_error=True))),
-    ]
-    told = transcript(messages, room=100_000)
-    assert told.startswith(
-        'USER: Look\n\nUSER attached a.png\n\nASSISTANT: Hm.\n\nASSISTANT called read: {"n": 1}\n\nread gave: xx'
-    )
-    assert "note failed: no" in told
-    assert len(told) < 3000
-    assert len(transcript([Message("user", "語" * 9000)] * 10, room=3000).encode()) < 3500
 
 
 # --- a summary that fails
