@@ -24,6 +24,7 @@ from forge_cli import (
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.events import Event, WorkerUpdate
 from forge_cli.core.tool import Delegation
+from forge_cli.engine.runtime import children as module
 from forge_cli.engine.runtime.children import Child, Children
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.opening import open_worker
@@ -162,3 +163,9 @@ async def test_a_child_that_was_left_is_resumed_without_a_new_task(parent: Paren
     await children.delegate(CALL, TASK)
     assert (stand.made[0].past, stand.given) == (past, [("", ())])
     assert stand.made[0].bus.delegation == "task_1"
+
+
+def test_nothing_that_a_runtime_is_made_of_imports_the_runtime() -> None:
+    """Not even for its types."""
+    modules = Path(module.__file__).parent.glob("*.py")
+    assert [path.name for path in modules if "runtime.runtime import" in path.read_text()] == []
