@@ -93,6 +93,7 @@ async def bare(url: str, turns: int) -> None:
 async def forge(url: str, turns: int) -> None:
     """A worker at work, with a record that goes nowhere and somebody who listens."""
     from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.files.worker import Limits, load_worker
 
     os.environ["ANTHROPIC_BASE_URL"] = url
@@ -100,8 +101,8 @@ async def forge(url: str, turns: int) -> None:
         worker=load_worker("worker.yaml"),
         model=f"anthropic:{MODEL}",
         limits=Limits(max_turns=turns),
-        sinks=(lambda line: None,),
         on_event=lambda event: None,
+        wiring=Wiring(sinks=(lambda line: None,)),
     )
     async with runtime:
         result = await runtime.run("go")

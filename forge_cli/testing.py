@@ -20,8 +20,10 @@ from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.signature import JsonObject
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import load_worker
 from forge_cli.models.script import ScriptedModel, ScriptFile
+from forge_cli.record.recorder import Sink
 
 EventT = TypeVar("EventT", bound=Event)
 Answers = Iterable[ApprovalDecision | bool]
@@ -96,13 +98,16 @@ class Project:
         worker: str = "worker.yaml",
         answers: Answers | None = None,
         timeout: float = 30,
+        sinks: Iterable[Sink] = (),
         **options: Any,
     ) -> Seen:
         """Give a worker a task, with the model speaking ``turns``; ``answers`` are those of a person, in order.
 
-        ``options`` are those of WorkerRuntime. What has not ended after ``timeout`` seconds is a TimeoutError.
+        Each of ``sinks`` gets every line of the record, after ``lines`` has it; ``options`` are those of WorkerRuntime.
+        What has not ended after ``timeout`` seconds is a TimeoutError.
         """
-        return in_loop(self._run, turns, task, worker, answers, timeout, options)
+        given: dict[str, Any] = {"workspace": self.folder, **options}
+        return in_loop(self._run, turns, task, worker, answers, timeout, tuple(sinks), given)
 
     async def _run(
         self,
@@ -111,17 +116,18 @@ class Project:
         worker: str,
         answers: Answers | None,
         timeout: float,
-        options: Mapping[str, Any],
+        sinks: tuple[Sink, ...],
+        given: dict[str, Any],
     ) -> Seen:
         seen = Seen()
-        given: dict[str, Any] = {"workspace": self.folder, "sinks": (seen.lines.append,), **options}
+        wiring = Wiring(sinks=(seen.lines.append, *sinks))
         if turns:
             given.setdefault("model", scripted_model(*turns))
         if answers is not None:
             given["approval_callback"] = _person(list(answers), seen)
         with self.environment(), anyio.fail_after(timeout):
             loaded = load_worker(self.folder / worker)
-            async with WorkerRuntime(worker=loaded, on_event=seen.events.append, **given) as runtime:
+            async with WorkerRuntime(worker=loaded, on_event=seen.events.append, wiring=wiring, **given) as runtime:
                 seen.result = await runtime.run(task)
         return seen
 

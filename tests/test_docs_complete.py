@@ -23,13 +23,13 @@ from forge_cli.cli import commands
 from forge_cli.core import hookspecs
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.config import Config
+from forge_cli.core.ended import ResultStatus
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
 from forge_cli.core.results import WELL_KNOWN_KINDS, DisplayHints
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import camel_case
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.result import ResultStatus
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
 from forge_cli.models.script import ScriptFile

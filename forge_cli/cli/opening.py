@@ -55,7 +55,7 @@ async def opened(
             interrupt=interrupt or InterruptSignal(),
             notify=lambda level, message: bus.emit(StatusEvent(level, message)),
             stack=stack,
-            within=within,
+            parent=within,
             make_zones=make_zones,
             home=home,
         )

@@ -30,6 +30,7 @@ from forge_cli.engine.replay.recording import Recording
 from forge_cli.engine.replay.repeat import driven_by
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import forge_home
@@ -260,11 +261,13 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
             on_ask=_on_ask(plan, session),
             limits=plan.limits,
             output_schema=plan.schema,
-            host=host,
-            sinks=tuple(sink for sink in (session.log, kept, printed) if sink),
-            session_id=session.id,
-            resumed=session.resumed,
-            replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
+            resume=session.resumed,
+            wiring=Wiring(
+                host=host,
+                sinks=tuple(sink for sink in (session.log, kept, printed) if sink),
+                session_id=session.id,
+                replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
+            ),
         )
         with interruptible(runtime.interrupt, lambda: runtime.has_started):
             async with screen, runtime:

@@ -12,7 +12,7 @@ from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.events import VERSION
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Worker
 from forge_cli.record.log import (

@@ -22,9 +22,9 @@ from forge_cli.core.events import (
     ToolStarted,
     UserInput,
 )
+from forge_cli.core.phrases import NOBODY_TO_ANSWER
 
 Handler = Callable[[Event], None]
-NOBODY = "nobody is there to answer"
 
 
 @dataclass
@@ -124,7 +124,7 @@ class EventBus:
         answer = await self._question(request.request_id, ApprovalRequired(request), ApprovalResponse)
         if isinstance(answer, ApprovalResponse):
             return replace(answer.decision, by="user")
-        return ApprovalDecision(False, note=NOBODY, by="headless")
+        return ApprovalDecision(False, note=NOBODY_TO_ANSWER, by="headless")
 
     async def ask_input(self, prompt: str) -> str | None:
         """Ask for a line of text; None when nobody can give one."""

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import CallResult, Message
+from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
 from forge_cli.core.signature import JsonObject
 from forge_cli.record.messages import read_message, read_result
-
-ELIDED = "[This result was taken out to make room; call the tool again if it is needed.]"
 
 
 @dataclass(frozen=True)
@@ -243,9 +242,11 @@ def without(message: Message, elided: Collection[str]) -> Message:
     """The message without the results of these calls; the very same one where it has none of them."""
     if not any(result.call_id in elided for result in message.results):
         return message
-    results = [replace(result, text=ELIDED) if result.call_id in elided else result for result in message.results]
+    results = [
+        replace(result, text=ELIDED_RESULT) if result.call_id in elided else result for result in message.results
+    ]
     return replace(message, results=tuple(results))
 
 
 def interrupted_result(call: ToolCall) -> CallResult:
-    return CallResult(call.id, call.name, '{"type": "interrupted"}', is_error=True)
+    return CallResult(call.id, call.name, INTERRUPTED_CALL, is_error=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, call, calls
@@ -680,7 +680,7 @@ def test_a_yes_for_the_session_is_not_for_the_next_time(keeper) -> None:
     assert seen.statuses == ["success", "success"]
     recorded = [line for line in seen.lines if "seq" in line]
     again = keeper.run(
-        *(twice, "Done."), task="again", answers=[False, False], resumed=Resumed(read_past(recorded), recorded[-1])
+        *(twice, "Done."), task="again", answers=[False, False], resume=Resumed(read_past(recorded), recorded[-1])
     )
     assert again.statuses == ["denied", "denied"]
     assert len(again.asked) == 2

@@ -381,7 +381,7 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
         (["tools.py", "x"], 3, "forge: tools.py:1:1: a worker file ends in .yaml, .yml, .md or .worker\n"),
         (["worker.yaml", "x", "-m", "nosuch:y"], 3, "forge: there is no model provider 'nosuch'\n  providers are: "),
         (["worker.yaml", "x", "-m", "scrip:y"], 3, "did you mean 'script'?\n"),
-        (["worker.yaml", "x", "-m", "nosuch"], 3, "forge: 'nosuch' is no model\n  write PROVIDER:MODEL"),
+        (["worker.yaml", "x", "-m", "nosuch"], 3, "forge: 'nosuch' is not a model\n  write PROVIDER:MODEL"),
         (["worker.yaml", "x", "--max-turns", "0"], 2, "forge: Invalid value for '--max-turns': "),
         *[
             (["worker.yaml", "x", flag, limit], 2, f"Invalid value for '{flag}': must be a number greater than 0\n")

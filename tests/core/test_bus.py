@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.bus import NOBODY, EventBus, RuntimeUI
+from forge_cli.core.bus import EventBus, RuntimeUI
 from forge_cli.core.events import (
     ApprovalRequired,
     ApprovalResponse,
@@ -18,10 +18,11 @@ from forge_cli.core.events import (
     ToolStarted,
     UserInput,
 )
+from forge_cli.core.phrases import NOBODY_TO_ANSWER
 
 pytestmark = pytest.mark.anyio
 
-DENIED = ApprovalDecision(False, note=NOBODY, by="headless")
+DENIED = ApprovalDecision(False, note=NOBODY_TO_ANSWER, by="headless")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 from forge_cli import ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd, Usage
 from forge_cli.core.events import ToolResult
-from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, Seen, call, calls
 
@@ -135,7 +135,7 @@ class Tree:
         answer = {"type": "approvalResponse", "approved": approved, "seq": 0}
         answers = [{**answer, "requestId": request} for request in asked if request not in decided]
         resumed = Resumed(read_past([*lines, *answers]), lines[-1])
-        again = self.run(*turns, task="", resumed=resumed, session_id=lines[-1]["session"], **options)
+        again = self.run(*turns, task="", resume=resumed, **options)
         again.lines[:0] = lines
         return again
 

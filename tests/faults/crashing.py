@@ -16,6 +16,7 @@ from forge_cli import Message, ModelEnv, ModelRequest, WorkerRuntime, load_worke
 from forge_cli.cli.session import SessionChoice, open_session
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.messages import Delta
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.models.script import make
 from forge_cli.record.log import SessionLog
 
@@ -81,9 +82,8 @@ async def main(folder: Path, point: str, session_id: str | None) -> dict[str, An
             worker=worker,
             model=Strict(make("script.yaml", ModelEnv(folders=(folder,), notify=lambda level, message: None))),
             workspace=folder,
-            sinks=tuple(sinks),
-            session_id=session.id,
-            resumed=session.resumed,
+            resume=session.resumed,
+            wiring=Wiring(sinks=tuple(sinks), session_id=session.id),
         )
         async with runtime:
             begun = session.resumed is not None and session.resumed.past.messages

@@ -19,6 +19,7 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import ApprovalResponse, Event, SessionEnd, SessionStart, StatusEvent, Streaming
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.record.lock import SessionBusy, holder, lock, unlock
 from forge_cli.record.log import (
     SessionLog,
@@ -338,7 +339,7 @@ def test_a_tool_cannot_hide_that_the_log_is_lost(full_disk, project: Project) ->
     project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets: {custom: {module: ./tools.py, tools: [chatty]}}")
     with project.environment(), SessionLog.create("s1") as log:
         full_disk(8000)
-        seen = project.run(calls(call("chatty")), "Done.", sinks=(log,), session_id="s1")
+        seen = project.run(calls(call("chatty")), "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
     assert "the session's log cannot be written any more" in (seen.result.error or "")
     assert read_session(log.path).lines[-1]["type"] == "approvalDecided"
@@ -366,7 +367,8 @@ def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -
 
     with project.environment(), SessionLog.create("s1") as log:
         worker = load_worker(project.folder / "worker.yaml")
-        runtime = WorkerRuntime(worker=worker, model=Stuck(), workspace=project.folder, sinks=(log,), session_id="s1")
+        wiring = Wiring(sinks=(log,), session_id="s1")
+        runtime = WorkerRuntime(worker=worker, model=Stuck(), workspace=project.folder, wiring=wiring)
         result = in_loop(work)
     assert (result.status, result.exit_code) == ("failed", 1)
 

@@ -7,7 +7,7 @@ import pytest
 
 from forge_cli import Attachment, Message, OnAsk
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.record.messages import message_wire
 from forge_cli.record.pending import requests_of
 from forge_cli.record.resume import Past, read_past
@@ -195,7 +195,7 @@ def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
 
 
 def go_on(project: Project, lines: list[dict[str, Any]], *turns: Any, **options: Any) -> Seen:
-    return project.run(*turns, task="", resumed=Resumed(read_past(lines), lines[-1]), **options)
+    return project.run(*turns, task="", resume=Resumed(read_past(lines), lines[-1]), **options)
 
 
 def past_of(*lines: dict[str, Any]) -> Past:

@@ -11,15 +11,20 @@ import anyio
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bus import EventBus
+from forge_cli.core.ended import Ended
+from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse
+from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.wire import error_text
 
 ApprovalCallback = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
-HEADLESS = "nobody could be asked (not interactive)"
 
 
-class Parked(Exception):
+class Parked(Ended):
     """A request waits on disk for somebody to decide it; the work ends here until then."""
+
+    status = "parked"
+    exit_code = ExitCode.PARKED
 
 
 class ApprovalController:
@@ -80,7 +85,7 @@ class ApprovalController:
         self.bus.emit(ApprovalRequired(request))
         if self.parks:
             raise Parked(f"{request.tool_name} waits for an answer: {request.reason}")
-        return ApprovalDecision(False, note=HEADLESS, by="headless")
+        return ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
 
 
 async def _answer_of(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:

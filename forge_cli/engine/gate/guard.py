@@ -22,6 +22,7 @@ from forge_cli.core.context import Delegation, ToolContext
 from forge_cli.core.errors import BlockedError, Stale, ToolError
 from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded
 from forge_cli.core.text import counted
 from forge_cli.core.wire import error_text
@@ -33,7 +34,6 @@ from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.sandbox import Sandbox
 
 ASK_AGAIN = 3
-INTERRUPTED = '{"type": "interrupted"}'
 Delegate = Callable[[ToolCall, Delegation], Awaitable[str]]
 
 
@@ -78,7 +78,7 @@ class Guard:
         if not self.reopened.knows(call):
             self.bus.emit(ToolStarted(call.id, call.name, call.input))
         started = time.monotonic()
-        outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED)
+        outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
         with self.interrupt.scope():
             try:
                 outcome = await self._pass(judged or await self.verdict(call, caller))
@@ -129,7 +129,7 @@ class Guard:
         self.reopened.take_pending(call)
         return self._ended(ToolOutcome.failed(call, "denied", sentence, by="rule"))
 
-    def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED) -> ToolOutcome:
+    def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED_CALL) -> ToolOutcome:
         """A call that was taken up and never ended gets its result."""
         return self._ended(ToolOutcome.failed(call, "interrupted", sentence))
 
@@ -164,7 +164,7 @@ class Guard:
     def _check_interrupt(self) -> None:
         """Code that never waits would not notice the end of the scope around it."""
         if self.interrupt.interrupted:
-            raise Refusal("interrupted", INTERRUPTED)
+            raise Refusal("interrupted", INTERRUPTED_CALL)
 
     async def _execute(self, judged: Judged, context: ToolContext) -> ToolOutcome:
         tool, call = judged.tool, judged.call

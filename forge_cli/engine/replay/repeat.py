@@ -14,7 +14,8 @@ from forge_cli.engine.replay.drift import Drift, Likeness
 from forge_cli.engine.replay.recording import RecordedPart, Recording
 from forge_cli.engine.replay.replay import Course, Replay, Tools
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.runtime.runtime import Resumed, WorkerRuntime
+from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.wiring import Resumed, Wiring
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Worker
 
@@ -66,12 +67,10 @@ class Repetition:
             approval_mode=self.mode,
             bus=self.bus,
             workspace=self.workspace,
-            host=self.host,
             interrupt_signal=self.interrupt,
             output_schema=OutputSchema(schema) if schema else None,
-            session_id=self.recording.session,
-            resumed=Resumed(part.past, part.last) if part.last else None,
-            replay=replay,
+            resume=Resumed(part.past, part.last) if part.last else None,
+            wiring=Wiring(host=self.host, session_id=self.recording.session, replay=replay),
         )
         async with runtime:
             result = await runtime.run(part.task.text, part.task.attachments)

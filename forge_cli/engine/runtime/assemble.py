@@ -35,28 +35,28 @@ def open_sandbox(
     workspace: Path,
     own_files: Iterable[Path],
     brought: Sequence[Zone] = (),
-    within: Sandbox | None = None,
+    parent: Sandbox | None = None,
     *,
     make_zones: bool = True,
     spare: Path | None = None,
 ) -> Sandbox:
     """The zones that the worker declares, or the default one, and those that its toolsets bring.
 
-    The worker's own files are protected in it. ``within`` is the sandbox of a worker that called this one: without
-    zones of its own it has those of the caller, and its own are no wider. Without ``make_zones`` no folder is made;
+    The worker's own files are protected in it. ``parent`` is the sandbox of the parent worker: without zones of its
+    own a child has those of its parent, and its own are no wider. Without ``make_zones`` no folder is made;
     empty ones in ``spare`` stand for those that are missing.
     """
     section = worker.section("sandbox")
     config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
-    if within is not None and config.zones is None:
-        zones = tuple(zone for zone in within.zones if zone.name not in {each.name for each in brought})
+    if parent is not None and config.zones is None:
+        zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
     else:
-        at_once, file = make_zones and within is None, str(worker.path)
+        at_once, file = make_zones and parent is None, str(worker.path)
         zones = open_zones(config, workspace=workspace, user_home=user_home(), file=file, make=at_once)
-        if within is not None:
-            zones = tuple(_open_within(zone, within, make_zones) for zone in zones)
-    if within is not None:
-        brought = [zone for zone in brought if lies_within(zone.root, within.zones)]
+        if parent is not None:
+            zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
+    if parent is not None:
+        brought = [zone for zone in brought if lies_within(zone.root, parent.zones)]
     for zone in brought:
         if other := next((other for other in zones if other.name == zone.name), None):
             problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
@@ -64,11 +64,11 @@ def open_sandbox(
     zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make_zones) for zone in brought)))
     if spare is not None:
         zones = tuple(_stood_in(zone, spare) for zone in zones)
-    protected = [*own_files, *(within.protected if within else ())]
-    isolation = capped_isolation(config.wanted(), within.isolation) if within else config.wanted()
+    protected = [*own_files, *(parent.protected if parent else ())]
+    isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
-    if within is not None:
-        sandbox.told = within.told
+    if parent is not None:
+        sandbox.told = parent.told
     return sandbox
 
 
@@ -80,10 +80,10 @@ def _stood_in(zone: Zone, spare: Path) -> Zone:
     return replace(zone, path=folder, made=True)
 
 
-def _open_within(zone: Zone, within: Sandbox, make: bool) -> Zone:
-    """Open a zone of a called worker; capped before its folder is made, and where that really came to lie."""
-    made = open_zone(capped(zone, within.zones), user_home=user_home(), make=make)
-    return capped(made, within.zones)
+def _open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
+    """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
+    made = open_zone(capped(zone, parent.zones), user_home=user_home(), make=make)
+    return capped(made, parent.zones)
 
 
 @dataclass(frozen=True)
@@ -103,22 +103,22 @@ async def assemble(
     interrupt: InterruptSignal,
     notify: Notify,
     stack: AsyncExitStack,
-    within: Assembly | None = None,
+    parent: Assembly | None = None,
     make_zones: bool = True,
     spare: Path | None = None,
     home: Path | None = None,
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
-    ``within`` is the worker that called this one: it caps the zones, and what it blocks is blocked. Without
+    ``parent`` is the parent worker: it caps the zones, and what it blocks is blocked. Without
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     """
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
     home = home or forge_home()
     brought = [zone for cls, _ in named.values() for zone in cls.zones(home)]
-    around = within.guard.sandbox if within else None
+    outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
-    sandbox = open_sandbox(worker, workspace, own, brought, around, make_zones=make_zones, spare=spare)
+    sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare)
     processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify)
     policies = user_policies(host, home)
     env = ToolsetEnv(
@@ -130,7 +130,7 @@ async def assemble(
         processes=await stack.enter_async_context(processes),
         notify=notify,
     )
-    toolbox = Toolbox([], notify, above=within.toolbox if within else None)
+    toolbox = Toolbox([], notify, above=parent.toolbox if parent else None)
     for name, (cls, plugin) in named.items():
         its_env = replace(env, above=toolbox.toolset_above(name), policy=policies(name, cls))
         toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
@@ -140,7 +140,7 @@ async def assemble(
         sandbox=sandbox,
         worker=worker.name,
         workspace=workspace,
-        parent=within.guard.judge if within else None,
+        parent=parent.guard.judge if parent else None,
     )
     return Assembly(toolbox, Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt))
 

@@ -1,76 +1,110 @@
-"""Workers that a worker calls: each takes one task, ends in its own good order, and its answer is a result."""
+"""Child workers: each takes one task, ends in its own good order, and its answer is the result of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from forge_cli.core.bus import new_id
+from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.events import WorkerUpdate
+from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
-from forge_cli.engine.runtime.delegation import bus_below, in_good_order, task_of
+from forge_cli.core.phrases import child_task
+from forge_cli.engine.runtime.delegation import Parent, child_bus, run_to_end
+from forge_cli.engine.runtime.model import ReplayedModel
 from forge_cli.engine.runtime.result import WorkerResult, answer_of
-from forge_cli.files.worker import load_worker
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.resume import Below, Past
 
-if TYPE_CHECKING:
-    from forge_cli.engine.runtime.runtime import WorkerRuntime
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """What the runtime of a child worker is made of."""
+
+    worker: Worker
+    parent: Parent
+    bus: EventBus
+    interrupt: InterruptSignal
+    past: Past | None
+    """Where it was left, when its session is resumed."""
+    replay: ReplayedModel | None
 
 
-class CalledWorkers:
-    """The workers below one runtime; ``results`` are those of its task so far."""
+class RunsTasks(Protocol):
+    """A runtime, as far as its parent knows it."""
 
-    def __init__(self, caller: WorkerRuntime, past: Past | None) -> None:
+    async def run(self, task: str, attachments: Sequence[Attachment] = (), /) -> WorkerResult: ...
+
+
+MakeRuntime = Callable[[Child], AbstractAsyncContextManager[RunsTasks]]
+
+
+class Children:
+    """The child workers of one runtime; ``results`` are those of its task so far."""
+
+    def __init__(self, make: MakeRuntime, past: Past | None) -> None:
         self.results: list[WorkerResult] = []
-        self._caller = caller
-        self._open = {call: list(below) for call, below in past.below.items()} if past else {}
+        self._make = make
+        self._parent: Parent
+        """Set by ``start_task``, before the first call."""
+        self._open = {call: list(children) for call, children in past.below.items()} if past else {}
+
+    def start_task(self, parent: Parent) -> None:
+        """From now on children are called by this parent, for the task that it has now."""
+        self.results.clear()
+        self._parent = parent
 
     async def delegate(self, call: ToolCall, task: Delegation) -> str:
-        """Let another worker do a task that a call gave; its answer, or a ToolError that says what was."""
-        caller = self._caller
+        """Let a child do a task that a call gave; its answer, or a ToolError that says how it ended."""
+        parent, said = self._parent, child_task(task.input, task.instructions)
         try:
-            worker = load_worker(caller.worker.folder / task.worker)
+            worker = load_worker(parent.worker.folder / task.worker)
         except ForgeError as error:
             raise ToolError(str(error)) from None
-        caller.as_caller().check(worker)
-        begun = self._begun(call, worker.name, task_of(task))
+        parent.check(worker)
+        begun = self._begun(call, worker.name, parent.redact(said))
         if begun and begun.answer is not None:
             return begun.answer
         delegation = begun.delegation if begun else new_id("task")
-        bus = bus_below(caller.bus, caller.path, worker.name, delegation)
-        update = WorkerUpdate("started", caller.worker.name, call.id, within=caller.bus.delegation)
+        bus = child_bus(parent.bus, parent.path, worker.name, delegation)
+        update = WorkerUpdate("started", parent.worker.name, call.id, within=parent.bus.delegation)
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
-            runtime = caller.called(worker, bus, signal, begun.past if begun else None)
-            runtime.replay = caller.replay.below(call, worker.name) if caller.replay else None
-            result = await _result(runtime, "" if begun else task_of(task), task.attachments)
+            child = Child(
+                worker=worker,
+                parent=parent,
+                bus=bus,
+                interrupt=signal,
+                past=begun.past if begun else None,
+                replay=parent.replay.below(call, worker.name) if parent.replay else None,
+            )
+            result = await self._run(child, "" if begun else said, task.attachments)
             self.results.append(result)
             ended = replace(update, status=result.status, turns=result.turns, usage=result.usage, error=result.error)
             bus.emit(ended)
             return result
 
-        with caller.interrupt_signal.child() as signal:
-            return answer_of(await in_good_order(work, signal))
+        with parent.interrupt.child() as signal:
+            return answer_of(await run_to_end(work, signal))
 
     def _begun(self, call: ToolCall, worker: str, task: str) -> Below | None:
-        """The worker that was given this very task by this very call, before the session was left."""
-        task = self._caller.redactor.redact(task)
-        for below in self._open.get(call.id, ()):
-            if (below.worker, below.task) == (worker, task) and (below.answer is not None or below.past.calls):
-                self._open[call.id].remove(below)
-                return below
+        """The child that was given this very task by this very call, before the session was left."""
+        for child in self._open.get(call.id, ()):
+            if (child.worker, child.task) == (worker, task) and (child.answer is not None or child.past.calls):
+                self._open[call.id].remove(child)
+                return child
         return None
 
-
-async def _result(runtime: WorkerRuntime, task: str, files: Sequence[Attachment]) -> WorkerResult:
-    """How the task ended; a worker that cannot even start has failed."""
-    try:
-        async with runtime:
-            return await runtime.run(task, files)
-    except ForgeError as error:
-        return WorkerResult.not_begun(error, session_id=runtime.session_id, worker=runtime.worker.name)
+    async def _run(self, child: Child, task: str, files: Sequence[Attachment]) -> WorkerResult:
+        """How the task ended; a worker that cannot even start has failed."""
+        try:
+            async with self._make(child) as runtime:
+                return await runtime.run(task, files)
+        except ForgeError as error:
+            return WorkerResult.not_begun(error, session_id=child.parent.session_id, worker=child.worker.name)

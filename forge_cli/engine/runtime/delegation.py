@@ -1,25 +1,23 @@
-"""Delegation: what a worker inherits from the one that called it, and where the tree of workers ends."""
+"""Delegation: what a child worker gets from its parent, and where the tree of workers ends."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from forge_cli.core.bus import EventBus
-from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.messages import ModelProvider
+from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import Text
 from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.gate.guard import INTERRUPTED
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.model import NamedModel
+from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Worker
 from forge_cli.record.resume import Below
@@ -31,24 +29,32 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Above:
-    """The worker that called, as far as it caps the one that it called."""
+class Parent:
+    """A worker at one of its tasks, as far as it caps and feeds the child workers that it calls."""
 
     workers: tuple[Worker, ...]
-    """From the root down to the caller."""
+    """From the root down to the parent itself."""
+    session_id: str
+    bus: EventBus
+    interrupt: InterruptSignal
+    redact: Callable[[Any], Any]
     assembly: Assembly
     controller: ApprovalController
     budget: Budget
-    model: ModelProvider
-    named: NamedModel | None
-    """How the caller's model was named; None when a program gave it."""
+    model: ChosenModel
+    replay: ReplayedModel | None
+
+    @property
+    def worker(self) -> Worker:
+        return self.workers[-1]
 
     @property
     def path(self) -> tuple[str, ...]:
+        """The names of the workers from the root down to the parent itself."""
         return tuple(worker.name for worker in self.workers)
 
     def check(self, worker: Worker) -> None:
-        """Refuse a worker that is at work above already, one too deep, and one that the caller may have written."""
+        """Refuse a child that is at work already, one too deep, and one that the parent may have written."""
         names = " > ".join((*self.path, worker.name))
         if any(worker.path.resolve() == other.path.resolve() for other in self.workers):
             raise ToolError(f"'{worker.name}' is at work already and cannot be called again below itself: {names}")
@@ -58,34 +64,27 @@ class Above:
             )
         if can_write_silently(self.assembly.guard.sandbox, worker.path):
             raise ToolError(
-                f"'{worker.name}' is not called: '{self.path[-1]}' can change {worker.path} with nobody asked, "
+                f"'{worker.name}' is not called: '{self.worker.name}' can change {worker.path} with nobody asked, "
                 "and so what it may do; keep worker files out of zones that pre-approve writing"
             )
 
 
-def task_of(delegation: Delegation) -> str:
-    """What the called worker reads: its input, and what the caller adds to it."""
-    if not delegation.instructions:
-        return delegation.input
-    return f"{delegation.input}\n\nFurther instructions for this task:\n{delegation.instructions}"
-
-
-def bus_below(bus: EventBus, path: tuple[str, ...], worker: str, delegation: str) -> EventBus:
-    """The bus on which a called worker speaks; ``path`` leads to its caller."""
+def child_bus(bus: EventBus, path: tuple[str, ...], worker: str, delegation: str) -> EventBus:
+    """The bus on which a child worker speaks; ``path`` leads to its parent."""
     return bus.child(Origin(worker, len(path), delegation, (*path, worker)))
 
 
 def close_lost(lost: Iterable[Below], bus: EventBus, path: tuple[str, ...]) -> None:
-    """Write down the end of workers that a session was cut off with, and of their calls."""
-    for below in lost:
-        own = bus_below(bus, path, below.worker, below.delegation)
-        close_lost(below.past.lost, own, (*path, below.worker))
-        for call in below.past.cut_off:
-            own.emit(ToolResult(call.id, call.name, "interrupted", Text(INTERRUPTED), 0, INTERRUPTED))
-        own.emit(WorkerUpdate("interrupted", path[-1], below.call, within=bus.delegation))
+    """Write down the end of child workers that a session was cut off with, and of their calls."""
+    for child in lost:
+        own = child_bus(bus, path, child.worker, child.delegation)
+        close_lost(child.past.lost, own, (*path, child.worker))
+        for call in child.past.cut_off:
+            own.emit(ToolResult(call.id, call.name, "interrupted", Text(INTERRUPTED_CALL), 0, INTERRUPTED_CALL))
+        own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 
 
-async def in_good_order(work: Callable[[], Awaitable[T]], signal: InterruptSignal) -> T:
+async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal) -> T:
     """Do work that ends by its own means: who cancels it sets its signal, and waits for the end."""
     done: list[T] = []
     failures: list[Exception] = []

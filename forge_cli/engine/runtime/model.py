@@ -1,17 +1,36 @@
-"""Which model answers: the one that is named first by flag, worker, caller, environment, config or session."""
+"""Which model answers: the one that is named first by flag, worker, parent, environment, config or session."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.notify import Notify
+from forge_cli.engine.gate.guard import Repeated
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
+
+
+class ReplayedModel(ModelProvider, Repeated, Protocol):
+    """A recorded session in the place of a model, which compares the calls at the gate as well."""
+
+    @property
+    def announcement(self) -> str: ...
+
+    @property
+    def keeps_still(self) -> bool:
+        """Must nothing on disk change?"""
+        ...
+
+    def below(self, call: ToolCall, worker: str) -> ReplayedModel:
+        """The record of a child worker that a call starts."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -24,26 +43,50 @@ class NamedModel:
     def make(self, host: PluginHost, settings: Settings, notify: Notify) -> ModelProvider:
         prefix, colon, name = self.name.partition(":")
         if not colon or not name:
-            raise WorkerError(None, f"'{self.name}' is no model", hint="write PROVIDER:MODEL, such as script:demo.yaml")
+            raise WorkerError(
+                None, f"'{self.name}' is not a model", hint="write PROVIDER:MODEL, such as script:demo.yaml"
+            )
         options = settings.options(self.name).model_dump(exclude_none=True)
         return host.model(prefix).make(name, ModelEnv(folders=self.folders, notify=notify, options=options))
 
 
-def named_model(
-    given: str | None,
-    worker: Worker,
-    above: NamedModel | None,
-    settings: Settings,
-    workspace: Path,
-    before: str | None = None,
-) -> NamedModel:
-    """The name that counts; ``above`` is the model of the worker that called, ``before`` that of the same session."""
-    if given is None and worker.config.model:
-        return NamedModel(worker.config.model, (worker.folder,))
-    if given is None and above:
-        return above
-    name = given or os.environ.get("FORGE_MODEL") or settings.model or before
-    if not name:
-        hint = "name one with -m PROVIDER:MODEL, `model:` in the worker, or FORGE_MODEL; script:FILE needs no key"
-        raise WorkerError(None, f"no model is named for the worker '{worker.name}'", hint=hint)
-    return NamedModel(name, (workspace, Path.cwd()))
+@dataclass(frozen=True)
+class ChosenModel:
+    """The model of a worker."""
+
+    provider: ModelProvider
+    named: NamedModel | None = None
+    """How it was named; None when a program gave it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice:
+    """Chooses the model of one worker, and makes it."""
+
+    worker: Worker
+    workspace: Path
+    settings: Settings
+    host: PluginHost
+    notify: Notify
+
+    def choose(
+        self, given: str | ModelProvider | None, parent: ChosenModel | None, earlier: str | None = None
+    ) -> ChosenModel:
+        """``given`` is what the program says, ``parent`` the parent's model, ``earlier`` that of the same session."""
+        if given is not None and not isinstance(given, str):
+            return ChosenModel(given)
+        if parent and parent.named is None and given is None and not self.worker.config.model:
+            return parent
+        named = self._named(given, parent.named if parent else None, earlier)
+        return ChosenModel(named.make(self.host, self.settings, self.notify), named)
+
+    def _named(self, given: str | None, parent: NamedModel | None, earlier: str | None) -> NamedModel:
+        if given is None and self.worker.config.model:
+            return NamedModel(self.worker.config.model, (self.worker.folder,))
+        if given is None and parent:
+            return parent
+        name = given or os.environ.get("FORGE_MODEL") or self.settings.model or earlier
+        if not name:
+            hint = "name one with -m PROVIDER:MODEL, `model:` in the worker, or FORGE_MODEL; script:FILE needs no key"
+            raise WorkerError(None, f"no model is named for the worker '{self.worker.name}'", hint=hint)
+        return NamedModel(name, (self.workspace, Path.cwd()))

@@ -1,26 +1,27 @@
-"""How a task ended: the result that programs get, ``--output-format json`` prints and a calling worker reads."""
+"""How a task ended: the result that programs get, ``--output-format json`` prints and a parent worker reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from forge_cli.core.calls import ToolOutcome
+from forge_cli.core.ended import Ended, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ToolError
 from forge_cli.core.messages import Usage
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.engine.turns.loop import Tally
 
-ResultStatus = Literal["completed", "failed", "denied", "limit", "invalid_output", "interrupted", "parked"]
-INTERRUPTED = "[Interrupted]"
-BELOW = "below"
-"""A call was stopped by what happened to the worker that it called."""
+BY_CHILD = "child"
+"""Who refused a call that was stopped because the child worker that it called was."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerResult:
-    """How a task ended. An interrupted one is no failure: ``success`` is True and the response says so."""
+    """How a task ended. An interrupted one is not a failure: ``success`` is True and the response says so."""
 
     status: ResultStatus
     exit_code: ExitCode
@@ -74,15 +75,68 @@ class WorkerResult:
         return found if self.error is None else {**found, "error": self.error}
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How one task came to its end."""
+
+    response: str
+    status: ResultStatus = "completed"
+    exit_code: ExitCode = ExitCode.DONE
+    error: str | None = None
+
+    @classmethod
+    def early(cls, cause: Ended | ForgeError, last_words: str) -> Ending:
+        """The end of a task that is not done; an Ended says itself what it means, any other error is a failure."""
+        if isinstance(cause, ForgeError):
+            return cls(last_words, "failed", cause.exit_code, str(cause))
+        response = last_words if cause.answer is None else cause.answer
+        return cls(response, cause.status, cause.exit_code, str(cause) or None)
+
+
+def result_of(
+    ending: Ending,
+    *,
+    session_id: str,
+    worker: str,
+    model: str,
+    tally: Tally,
+    budget: Budget,
+    children: Sequence[WorkerResult],
+    duration_ms: int,
+) -> WorkerResult:
+    """The result of a task, with the calls and denials of the child workers that took part in it."""
+    return WorkerResult(
+        status=ending.status,
+        exit_code=ending.exit_code,
+        response=ending.response,
+        session_id=session_id,
+        worker=worker,
+        model=model,
+        turns=tally.turns,
+        tool_calls=tally.calls + sum(child.tool_calls for child in children),
+        denials=(*denials_of(tally.outcomes), *(denial for child in children for denial in child.denials)),
+        usage=budget.usage,
+        cost=budget.cost,
+        output=tally.output,
+        duration_ms=duration_ms,
+        error=ending.error,
+    )
+
+
+def how_to_answer(sentence: str | None, session_id: str) -> str:
+    """What is to be done about a task that is parked."""
+    return f"parked: {sentence}\n  forge approvals list shows what waits; after the answers: -r {session_id}"
+
+
 def answer_of(result: WorkerResult) -> str:
-    """What the caller reads; what stops the caller as well goes on up."""
+    """What the parent reads; what stops the parent as well is raised."""
     match result.status:
         case "completed":
             return result.response
         case "parked":
             raise Parked(f"{result.worker}: {result.error}")
         case "denied":
-            raise Refusal("denied", f"the worker '{result.worker}' was stopped: {result.error}", by=BELOW)
+            raise Refusal("denied", f"the worker '{result.worker}' was stopped: {result.error}", by=BY_CHILD)
         case status:
             raise ToolError(f"the worker '{result.worker}' ended with {status}: {result.error or result.response}")
 
@@ -90,7 +144,7 @@ def answer_of(result: WorkerResult) -> str:
 def denials_of(outcomes: Sequence[ToolOutcome]) -> Iterator[dict[str, Any]]:
     """The calls that were refused; one that only passes on the refusal of another is that of the other."""
     refused = (outcome for outcome in outcomes if outcome.status in ("denied", "blocked"))
-    return (_denial(outcome) for outcome in refused if outcome.by != BELOW)
+    return (_denial(outcome) for outcome in refused if outcome.by != BY_CHILD)
 
 
 def _denial(outcome: ToolOutcome) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import anyio
 
 from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.phrases import SKIPPED_CALL
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged
 
 SIDE_BY_SIDE = 8
-NOT_CALLED = "not called: an earlier call was refused, and that ends the work"
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Turn:
 
     async def _take(self, call: ToolCall, judged: Judged | None) -> None:
         if self.refused:
-            self._note(self.guard.skip(call, NOT_CALLED))
+            self._note(self.guard.skip(call, SKIPPED_CALL))
         elif self.parked:
             self.waiting += await self.guard.park(call)
         else:

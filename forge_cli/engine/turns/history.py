@@ -16,7 +16,7 @@ class History(Sequence[Message]):
     """Messages in order; the digest sees them as the record does, without secrets."""
 
     def __init__(self, messages: Iterable[Message] = (), redact: Callable[[Any], Any] = lambda value: value) -> None:
-        self._redact = redact
+        self.redact = redact
         self._start(messages)
 
     def _start(self, messages: Iterable[Message]) -> None:
@@ -34,7 +34,7 @@ class History(Sequence[Message]):
             "results": [asdict(result) for result in message.results],
             "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
         }
-        self._hash.update(json.dumps(self._redact(plain), sort_keys=True).encode())
+        self._hash.update(json.dumps(self.redact(plain), sort_keys=True).encode())
 
     def rewrite(self, messages: Iterable[Message]) -> None:
         """Start over with these messages, to make room."""
@@ -42,7 +42,7 @@ class History(Sequence[Message]):
 
     def apart(self, messages: Iterable[Message]) -> History:
         """A history of its own for these messages, as discreet as this one."""
-        return History(messages, self._redact)
+        return History(messages, self.redact)
 
     def digest(self, system: str, tools: Sequence[ToolSpec]) -> str:
         """The hash of a whole request: history, system prompt and tools."""

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 
 from forge_cli.core.calls import ToolOutcome
+from forge_cli.core.ended import Ended, Interrupted
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
 from forge_cli.engine.turns.prices import Price
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
 
 MAX_REPEATS = 3
+OUT_OF_TIME = "out of time"
+"""The reason of an interrupt that a limit of time gives."""
 
 
-class LimitReached(Exception):
+class LimitReached(Ended):
     """The work ends here, although the model would go on."""
+
+    status = "limit"
+    exit_code = ExitCode.LIMIT
 
 
 def stated(*limits: Limits) -> Limits:
@@ -48,8 +58,8 @@ def tokens_of(usage: Usage) -> int:
 class Budget:
     """What one task may use, and has used.
 
-    A worker that another one calls has a budget of its own below the caller's, and what it uses counts in every budget
-    above as well. Only the limit of turns that nobody stated is each worker's own.
+    A child worker has a budget of its own below its parent's, and what it uses counts in every budget above as well.
+    Only the limit of turns that nobody stated is each worker's own.
     """
 
     limits: Limits
@@ -60,7 +70,7 @@ class Budget:
     worker: str = ""
     """Whose budget it is, for a sentence that is read by another one."""
     turns: int = field(default=0, init=False)
-    turns_below: int = field(default=0, init=False)
+    child_turns: int = field(default=0, init=False)
     usage: Usage = field(default_factory=Usage, init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +90,7 @@ class Budget:
 
     @property
     def cost(self) -> float | None:
-        """In dollars, with that of the workers below; None when a part of it is unknown."""
+        """In dollars, with that of child workers; None when a part of it is unknown."""
         return self._known_cost if self._priced else None
 
     def start_turn(self) -> None:
@@ -88,8 +98,8 @@ class Budget:
         for budget in self.chain:
             budget._check_turns(self)
             budget._check(self)
-        for above in self.chain:
-            above.turns_below += above is not self
+        for budget in self.chain:
+            budget.child_turns += budget is not self
         self.turns += 1
 
     def spend(self, usage: Usage) -> None:
@@ -114,7 +124,7 @@ class Budget:
     def _check_turns(self, reader: Budget) -> None:
         limit, taken = self.limits.max_turns, self.turns
         if self._turns_stated:
-            taken += self.turns_below
+            taken += self.child_turns
         elif reader is not self:
             return
         if limit is not None and taken >= limit:
@@ -140,6 +150,23 @@ class Budget:
     def _reached(self, limit: str, owner: Budget) -> LimitReached:
         whose = f" of the worker '{owner.worker}'" if owner is not self and owner.worker else ""
         return LimitReached(f"the limit of {limit}{whose} was reached")
+
+
+@contextmanager
+def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
+    """Interrupt what is done within when the time of the budget is over; that is a limit reached, not an interrupt."""
+    seconds = budget.seconds_left()
+    loop = asyncio.get_running_loop()
+    timer = None if seconds is None else loop.call_later(seconds, signal.interrupt, OUT_OF_TIME)
+    try:
+        yield
+    except Interrupted:
+        if signal.reason == OUT_OF_TIME:
+            raise budget.out_of_time() from None
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def _dollars(amount: float) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.errors import ForgeError, ModelError
+from forge_cli.core.ended import Ended, Interrupted
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import (
@@ -26,6 +27,7 @@ from forge_cli.core.messages import (
     TurnEnd,
     Usage,
 )
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.tool import llm_tools
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.guard import Guard
@@ -33,27 +35,25 @@ from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
-from forge_cli.engine.turns.output import MAX_REPAIRS, REPAIR, Misfit, OutputSchema
+from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
 from forge_cli.engine.turns.window import Ask, Context, Keep
 from forge_cli.record.messages import message_wire
 from forge_cli.record.resume import Past
 from forge_cli.sandbox.secrets import has_mark
 
-GO_ON = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
-OWN_WORDS = (GO_ON, REPAIR)
-"""How messages begin that forge itself puts into the user's mouth."""
 
-
-class Interrupted(Exception):
-    """Somebody stopped the work."""
-
-
-class Stopped(Exception):
+class Stopped(Ended):
     """A call was refused, and that ends the work."""
 
+    status = "denied"
+    exit_code = ExitCode.DENIED
 
-class InvalidOutput(Exception):
+
+class InvalidOutput(Ended):
     """The final answer does not fit its schema, and repairs did not help."""
+
+    status = "invalid_output"
+    exit_code = ExitCode.MISFIT
 
 
 @dataclass
@@ -87,7 +87,12 @@ class Loop:
     _told: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
 
-    async def go_on(self, past: Past, tally: Tally) -> None:
+    @property
+    def last_words(self) -> str:
+        """What the model said last."""
+        return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
+
+    async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
         for call in past.cut_off:
             self.guard.cut_off(call)
@@ -105,7 +110,7 @@ class Loop:
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))
             elif stop == "max_tokens":
-                self._say(Message("user", GO_ON))
+                self._say(Message("user", RESUME_CUT_OFF))
             elif stop == "refusal":
                 raise ModelError(f"{self.model.name} declined to answer", hint="say the task in other words")
             elif (misfit := self._misfit(answer, tally)) is None:
@@ -185,8 +190,8 @@ class Loop:
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:
             if aloud:
-                self._say(Message("assistant", text or "[Interrupted]"), cutOff=True)
-            raise Interrupted
+                self._say(Message("assistant", text or INTERRUPTED_ANSWER), cutOff=True)
+            raise Interrupted(self.interrupt.reason)
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
         return Message("assistant", text, tuple(calls), native=end.native), end
@@ -222,9 +227,9 @@ class Loop:
             raise turn.parked
         self.history.append(Message("tool", results=tuple(results[call.id] for call in calls)))
         if self.interrupt.interrupted:
-            raise Interrupted
+            raise Interrupted(self.interrupt.reason)
         if turn.refused:
-            raise Stopped(turn.refused.error)
+            raise Stopped(turn.refused.error or "")
         return turn.outcomes
 
     def _keep(self, reply: Message, end: TurnEnd) -> None:

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from forge_cli.core import phrases
 from forge_cli.core.config import Loc, where_in
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.json_schema import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 MAX_REPAIRS = 2
-REPAIR = "Your answer does not fit its JSON Schema"
 MAX_BYTES = 256 * 1024
 _FENCED = re.compile(r"```(?:json\b)?(.*)```", re.DOTALL | re.IGNORECASE)
 
@@ -81,14 +81,11 @@ class OutputSchema:
 
     def instructions(self) -> str:
         """What the model is told before it starts."""
-        return (
-            "Your final answer must be one JSON value and nothing else: no words before or after it, no code fence. "
-            f"It must fit this JSON Schema:\n\n{json.dumps(self.json_schema, ensure_ascii=False)}"
-        )
+        return phrases.required_output(json.dumps(self.json_schema, ensure_ascii=False))
 
     def repair(self, misfit: Misfit) -> str:
         """What the model is told when its answer does not fit."""
-        return f"{REPAIR}: {misfit}. Answer again with the whole JSON value, corrected, and nothing else."
+        return phrases.repair_output(misfit)
 
     @cached_property
     def _validator(self) -> Validator:

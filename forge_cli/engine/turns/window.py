@@ -11,12 +11,13 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
 from forge_cli.core.messages import CallResult, Message, ToolSpec, TurnEnd, Usage
+from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import tokens_of
-from forge_cli.engine.turns.summary import SYSTEM, kept_of, size_of, summary_message, transcript
+from forge_cli.engine.turns.summary import kept_of, size_of, summary_message, transcript
 from forge_cli.record.messages import message_wire
-from forge_cli.record.resume import ELIDED, without
+from forge_cli.record.resume import without
 
 CROWDED, ROOMY = 0.8, 0.6
 """From which share of the window on something has to go, and how much may stay then.
@@ -47,8 +48,6 @@ class Context:
     bus: EventBus
     window: int | None
     counted: tuple[int, int] | None = None
-    own_words: tuple[str, ...] = ()
-    """How those messages begin that stand there as the user's and are none of theirs."""
     _no_summary: bool = False
 
     def count(self, usage: Usage) -> None:
@@ -113,7 +112,7 @@ class Context:
         """Let the model say what the beginning of the conversation came to; False when it stays as it is."""
         cut = self._cut(limit)
         older = self.history[:cut]
-        kept = kept_of(older, lasting, self.own_words, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
+        kept = kept_of(older, lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
         replaced = sum(map(tokens_in, older)) - tokens_in(summary_message(older, kept, "", 0))
         if self._no_summary or replaced < WORTHWHILE * limit:
             return False
@@ -129,7 +128,7 @@ class Context:
         asked = Message("user", transcript(older, round(ROOMY * limit * BYTES_A_TOKEN)))
         problem = "the model gave none"
         try:
-            await ask(SYSTEM, self.history.apart([asked]), (), keep)
+            await ask(SUMMARY_INSTRUCTIONS, self.history.apart([asked]), (), keep)
         except ModelError as error:
             problem = error.message
         if done:
@@ -176,7 +175,7 @@ def _guess(text: str) -> int:
 
 
 def _freed(result: CallResult) -> int:
-    return _guess(result.text) - _guess(ELIDED)
+    return _guess(result.text) - _guess(ELIDED_RESULT)
 
 
 def _sources(results: Sequence[CallResult]) -> str:

@@ -24,6 +24,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Usage
+from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
@@ -110,7 +111,7 @@ class _Trace:
         if self._level < 2:
             return
         took = f" in {event.duration_ms} ms" if self._level > 2 else ""
-        why = "" if event.error in (None, '{"type": "interrupted"}') else f": {cut(event.error, 2000)}"
+        why = "" if event.error in (None, INTERRUPTED_CALL) else f": {cut(event.error, 2000)}"
         self._line(2, f"  {event.status}{took}{why}", "green" if event.status == "success" else "red")
         if event.value.text() != event.error:
             self._console.print(Indented(render(event.value, self._find), 4 + len(self._indent)), end="")

@@ -7,7 +7,7 @@ import pytest
 
 from forge_cli import ApprovalController, ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.events import Event
-from forge_cli.engine.gate.controller import HEADLESS
+from forge_cli.core.phrases import NOBODY_TO_ASK
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ async def test_an_unknown_mode_is_no_mode() -> None:
 async def test_nobody_there_is_headless_and_says_so() -> None:
     controller = ApprovalController()
     assert not controller.attended
-    assert await controller.request_approval(REQUEST) == ApprovalDecision(False, note=HEADLESS, by="headless")
+    assert await controller.request_approval(REQUEST) == ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
 
 
 async def test_a_callback_wins_over_the_bus() -> None:

@@ -17,7 +17,8 @@ from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.replay.replay import Course, Tools
-from forge_cli.engine.runtime.runtime import Resumed, WorkerRuntime
+from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.wiring import Resumed, Wiring
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import Log
 from forge_cli.record.messages import message_wire
@@ -385,7 +386,7 @@ def resume(project: Project, before: list[Seen], *turns: Any, **options: Any) ->
     lines = [line for seen in before for line in seen.lines if "seq" in line]
     resumed = Resumed(read_past(lines), lines[-1])
     model = scripted_model(*turns, name="later")
-    return project.run(model=model, resumed=resumed, session_id=lines[0]["session"], **options)
+    return project.run(model=model, resume=resumed, **options)
 
 
 def test_a_resumed_session_is_replayed_part_by_part(adder: Project) -> None:
@@ -434,8 +435,8 @@ def test_attachments_come_from_the_record(adder: Project, monkeypatch: pytest.Mo
 
     with adder.environment():
         worker = load_worker(adder.folder / "worker.yaml")
-        model, sinks = scripted_model("Fine."), (seen.lines.append,)
-        in_loop(work, WorkerRuntime(worker=worker, model=model, workspace=adder.folder, sinks=sinks))
+        model, wiring = scripted_model("Fine."), Wiring(sinks=(seen.lines.append,))
+        in_loop(work, WorkerRuntime(worker=worker, model=model, workspace=adder.folder, wiring=wiring))
     monkeypatch.delenv("MY_TOKEN")
     assert replay(adder, recording(seen)).turns == 1
 
@@ -453,8 +454,8 @@ def test_calls_by_hand_are_not_made_again(adder: Project) -> None:
 
     with adder.environment():
         worker = load_worker(adder.folder / "worker.yaml")
-        model, sinks = scripted_model(*SUM, *SUM), (seen.lines.append,)
-        options: dict[str, Any] = {"workspace": adder.folder, "sinks": sinks, "approval_mode": "approve_all"}
+        model, wiring = scripted_model(*SUM, *SUM), Wiring(sinks=(seen.lines.append,))
+        options: dict[str, Any] = {"workspace": adder.folder, "wiring": wiring, "approval_mode": "approve_all"}
         in_loop(work, WorkerRuntime(worker=worker, model=model, **options))
     record = recording(seen)
     assert [part.task.text for part in record.parts] == ["add", "add more"]

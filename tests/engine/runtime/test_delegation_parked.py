@@ -7,7 +7,7 @@ import pytest
 
 from forge_cli import OnAsk
 from forge_cli.core.events import WorkerUpdate
-from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.record.resume import call_identity, read_past
 from forge_cli.testing import Seen, call, calls
 
@@ -94,7 +94,7 @@ def test_parked_again_and_again(tree: Tree) -> None:
 def test_nobody_there_the_second_time_either(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     lines = recorded(seen)
-    again = chain.run(*TURNS, task="", resumed=Resumed(read_past(lines), lines[-1]))
+    again = chain.run(*TURNS, task="", resume=Resumed(read_past(lines), lines[-1]))
     assert "risky was not called; denied: nobody could be asked" in again.result.response
 
 
@@ -201,7 +201,7 @@ def noted(tree: Tree) -> Tree:
 def test_what_was_cut_off_further_down_has_its_end_too(noted: Tree) -> None:
     turns = [ASK_HELPER, "boss: {result}"]
     lines = cut(noted.run(*turns), "leaf", "approvalDecided")
-    again = noted.run(*turns, task="", resumed=Resumed(read_past(lines), lines[-1]))
+    again = noted.run(*turns, task="", resume=Resumed(read_past(lines), lines[-1]))
     ended = [(line["worker"], line["type"], line["status"]) for line in recorded(again) if line.get("status")]
     assert ended == [
         ("leaf", "toolResult", "interrupted"),
@@ -218,7 +218,7 @@ def test_a_call_that_may_have_run_further_down_asks_there(noted: Tree) -> None:
     lines = cut(noted.run(ASK_HELPER, "boss: {result}"), "leaf", "approvalDecided")
     turns = [ASK_HELPER, calls(call("helper", input="in other words")), "boss: {result}"]
     resumed = Resumed(read_past(lines), lines[-1])
-    again = noted.run(*turns, task="", resumed=resumed, answers=[True])
+    again = noted.run(*turns, task="", resume=resumed, answers=[True])
     assert [request.description for request in again.asked] == ["boss > helper > leaf wants to call note"]
     assert again.asked[0].reason == "note was cut off with these arguments: it may have run"
     assert again.result.response == "boss: helper: leaf: noted x"
@@ -236,7 +236,7 @@ def test_a_log_that_is_cut_anywhere_goes_on(chain: Tree, step: int) -> None:
     lines = recorded(chain.run(*TURNS, approval_mode="approve_all"))
     kept = lines[: max(1, len(lines) * step // 60)]
     past = read_past(kept)
-    again = chain.run(*TURNS, task="go", resumed=Resumed(past, kept[-1]), approval_mode="approve_all")
+    again = chain.run(*TURNS, task="go", resume=Resumed(past, kept[-1]), approval_mode="approve_all")
     again.lines[:0] = kept
     assert unanswered(again) == []
     assert again.result.status in ("completed", "failed")

@@ -1,5 +1,7 @@
 """WorkerRuntime: which model, which approval mode, one conversation, and a session that begins and ends."""
 
+import inspect
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,23 +21,26 @@ from forge_cli import (
     WorkerRuntime,
     load_worker,
 )
-from forge_cli.core.errors import ExitCode, UsageError, WorkerError
+from forge_cli.cli.signals import in_loop
+from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import (
     ApprovalRequired,
     Event,
     ManualToolInvoke,
-    ManualToolsAvailable,
     SessionEnd,
-    SessionStart,
     StatusEvent,
     ToolStarted,
 )
 from forge_cli.core.messages import Delta
 from forge_cli.core.results import Json
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.runtime.wiring import Resumed, Wiring
+from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
 
 TOOLS = """
 from forge_cli import Approval, tool
@@ -69,124 +74,6 @@ def runtime_of(project: Project, *turns: Any, **options: Any) -> WorkerRuntime:
     return WorkerRuntime(worker=load_worker(project.folder / "worker.yaml"), **given)
 
 
-def says(word: str) -> str:
-    return f"turns: [{{text: {word}}}]\n"
-
-
-# --- which model
-
-
-@pytest.mark.parametrize(
-    ("named", "spoken"),
-    [
-        ({"argument", "worker", "environment", "user"}, "argument"),
-        ({"worker", "environment", "user"}, "worker"),
-        ({"environment", "user"}, "environment"),
-        ({"user"}, "user"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_the_model_that_is_named_first(
-    project: Project, named: set[str], spoken: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for who in named:
-        project.write(f"{who}.yaml", says(who))
-    project.write("w.yaml", "name: w\n" + ("model: script:worker.yaml\n" if "worker" in named else ""))
-    if "environment" in named:
-        monkeypatch.setenv("FORGE_MODEL", "script:environment.yaml")
-    if "user" in named:
-        project.home.mkdir()
-        (project.home / "config.yaml").write_text("model: script:user.yaml\n")
-    options = {"model": "script:argument.yaml"} if "argument" in named else {}
-    seen = project.run(worker="w.yaml", **options)
-    assert (seen.result.response, seen.result.model) == (spoken, f"script:{spoken}.yaml")
-    assert seen.of(SessionStart) == [SessionStart(f"script:{spoken}.yaml", str(project.folder), "interactive")]
-
-
-def test_a_script_is_looked_for_beside_the_worker_or_in_the_working_directory(project: Project, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "demo.yaml").write_text(says("elsewhere"))
-    project.write("demo.yaml", says("beside"))
-    project.write("worker.yaml", "name: w\nmodel: script:demo.yaml\n")
-    beside = project.run(workspace=elsewhere)
-    assert beside.result.response == "beside"
-    there = project.run(workspace=elsewhere, model="script:demo.yaml")
-    assert there.result.response == "elsewhere"
-
-
-@pytest.mark.parametrize(
-    ("model", "problem"),
-    [
-        (
-            None,
-            "no model is named for the worker 'w'\n"
-            "  name one with -m PROVIDER:MODEL, `model:` in the worker, or FORGE_MODEL; script:FILE needs no key",
-        ),
-        ("haiku", "'haiku' is no model\n  write PROVIDER:MODEL, such as script:demo.yaml"),
-        ("script:", "'script:' is no model\n  write PROVIDER:MODEL, such as script:demo.yaml"),
-        ("scirpt:demo.yaml", "there is no model provider 'scirpt'\n  did you mean 'script'?"),
-    ],
-)
-def test_a_model_that_cannot_be(project: Project, model: str | None, problem: str) -> None:
-    project.write("worker.yaml", "name: w\n")
-    with pytest.raises(WorkerError) as caught:
-        project.run(model=model)
-    assert str(caught.value) == problem
-    assert caught.value.exit_code is ExitCode.INVALID
-
-
-def test_a_provider_like_no_other_lists_those_there_are(project: Project) -> None:
-    project.write("worker.yaml", "name: w\n")
-    with pytest.raises(WorkerError) as caught:
-        project.run(model="zzz:x")
-    assert str(caught.value).startswith("there is no model provider 'zzz'\n  providers are: ")
-    assert "script" in str(caught.value.hint)
-
-
-# --- which approval mode
-
-
-@pytest.mark.parametrize(
-    ("given", "in_the_worker", "of_the_user", "mode"),
-    [
-        (None, None, None, "interactive"),
-        (None, None, "approve_all", "approve_all"),
-        (None, "interactive", "approve_all", "interactive"),
-        (None, "auto_deny", "approve_all", "auto_deny"),
-        (None, "auto_deny", "interactive", "auto_deny"),
-        (None, "interactive", "auto_deny", "auto_deny"),
-        (None, "auto_deny", None, "auto_deny"),
-        (None, None, "auto_deny", "auto_deny"),
-        ("approve_all", "auto_deny", "auto_deny", "approve_all"),
-        ("interactive", "auto_deny", "approve_all", "interactive"),
-        ("auto_deny", None, "approve_all", "auto_deny"),
-    ],
-)
-def test_a_flag_wins_otherwise_the_strictest(
-    project: Project, given: str | None, in_the_worker: str | None, of_the_user: str | None, mode: str
-) -> None:
-    said = f"approval: {{mode: {in_the_worker}}}\n" if in_the_worker else ""
-    project.write("worker.yaml", f"name: w\n{said}")
-    if of_the_user:
-        project.home.mkdir()
-        (project.home / "config.yaml").write_text(f"approval: {{mode: {of_the_user}}}\n")
-    seen = project.run("hi", approval_mode=given)
-    assert [event.approval_mode for event in seen.of(SessionStart)] == [mode]
-
-
-def test_a_worker_cannot_approve_its_own_calls(project: Project) -> None:
-    file = project.write("worker.yaml", "name: w\napproval:\n  mode: approve_all\n")
-    with pytest.raises(WorkerError) as caught:
-        project.run("hi", approval_mode="approve_all")
-    assert str(caught.value) == (
-        f"{file}:2:1: approval: a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml"
-    )
-
-
-# --- a session
-
-
 async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Project) -> None:
     class Listening:
         name = "listening:test"
@@ -213,7 +100,7 @@ async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Projec
 
 async def test_the_session_ends_once_and_last(worker: Project) -> None:
     seen = Seen()
-    runtime = runtime_of(worker, "hi", on_event=seen.events.append, sinks=(seen.lines.append,))
+    runtime = runtime_of(worker, "hi", on_event=seen.events.append, wiring=Wiring(sinks=(seen.lines.append,)))
     await runtime.initialize()
     result = await runtime.run("go")
     await runtime.aclose()
@@ -226,7 +113,8 @@ async def test_the_session_ends_once_and_last(worker: Project) -> None:
 
 async def test_a_child_never_ends_the_session(worker: Project) -> None:
     seen = Seen()
-    async with runtime_of(worker, "hi", depth=1, on_event=seen.events.append, sinks=(seen.lines.append,)) as runtime:
+    wiring = Wiring(sinks=(seen.lines.append,))
+    async with runtime_of(worker, "hi", depth=1, on_event=seen.events.append, wiring=wiring) as runtime:
         assert (runtime.depth, runtime.is_root) == (1, False)
         await runtime.run("go")
     assert seen.of(SessionEnd) == []
@@ -273,32 +161,6 @@ async def test_an_empty_task_is_refused(worker: Project, task: str) -> None:
     assert caught.value.message == "the task is empty"
 
 
-async def test_what_comes_up_while_opening_is_told_after_the_start(project: Project) -> None:
-    project.write("worker.yaml", "name: w\n")
-    project.write("demo.yaml", says("hi"))
-    seen = Seen()
-    async with runtime_of(project, model="script:demo.yaml", on_event=seen.events.append):
-        pass
-    assert seen.events == [
-        SessionStart("script:demo.yaml", str(project.folder), "interactive"),
-        StatusEvent("info", "the model is scripted: its words come from demo.yaml, and nothing leaves this machine"),
-    ]
-
-
-async def test_the_tools_for_people_are_announced(worker: Project) -> None:
-    seen = Seen()
-    async with runtime_of(worker, "hi", on_event=seen.events.append):
-        pass
-    assert seen.of(ManualToolsAvailable) == [
-        ManualToolsAvailable(
-            (
-                {"name": "push", "label": "Push it", "category": "Git", "description": "Push a branch."},
-                {"name": "deploy", "label": "deploy", "category": None, "description": "Deploy."},
-            )
-        )
-    ]
-
-
 async def test_a_person_calls_a_tool_through_the_same_gate(worker: Project) -> None:
     seen = Seen()
     async with runtime_of(worker, "hi", on_event=seen.events.append) as runtime:
@@ -335,7 +197,7 @@ async def test_somebody_on_the_bus_answers(worker: Project) -> None:
 
     bus.subscribe(answer, answers=True)
     seen = Seen()
-    options = {"bus": bus, "sinks": (seen.lines.append,), "on_event": seen.events.append}
+    options = {"bus": bus, "wiring": Wiring(sinks=(seen.lines.append,)), "on_event": seen.events.append}
     with anyio.fail_after(10):
         async with runtime_of(worker, calls(call("add", a=1)), "{result}", **options) as runtime:
             await runtime.run("go")
@@ -365,45 +227,32 @@ async def test_what_is_wrong_with_a_worker_is_raised_before_anything_happens(wor
     assert events == []
 
 
-def test_the_object_that_json_output_prints() -> None:
-    result = WorkerResult(
-        status="completed",
-        exit_code=ExitCode.DONE,
-        response="Done.",
-        session_id="s1",
-        worker="w",
-        model="script:demo.yaml",
-        turns=2,
-        tool_calls=3,
-        denials=({"tool": "write", "input": {}, "reason": "no", "by": "user"},),
-        usage=Usage(10, 5, 2, 1),
-        duration_ms=7,
-    )
-    wire = {
-        "status": "completed",
-        "exit_code": 0,
-        "response": "Done.",
-        "output": None,
-        "session_id": "s1",
-        "worker": "w",
-        "model": "script:demo.yaml",
-        "turns": 2,
-        "tool_calls": 3,
-        "denials": [{"tool": "write", "input": {}, "reason": "no", "by": "user"}],
-        "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 2, "cache_write_tokens": 1},
-        "cost": None,
-        "duration_ms": 7,
-    }
-    assert result.wire() == wire
+def test_the_documented_arguments_are_those_that_a_program_needs() -> None:
+    """``wiring`` is forge's own, and a program has no session to ``resume`` yet."""
+    given = set(inspect.signature(WorkerRuntime).parameters) - {"wiring", "resume"}
+    page = (ROOT / "docs" / "python.md").read_text()
+    table = page[page.index("| argument of `WorkerRuntime` |") :].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == given
 
 
-@pytest.mark.parametrize(
-    ("status", "success"),
-    [("completed", True), ("interrupted", True), ("failed", False), ("denied", False), ("limit", False)],
-)
-def test_which_endings_are_a_success(status: Any, success: bool) -> None:
-    result = WorkerResult(
-        status=status, exit_code=ExitCode.DONE, response="", session_id="", worker="", model="", error="why"
-    )
-    assert result.success is success
-    assert result.wire()["error"] == "why"
+def test_a_program_says_what_the_answer_has_to_be(worker: Project) -> None:
+    seen = worker.run('{"n": 7}', output_schema={"type": "object", "required": ["n"]})
+    assert (seen.result.status, seen.result.output) == ("completed", {"n": 7})
+    with pytest.raises(WorkerError, match="output schema"):
+        worker.run("never said", output_schema={"type": "nothing"})
+
+
+def test_a_task_that_is_refused_leaves_a_resumed_session_as_it_was(worker: Project) -> None:
+    lines = [line for line in worker.run("hi").lines if "seq" in line]
+    model = scripted_model("{task}")
+
+    async def work() -> WorkerResult:
+        resume = Resumed(read_past(lines), lines[-1])
+        async with runtime_of(worker, model=model, resume=resume) as runtime:
+            for _ in range(2):
+                with pytest.raises(UsageError, match="the session has nothing left to do"):
+                    await runtime.run("")
+            return await runtime.run("more")
+
+    with worker.environment():
+        assert in_loop(work).response == "more"

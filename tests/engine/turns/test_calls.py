@@ -10,8 +10,9 @@ import pytest
 from forge_cli import Approval, ApprovalDecision, ApprovalRequest, BlockedError, Effect, Tool, ToolCall, ToolContext
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import Event, StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.phrases import SKIPPED_CALL
 from forge_cli.engine.gate.controller import Parked
-from forge_cli.engine.turns.calls import NOT_CALLED, SIDE_BY_SIDE, Turn
+from forge_cli.engine.turns.calls import SIDE_BY_SIDE, Turn
 
 from ..conftest import Gate, OpenGate
 
@@ -189,7 +190,7 @@ async def test_what_the_tool_itself_blocks_ends_the_work_where_a_refusal_does(ga
     turn = await take(opened, calls, stop_on_refusal=True)
     assert statuses(turn) == ["success", "blocked", "success", "interrupted"]
     assert turn.refused is turn.outcomes[1]
-    assert turn.outcomes[-1].error == NOT_CALLED
+    assert turn.outcomes[-1].error == SKIPPED_CALL
     going_on = await take(opened, calls)
     assert statuses(going_on) == ["success", "blocked", "success", "success"]
     assert going_on.refused is None

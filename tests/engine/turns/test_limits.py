@@ -167,7 +167,7 @@ def test_a_stated_limit_of_turns_counts_those_below_too() -> None:
     child = Budget(Limits(), None, parent=boss)
     used_up = "the limit of 4 turns of the worker 'boss' was reached"
     assert [reached(child) for _ in range(4)] == [None, None, None, used_up]
-    assert (boss.turns, boss.turns_below, child.turns) == (1, 3, 3)
+    assert (boss.turns, boss.child_turns, child.turns) == (1, 3, 3)
     assert reached(boss) == "the limit of 4 turns was reached"
 
 

@@ -9,7 +9,7 @@ import pytest
 from forge_cli import InterruptSignal, Message, ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta
-from forge_cli.engine.runtime.runtime import Resumed
+from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, Seen, call, calls
 
@@ -153,7 +153,7 @@ def test_an_interrupt_beside_others_leaves_a_history_that_goes_on(worker: Projec
     again = Told()
     again.requests.append(ModelRequest("", [], []))
     resumed = Resumed(past, lines(seen)[-1])
-    assert worker.run(model=again, task="", resumed=resumed, interrupt_signal=signal).result.response == "Done."
+    assert worker.run(model=again, task="", resume=resumed, interrupt_signal=signal).result.response == "Done."
     assert again.requests[1].messages[-1].results == results
 
 

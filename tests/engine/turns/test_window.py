@@ -11,12 +11,13 @@ import pytest
 from forge_cli import Attachment, InterruptSignal, Message, ModelRequest, TextDelta, ToolCall, TurnEnd, Usage
 from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
-from forge_cli.core.messages import CallResult, Delta
-from forge_cli.engine.runtime.runtime import Resumed
-from forge_cli.engine.turns.summary import INTRODUCTION, kept_of, transcript
+from forge_cli.core.messages import Delta
+from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
+from forge_cli.engine.runtime.wiring import Resumed
+from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.engine.turns.window import CROWDED, ROOMY, WHOLE_TURNS, turns_back
 from forge_cli.files.worker import Limits
-from forge_cli.record.resume import ELIDED, read_past
+from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """
@@ -35,6 +36,10 @@ toolsets:
 TASK = "Read all of them, and answer in Latin."
 STEPS = [{"step": "read", "status": "in_progress"}, {"step": "answer", "status": "pending"}]
 Turn = Sequence[ToolCall] | str
+
+
+class Cut(str):
+    """A turn of text that ends at the model's length limit."""
 
 
 class Reader:
@@ -74,9 +79,8 @@ class Reader:
         for each in made:
             yield each
         output = sum(map(len, [said, *(json.dumps(each.input) for each in made)])) // 3
-        yield TurnEnd(
-            "tool_use" if made else "end", Usage(told // 4, output, told // 4, told // 2) if self.counts else Usage()
-        )
+        stop = "tool_use" if made else "max_tokens" if isinstance(turn, Cut) else "end"
+        yield TurnEnd(stop, Usage(told // 4, output, told // 4, told // 2) if self.counts else Usage())
 
     def _summary(self) -> str:
         said = self.summaries.pop(0) if self.summaries else f"SUMMARY {len(self.summarised)}"
@@ -145,7 +149,7 @@ def resumed(seen: Seen) -> Resumed:
 
 
 def elided(messages: Sequence[Message]) -> list[str]:
-    return [result.call_id for message in messages for result in message.results if result.text == ELIDED]
+    return [result.call_id for message in messages for result in message.results if result.text == ELIDED_RESULT]
 
 
 # --- usage
@@ -279,7 +283,7 @@ def test_a_summary_stands_for_the_older_messages(worker: Project) -> None:
     (made,) = [event for event in seen.of(ContextUsage) if event.summarised]
     first, *rest = model.asked[-1].messages
     assert rest[0].role == "assistant"
-    assert first.text.startswith(INTRODUCTION)
+    assert first.text.startswith(SUMMARY_INTRODUCTION)
     assert f"word for word\n\n{TASK}\n\n" in first.text
     assert "\n\nSUMMARY 1\n\n" in first.text
     plan = json.dumps({"plan": STEPS})
@@ -355,7 +359,7 @@ def test_the_files_of_the_task_stay(worker: Project) -> None:
     messages = [Message("user", "Look", attachments=(image,)), *spoken(20)]
     model = Reader("Done.")
     seen = worker.run(
-        model=model, resumed=Resumed(replace(read_past([]), messages=tuple(messages)), after()), task="And?"
+        model=model, resume=Resumed(replace(read_past([]), messages=tuple(messages)), after()), task="And?"
     )
     assert seen.result.status == "completed"
     first = model.asked[-1].messages[0]
@@ -374,28 +378,42 @@ def after() -> dict[str, Any]:
     return {"seq": 1, "hash": "0"}
 
 
-def test_what_the_user_said_is_kept_from_the_end_on_as_far_as_there_is_room() -> None:
-    said = [Message("user", letter * 100) for letter in "abcd"]
-    own = Message("user", "GO ON from there")
-    kept = kept_of([*said, own], (), ("GO ON",), room=250)
-    assert kept.said == ("c" * 100, "d" * 100)
-    assert kept_of(said, (), (), room=0).said == ("d" * 100,)
-    assert kept_of([own], (), ("GO ON",), room=0).said == ()
+@pytest.mark.parametrize(
+    ("turns", "schema"),
+    [([Cut("The first"), *notes(8), "Done."], None), (["no JSON", *notes(8), "{}"], OutputSchema({"type": "object"}))],
+    ids=["a cut-off answer", "an answer that does not fit"],
+)
+def test_what_forge_says_is_not_kept_as_the_user_s_words(
+    worker: Project, turns: list[Turn], schema: OutputSchema | None
+) -> None:
+    model = Reader(*turns)
+    seen = worker.run(model=model, task=TASK, output_schema=schema)
+    assert seen.result.status == "completed"
+    assert [request.messages[-1].role for request in model.asked][:2] == ["user", "user"]
+    assert kept_words(model) == (TASK,)
 
 
-def test_a_transcript_has_everything_and_has_an_end() -> None:
-    messages = [
-        Message("user", "Look", attachments=(Attachment("a.png", "image/png", b""),)),
-        Message("assistant", "Hm.", calls=(ToolCall("c", "read", {"n": 1}),)),
-        Message("tool", results=(CallResult("c", "read", "x" * 50_000), CallResult("d", "note", "no", is_error=True))),
-    ]
-    told = transcript(messages, room=100_000)
-    assert told.startswith(
-        'USER: Look\n\nUSER attached a.png\n\nASSISTANT: Hm.\n\nASSISTANT called read: {"n": 1}\n\nread gave: xx'
-    )
-    assert "note failed: no" in told
-    assert len(told) < 3000
-    assert len(transcript([Message("user", "語" * 9000)] * 10, room=3000).encode()) < 3500
+def test_what_forge_says_after_an_interrupt_is_not_kept_as_the_user_s_words(worker: Project) -> None:
+    signal = InterruptSignal()
+
+    class Interrupted(Reader):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+            yield TextDelta("The first")
+            signal.interrupt()
+
+    cut = worker.run(model=Interrupted(), task=TASK, interrupt_signal=signal)
+    assert cut.result.status == "interrupted"
+    model = Reader(*notes(8), "Done.")
+    assert worker.run(model=model, task="", resume=resumed(cut)).result.status == "completed"
+    assert model.asked[0].messages[-1].text == RESUME_INTERRUPTED
+    assert kept_words(model) == (TASK,)
+
+
+def kept_words(model: Reader) -> tuple[str, ...]:
+    """What the summary at the beginning of the last request keeps of the user's words."""
+    summary = model.asked[-1].messages[0].summary
+    assert summary is not None
+    return summary.said
 
 
 # --- a summary that fails
@@ -444,7 +462,7 @@ def test_interrupted_while_it_summarises(worker: Project) -> None:
     check(past.messages)
     signal.reset()
     again = Reader("Done.")
-    done = worker.run(model=again, task="", resumed=resumed(seen), interrupt_signal=signal)
+    done = worker.run(model=again, task="", resume=resumed(seen), interrupt_signal=signal)
     assert done.result.status == "completed"
     assert len(again.summarised) == 1
 
@@ -491,7 +509,7 @@ def test_a_session_that_goes_on_sends_what_it_would_have_sent(worker: Project, t
         summaries = sum("summaryOf" in line["message"] for line in lines[:place] if line["type"] == "message")
         again.summaries = [f"SUMMARY {summaries + number}" for number in range(1, 9)]
         before = lines[:place]
-        seen = worker.run(model=again, task="", resumed=Resumed(read_past(before), before[-1]), limits=limits)
+        seen = worker.run(model=again, task="", resume=Resumed(read_past(before), before[-1]), limits=limits)
         digests = [line["requestDigest"] for line in recorded(seen) if line["type"] == "turnStart"]
         assert digests == [lines[index]["requestDigest"] for index in starts if index >= place]
 

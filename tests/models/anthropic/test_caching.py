@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from forge_cli.core.errors import ExitCode
-from forge_cli.engine.runtime.runtime import Resumed
-from forge_cli.record.resume import ELIDED, read_past
+from forge_cli.core.phrases import ELIDED_RESULT
+from forge_cli.engine.runtime.wiring import Resumed
+from forge_cli.record.resume import read_past
 from forge_cli.testing import Project, Seen
 
 from .server import Answer, Api, Fails, Received, say, thinking, tool_use
@@ -121,7 +122,7 @@ def test_a_session_that_broke_off_sends_the_same_bytes(api: Api, giver: Project)
     cut = giver.run(task="Give.")
     assert cut.result.exit_code == ExitCode.PROVIDER
     api.will(*turns[3:], say("Done."))
-    assert giver.run(task="", resumed=going_on(cut)).result.response == "Done."
+    assert giver.run(task="", resume=going_on(cut)).result.response == "Done."
     refused, repeated = api.received[3:5]
     assert refused.raw == repeated.raw
     for one, other in pairwise([*api.received[:4], *api.received[5:]]):
@@ -148,9 +149,9 @@ def test_after_room_was_made_the_next_process_sends_the_same_bytes(api: Api, giv
     first = giver.run(task="Give.")
     changed = [not begins_with(one, other) for one, other in pairwise(api.received)]
     assert changed.count(True) == 1
-    assert ELIDED.encode() in api.received[-1].raw
+    assert ELIDED_RESULT.encode() in api.received[-1].raw
     assert len({request.raw.partition(b'"messages":[')[0] for request in api.received}) == 1
-    assert giver.run(task="And again?", resumed=going_on(first)).result.response == "Again."
+    assert giver.run(task="And again?", resume=going_on(first)).result.response == "Again."
     assert begins_with(api.received[-2], api.received[-1])
 
 
@@ -175,7 +176,7 @@ def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver:
     assert "Give, and mind the commas." in told
     assert "They gave a lot." in told
     api.replies[:] = [say("Again.")]
-    assert giver.run(task="And again?", resumed=going_on(seen)).result.response == "Again."
+    assert giver.run(task="And again?", resume=going_on(seen)).result.response == "Again."
     assert begins_with(api.received[-2], api.received[-1])
 
 
@@ -184,7 +185,7 @@ def test_a_request_that_is_too_long_is_made_shorter(api: Api, giver: Project) ->
     refusal = Fails(400, "invalid_request_error", "prompt is too long: 204800 tokens > 200000 maximum")
     api.will(*reads, refusal, say("Done."))
     assert giver.run(task="Give.").result.response == "Done."
-    assert ELIDED.encode() in api.received[-1].raw
+    assert ELIDED_RESULT.encode() in api.received[-1].raw
 
 
 def test_an_answer_that_fills_the_window_starts_again(api: Api, giver: Project) -> None:

@@ -1,0 +1,33 @@
+"""Why a task ends before it is done: one base that carries the status and the exit code of its result."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.interrupt import TERMINATED
+from forge_cli.core.phrases import INTERRUPTED_ANSWER
+
+ResultStatus = Literal["completed", "failed", "denied", "limit", "invalid_output", "interrupted", "parked"]
+
+
+class Ended(Exception):
+    """The task ends here, in good order; the sentence is the error of its result."""
+
+    status: ClassVar[ResultStatus]
+    exit_code: ExitCode
+    answer: ClassVar[str | None] = None
+    """The response of the result; None for the model's last words."""
+
+
+class Interrupted(Ended):
+    """Somebody stopped the work, which is not an error."""
+
+    status = "interrupted"
+    exit_code = ExitCode.INTERRUPTED
+    answer = INTERRUPTED_ANSWER
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__()
+        if reason == TERMINATED:
+            self.exit_code = ExitCode.TERMINATED

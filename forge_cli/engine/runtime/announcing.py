@@ -1,0 +1,49 @@
+"""What a session says of itself: its start, what came up before it, and the tools that people may call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import ManualToolsAvailable, SessionStart, StatusEvent
+from forge_cli.core.notify import StatusLevel
+from forge_cli.core.tool import Tool, manual_tools
+
+
+class Announcer:
+    """Tells whoever watches what comes up; at the root nothing is told before the session has started."""
+
+    def __init__(self, bus: EventBus, *, is_root: bool) -> None:
+        self._bus = bus
+        self._held: list[StatusEvent] | None = [] if is_root else None
+
+    def notify(self, level: StatusLevel, message: str) -> None:
+        status = StatusEvent(level, message)
+        if self._held is None:
+            self._bus.emit(status)
+        else:
+            self._held.append(status)
+
+    def start(self, start: SessionStart, tools: Iterable[Tool]) -> None:
+        """Say that the session has started, and what waited for that."""
+        held, self._held = self._held or (), None
+        self._bus.emit(start)
+        for status in held:
+            self._bus.emit(status)
+        if manual := manual_tools(list(tools)):
+            self._bus.emit(ManualToolsAvailable(tuple(_menu_entry(tool) for tool in manual)))
+
+    def stop(self) -> None:
+        """After the end of the session nothing more is told."""
+        self._held = []
+
+
+def _menu_entry(tool: Tool) -> dict[str, Any]:
+    manual = tool.manual
+    return {
+        "name": tool.name,
+        "label": (manual.label if manual else None) or tool.name,
+        "category": manual.category if manual else None,
+        "description": tool.description,
+    }

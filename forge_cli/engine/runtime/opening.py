@@ -1,0 +1,221 @@
+"""Opening a worker: the record, the approval mode, the model, the tools behind the gate, and the loop with them all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.events import Event, Interrupt, SessionStart
+from forge_cli.core.notify import Notify
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.guard import Delegate
+from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.engine.runtime.delegation import Parent
+from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
+from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.turns.history import History
+from forge_cli.engine.turns.limits import Budget, stated
+from forge_cli.engine.turns.loop import Loop
+from forge_cli.engine.turns.prices import LatePrice
+from forge_cli.engine.turns.prompt import system_prompt, wanted_output
+from forge_cli.engine.turns.window import Context
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import Settings, load_settings
+from forge_cli.record.recorder import Recorder
+from forge_cli.sandbox.secrets import Redactor
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenWorker:
+    """A worker with everything open, ready for its tasks."""
+
+    spec: RuntimeSpec
+    workspace: Path
+    settings: Settings
+    controller: ApprovalController
+    model: ChosenModel
+    price: LatePrice
+    loop: Loop
+
+    def new_budget(self) -> Budget:
+        """What the next task may use."""
+        spec, own = self.spec, self.spec.worker.config.limits
+        limits = own if spec.parent else stated(spec.limits, own, self.settings.limits)
+        return Budget(limits, self.price, spec.parent.budget if spec.parent else None, worker=spec.worker.name)
+
+    def as_parent(self, budget: Budget) -> Parent:
+        """What the children of a task with this budget get."""
+        spec, loop = self.spec, self.loop
+        return Parent(
+            workers=(*(spec.parent.workers if spec.parent else ()), spec.worker),
+            session_id=spec.session_id,
+            bus=spec.bus,
+            interrupt=spec.interrupt,
+            redact=loop.history.redact,
+            assembly=Assembly(loop.toolbox, loop.guard),
+            controller=self.controller,
+            budget=budget,
+            model=self.model,
+            replay=spec.wiring.replay,
+        )
+
+    def start(self) -> SessionStart:
+        resume, schema = self.spec.resume, self.spec.stated_schema
+        return SessionStart(
+            self.model.provider.name,
+            str(self.workspace),
+            self.controller.mode.value,
+            worker_file=str(self.spec.worker.path),
+            resumed=resume.last["seq"] if resume else None,
+            forked_from=resume.forked_from if resume else None,
+            output_schema=schema.json_schema if schema else None,
+        )
+
+
+async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate) -> OpenWorker:
+    """Open everything that the worker names; ``stack`` closes it."""
+    settings, redactor = load_settings(forge_home()), Redactor(os.environ)
+    workspace = (spec.workspace or Path.cwd()).resolve()
+    controller = ApprovalController(
+        _approval_mode(spec, settings),
+        spec.approval_callback,
+        bus=spec.bus,
+        parks=spec.on_ask is OnAsk.PARK,
+        above=spec.parent.controller if spec.parent else None,
+    )
+    _listen(spec, redactor, stack)
+    model = _model(spec, settings, workspace, notify)
+    if spec.parent is None or model.provider is not spec.parent.model.provider:
+        stack.push_async_callback(model.provider.aclose)
+    price = _price(spec, settings, model)
+    spare = _spare_folder(spec, stack)
+    assembly = await assemble(
+        spec.worker,
+        workspace=workspace,
+        host=spec.wiring.host,
+        controller=controller,
+        interrupt=spec.interrupt,
+        notify=notify,
+        stack=stack,
+        parent=spec.parent.assembly if spec.parent else None,
+        make_zones=spare is None,
+        spare=spare,
+    )
+    loop = _loop(spec, settings, model, assembly, redactor, delegate)
+    return OpenWorker(
+        spec=spec,
+        workspace=workspace,
+        settings=settings,
+        controller=controller,
+        model=model,
+        price=price,
+        loop=loop,
+    )
+
+
+def _approval_mode(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
+    """What the program says wins; else the strictest of what worker and user say, for a child of parent and worker."""
+    own = spec.worker.config.approval.mode
+    if spec.parent:
+        return ApprovalMode.strictest(spec.parent.controller.mode, own) or ApprovalMode.INTERACTIVE
+    if spec.approval_mode is not None:
+        return ApprovalMode(spec.approval_mode)
+    return ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
+
+
+def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> None:
+    """The record hears everything first, then the program."""
+
+    def obey(event: Event) -> None:
+        if isinstance(event, Interrupt):
+            spec.interrupt.interrupt(event.reason)
+
+    if spec.wiring.sinks:
+        recorder = Recorder(
+            session=spec.session_id,
+            worker=spec.worker.name,
+            depth=spec.depth,
+            redactor=redactor,
+            after=dict(spec.resume.last) if spec.resume else None,
+        )
+        for sink in spec.wiring.sinks:
+            recorder.add_sink(sink)
+        stack.callback(spec.bus.subscribe(recorder))
+    if spec.on_event:
+        stack.callback(spec.bus.subscribe(spec.on_event))
+    stack.callback(spec.bus.subscribe(obey))
+
+
+def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notify) -> ChosenModel:
+    if replay := spec.wiring.replay:
+        if spec.is_root:
+            notify("info", replay.announcement)
+        return ChosenModel(replay)
+    choice = ModelChoice(
+        worker=spec.worker, workspace=workspace, settings=settings, host=spec.wiring.host, notify=notify
+    )
+    earlier = spec.resume.model if spec.resume else None
+    return choice.choose(spec.model, spec.parent.model if spec.parent else None, earlier)
+
+
+def _price(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:
+    """What the model costs; a limit of cost that could not be kept is refused, unless nothing is paid for."""
+    price = LatePrice(model.provider.name, settings.options(model.provider.name))
+    if spec.wiring.replay is None:
+        inherited = [budget.limits for budget in spec.parent.budget.chain] if spec.parent else []
+        price.require([spec.limits, spec.worker.config.limits, *inherited], settings.limits)
+    return price
+
+
+def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
+    """Where a replay that must not change anything makes the folders of zones that are missing."""
+    if spec.wiring.replay is None or not spec.wiring.replay.keeps_still:
+        return None
+    return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
+
+
+def _loop(
+    spec: RuntimeSpec,
+    settings: Settings,
+    model: ChosenModel,
+    assembly: Assembly,
+    redactor: Redactor,
+    delegate: Delegate,
+) -> Loop:
+    toolbox, provider, past = assembly.toolbox, model.provider, spec.past
+    guard = replace(
+        assembly.guard,
+        reopened=_reopened(spec, redactor),
+        delegate=delegate,
+        repeated=spec.wiring.replay,
+    )
+    output = spec.stated_schema or wanted_output(spec.worker)
+    history = History(past.messages if past else (), redactor.redact)
+    context = Context(
+        history=history,
+        bus=spec.bus,
+        window=settings.options(provider.name).context or provider.context_window,
+        counted=past.counted if past else None,
+    )
+    return Loop(
+        model=provider,
+        toolbox=toolbox,
+        guard=guard,
+        bus=spec.bus,
+        interrupt=spec.interrupt,
+        history=history,
+        context=context,
+        system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output),
+        stop_on_refusal=spec.on_ask is OnAsk.FAIL and not guard.controller.attended,
+        output=output,
+    )
+
+
+def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ReopenedCalls:
+    parent = spec.parent.assembly.guard.reopened if spec.parent else None
+    return ReopenedCalls.of(spec.past, redactor.redact, parent)

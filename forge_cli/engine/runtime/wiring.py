@@ -1,0 +1,93 @@
+"""What a runtime is made of: what programs give, what only forge itself gives, and a session to resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import Event
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import ModelProvider
+from forge_cli.engine.gate.controller import ApprovalCallback
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.delegation import Parent
+from forge_cli.engine.runtime.model import ReplayedModel
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.worker import Limits, Worker
+from forge_cli.record.recorder import Sink
+from forge_cli.record.resume import Past
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A session to resume: what it has come to, and the last line of its log."""
+
+    past: Past
+    last: Mapping[str, Any]
+    forked_from: str | None = None
+    model: str | None = None
+    """The model that answered before; it does so again where nobody names one."""
+    output_schema: OutputSchema | None = None
+    """What the answer had to fit; it still has to, where the same task is resumed."""
+
+    @property
+    def session_id(self) -> str | None:
+        return self.last.get("session")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiring:
+    """What the command line, a replay or a parent worker adds to a runtime; programs need none of it."""
+
+    host: PluginHost = field(default_factory=PluginHost)
+    sinks: tuple[Sink, ...] = ()
+    """Get each line of the record."""
+    session_id: str | None = None
+    parent: Parent | None = None
+    """What caps a child worker; the root has no parent."""
+    replay: ReplayedModel | None = None
+    """The record of a session that is repeated: it is the model then, and no other is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeSpec:
+    """All that one runtime is made of."""
+
+    worker: Worker
+    model: str | ModelProvider | None
+    approval_mode: ApprovalMode | str | None
+    approval_callback: ApprovalCallback | None
+    on_event: Callable[[Event], None] | None
+    interrupt: InterruptSignal
+    depth: int
+    bus: EventBus
+    workspace: Path | None
+    on_ask: OnAsk
+    limits: Limits
+    output_schema: OutputSchema | None
+    resume: Resumed | None
+    session_id: str
+    wiring: Wiring
+
+    @property
+    def parent(self) -> Parent | None:
+        return self.wiring.parent
+
+    @property
+    def is_root(self) -> bool:
+        return self.depth == 0
+
+    @property
+    def past(self) -> Past | None:
+        return self.resume.past if self.resume else None
+
+    @property
+    def stated_schema(self) -> OutputSchema | None:
+        """What the program says of the answer, else what an unfinished task was begun with."""
+        if self.output_schema is None and self.resume and self.resume.past.unfinished:
+            return self.resume.output_schema
+        return self.output_schema

@@ -1,0 +1,78 @@
+"""What a session says of itself: its start first, then what came up before, then the tools that people may call."""
+
+import pytest
+
+from forge_cli import EventBus, WorkerRuntime, load_worker, tool
+from forge_cli.core.events import Event, ManualToolsAvailable, SessionStart, StatusEvent
+from forge_cli.core.tool import Tool
+from forge_cli.engine.runtime.announcing import Announcer
+from forge_cli.testing import Project
+
+pytestmark = pytest.mark.anyio
+
+START = SessionStart("m", "/work", "interactive")
+
+
+@tool(manual="both", label="Push it", category="Git")
+def push(branch: str = "main") -> str:
+    """Push a branch."""
+    return branch
+
+
+@tool(manual="manual")
+def deploy() -> str:
+    """Deploy."""
+    return "deployed"
+
+
+def heard(bus: EventBus) -> list[Event]:
+    events: list[Event] = []
+    bus.subscribe(events.append)
+    return events
+
+
+async def test_what_comes_up_while_opening_is_told_after_the_start(project: Project) -> None:
+    worker = load_worker(project.write("worker.yaml", "name: w\n"))
+    project.write("demo.yaml", "turns: [{text: hi}]\n")
+    bus = EventBus()
+    events = heard(bus)
+    async with WorkerRuntime(worker=worker, model="script:demo.yaml", workspace=project.folder, bus=bus):
+        pass
+    assert events == [
+        SessionStart("script:demo.yaml", str(project.folder), "interactive"),
+        StatusEvent("info", "the model is scripted: its words come from demo.yaml, and nothing leaves this machine"),
+    ]
+
+
+def test_the_tools_for_people_are_announced() -> None:
+    bus = EventBus()
+    events = heard(bus)
+    Announcer(bus, is_root=True).start(START, [Tool.from_function(push), Tool.from_function(deploy)])
+    assert events == [
+        START,
+        ManualToolsAvailable(
+            (
+                {"name": "push", "label": "Push it", "category": "Git", "description": "Push a branch."},
+                {"name": "deploy", "label": "deploy", "category": None, "description": "Deploy."},
+            )
+        ),
+    ]
+
+
+def test_nothing_is_told_before_the_start_nor_after_the_end() -> None:
+    bus = EventBus()
+    events, announcer = heard(bus), Announcer(bus, is_root=True)
+    announcer.notify("info", "before")
+    assert events == []
+    announcer.start(START, ())
+    announcer.notify("info", "during")
+    announcer.stop()
+    announcer.notify("info", "after")
+    assert events == [START, StatusEvent("info", "before"), StatusEvent("info", "during")]
+
+
+def test_a_child_waits_for_no_start() -> None:
+    bus = EventBus()
+    events = heard(bus)
+    Announcer(bus, is_root=False).notify("info", "at once")
+    assert events == [StatusEvent("info", "at once")]

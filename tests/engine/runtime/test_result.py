@@ -1,0 +1,105 @@
+"""How a task ended: what a program gets, what is printed, and what a parent worker reads."""
+
+from typing import Any
+
+import pytest
+
+from forge_cli import ToolError, Usage, WorkerResult
+from forge_cli.core.ended import Ended, Interrupted
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.interrupt import TERMINATED
+from forge_cli.engine.gate.controller import Parked
+from forge_cli.engine.gate.judge import Refusal
+from forge_cli.engine.runtime.result import Ending, answer_of
+from forge_cli.engine.turns.limits import LimitReached
+from forge_cli.engine.turns.loop import InvalidOutput, Stopped
+
+
+def test_the_object_that_json_output_prints() -> None:
+    result = WorkerResult(
+        status="completed",
+        exit_code=ExitCode.DONE,
+        response="Done.",
+        session_id="s1",
+        worker="w",
+        model="script:demo.yaml",
+        turns=2,
+        tool_calls=3,
+        denials=({"tool": "write", "input": {}, "reason": "no", "by": "user"},),
+        usage=Usage(10, 5, 2, 1),
+        duration_ms=7,
+    )
+    wire = {
+        "status": "completed",
+        "exit_code": 0,
+        "response": "Done.",
+        "output": None,
+        "session_id": "s1",
+        "worker": "w",
+        "model": "script:demo.yaml",
+        "turns": 2,
+        "tool_calls": 3,
+        "denials": [{"tool": "write", "input": {}, "reason": "no", "by": "user"}],
+        "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 2, "cache_write_tokens": 1},
+        "cost": None,
+        "duration_ms": 7,
+    }
+    assert result.wire() == wire
+
+
+@pytest.mark.parametrize(
+    ("status", "success"),
+    [("completed", True), ("interrupted", True), ("failed", False), ("denied", False), ("limit", False)],
+)
+def test_which_endings_are_a_success(status: Any, success: bool) -> None:
+    result = WorkerResult(
+        status=status, exit_code=ExitCode.DONE, response="", session_id="", worker="", model="", error="why"
+    )
+    assert result.success is success
+    assert result.wire()["error"] == "why"
+
+
+@pytest.mark.parametrize(
+    ("cause", "ending"),
+    [
+        (Interrupted(), Ending("[Interrupted]", "interrupted", ExitCode.INTERRUPTED)),
+        (Interrupted(TERMINATED), Ending("[Interrupted]", "interrupted", ExitCode.TERMINATED)),
+        (LimitReached("too long"), Ending("so far", "limit", ExitCode.LIMIT, "too long")),
+        (Stopped("refused"), Ending("so far", "denied", ExitCode.DENIED, "refused")),
+        (InvalidOutput("misfit"), Ending("so far", "invalid_output", ExitCode.MISFIT, "misfit")),
+        (Parked("it waits"), Ending("so far", "parked", ExitCode.PARKED, "it waits")),
+        (UsageError("no"), Ending("so far", "failed", ExitCode.USAGE, "no")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_why_a_task_ended_says_status_and_exit_code(cause: Ended | ForgeError, ending: Ending) -> None:
+    assert Ending.early(cause, "so far") == ending
+
+
+def test_every_way_to_end_early_is_known() -> None:
+    assert {kind.status for kind in Ended.__subclasses__()} == {
+        *("interrupted", "limit", "denied", "invalid_output", "parked")
+    }
+
+
+def result(status: Any, error: str | None = None) -> WorkerResult:
+    return WorkerResult(
+        status=status, exit_code=ExitCode.DONE, response="Hm.", session_id="s", worker="w", model="m", error=error
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "raised", "sentence"),
+    [
+        ("parked", Parked, "w: why"),
+        ("denied", Refusal, "the worker 'w' was stopped: why"),
+        ("limit", ToolError, "the worker 'w' ended with limit: why"),
+    ],
+)
+def test_what_a_parent_reads_of_a_child_that_did_not_finish(
+    status: str, raised: type[Exception], sentence: str
+) -> None:
+    assert answer_of(result("completed")) == "Hm."
+    with pytest.raises(raised) as caught:
+        answer_of(result(status, "why"))
+    assert str(caught.value) == sentence

@@ -1,0 +1,46 @@
+"""What a runtime is made of: the id of its session, and what a resumed task has to answer with."""
+
+import pytest
+
+from forge_cli import WorkerRuntime, load_worker
+from forge_cli.engine.runtime.wiring import Resumed, Wiring
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.record.resume import read_past
+from forge_cli.testing import Project, calls
+
+NUMBER, TEXT = OutputSchema({"type": "number"}), OutputSchema({"type": "string"})
+
+
+def test_a_resumed_session_keeps_its_id(project: Project) -> None:
+    project.write("worker.yaml", "name: w\n")
+    seen = project.run("hi")
+    lines = [line for line in seen.lines if "seq" in line]
+    again = project.run("hi again", resume=Resumed(read_past(lines), lines[-1]))
+    assert again.result.session_id == seen.result.session_id
+    assert {line["session"] for line in again.lines} == {seen.result.session_id}
+    assert project.run("hi").result.session_id != seen.result.session_id
+
+
+def test_the_id_that_forge_gives_comes_before_that_of_the_log(project: Project) -> None:
+    worker = load_worker(project.write("worker.yaml", "name: w\n"))
+    resume = Resumed(read_past([]), {"session": "s1"})
+    assert WorkerRuntime(worker=worker, resume=resume).session_id == "s1"
+    assert WorkerRuntime(worker=worker, resume=resume, wiring=Wiring(session_id="s2")).session_id == "s2"
+
+
+@pytest.mark.parametrize(
+    ("given", "unfinished", "output"),
+    [(None, True, 7), (None, False, None), (TEXT, True, "7")],
+    ids=["the earlier one", "no earlier one for a new task", "the one that is given"],
+)
+def test_which_schema_a_resumed_task_has_to_fit(
+    project: Project, given: OutputSchema | None, unfinished: bool, output: object
+) -> None:
+    project.write("worker.yaml", "name: w\n")
+    seen = project.run(calls(), "done")
+    lines = [line for line in seen.lines if "seq" in line]
+    kept = lines[:2] if unfinished else lines
+    resume = Resumed(read_past(kept), kept[-1], output_schema=NUMBER)
+    answer = '"7"' if given else "7"
+    again = project.run(answer, task="" if unfinished else "go", resume=resume, output_schema=given)
+    assert (again.result.status, again.result.output) == ("completed", output)
