@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ MODULE = '''
 
 import anyio
 
-from forge_cli import Approval, BlockedError, Custom, Tool, ToolContext, ToolError, Toolset, ToolsetConfig
-from forge_cli import hookimpl, tool
+from forge_cli import Approval, BlockedError, Custom, ReadPath, Tool, ToolContext, ToolError, Toolset, ToolsetConfig
+from forge_cli import WritePath, hookimpl, tool
 
 
 def act(text: str = "x", times: int = 1) -> str:
@@ -73,6 +74,17 @@ def where(context: ToolContext) -> str:
     return f"{context.worker} {context.tool} {context.call_id}"
 
 
+def look(path: ReadPath, context: ToolContext) -> str:
+    """Read a file."""
+    return context.sandbox.read_bytes(path).decode()
+
+
+def put(path: WritePath, text: str, context: ToolContext) -> str:
+    """Write a file."""
+    context.sandbox.write_bytes(path, text.encode())
+    return "written"
+
+
 def named(name: str, **options) -> Tool:
     return Tool.from_function(act, name=name, **options)
 
@@ -80,7 +92,7 @@ def named(name: str, **options) -> Tool:
 SILENT = [act, named("free"), named("asking"), named("barred")]
 WORDS = {"no": False, "yes": True, "never": Approval.BLOCKED, "loud": lambda args: args["text"].isupper()}
 SPEAKING = [named(name, needs_approval=word) for name, word in WORDS.items()]
-ACTING = [act, report, fail, crash, refuse, hang, wait, where]
+ACTING = [act, report, fail, crash, refuse, hang, wait, where, look, put]
 
 
 class Config(ToolsetConfig):
@@ -116,10 +128,6 @@ class Way:
     settings: Callable[[str], JsonObject] = lambda group: {"group": group}
     lacks: frozenset[str] = frozenset()
     """Groups and stories that cannot come in that way."""
-
-    def has(self, name: str) -> None:
-        if name in self.lacks:
-            pytest.skip(f"{self.toolset} have nothing like {name}")
 
 
 def _plugin(site: Path, distribution: str, version: str) -> None:
@@ -166,21 +174,39 @@ parameters:
   - {{name: text, default: x, description: What to say.}}
   - {{name: times, type: integer, default: 1}}
 """
-WAIT = (
-    "wait",
-    "import sys, time\nopen(sys.argv[1][7:], 'w').close()\ntime.sleep(60)\n",
-    "parameters: [{name: gate}]\n",
-)
+PROGRAMS = {
+    "wait": ("open(args.gate, 'w').close()\ntime.sleep(60)", ["{name: gate}"]),
+    "look": ("say(open(args.path).read())", ["{name: path, type: path}"]),
+    "put": (
+        "open(args.path, 'w').write(args.text)\nsay('written')",
+        ["{name: path, type: path, access: write}", "{name: text}"],
+    ),
+}
+"""What the tools of ACTING do as programs, and their parameters."""
+HEAD = """import argparse, json, time
+
+parser = argparse.ArgumentParser()
+for name in ("gate", "path", "text"):
+    parser.add_argument(f"--{name}")
+args = parser.parse_args()
+
+
+def say(text):
+    print(json.dumps({"kind": "text", "content": text}))
+
+
+"""
 
 
 def executables(site: Path, project: Project) -> Way:
     """Programs have no word of their own, no context, no lists and no exceptions; all the rest is the same."""
-    name, source, parameters = WAIT
-    _program(project, name, source, f"name: {name}\ndescription: d\nentrypoint: {name}.py\n{parameters}")
+    for name, (source, parameters) in PROGRAMS.items():
+        manifest = f"name: {name}\ndescription: d\nentrypoint: {name}.py\nparameters: [{', '.join(parameters)}]\n"
+        _program(project, name, HEAD + source, manifest)
     for name in NAMED:
         _program(project, name, PROGRAM, MANIFEST.format(name=name))
     lacks = ("SPEAKING", "ACTING", "data", "progress", "error", "crash", "refused", "timeout")
-    listed = {"SILENT": list(NAMED), "ACTING": ["act", "wait"]}
+    listed = {"SILENT": list(NAMED), "ACTING": ["act", *PROGRAMS]}
     source = f"executable {project.home}/tools/{{name}}"
     return Way("executables", source, lambda group: {"tools": listed[group]}, frozenset(lacks))
 
@@ -204,58 +230,88 @@ SOURCES: dict[str, Callable[[Path, Project], Way]] = {
 
 @dataclass(frozen=True)
 class Bench:
-    """A project in which the tools came in one way."""
+    """A project in which the tools come in one way."""
 
     project: Project
+    site: Path
     way: Way
 
-    def worker(self, group: str, approval: JsonObject) -> Path:
-        section = {**self.way.settings(group), "approval": approval}
-        return self.project.write("worker.yaml", f"name: w\ntoolsets:\n  {self.way.toolset}: {section!r}\n")
+    @classmethod
+    def make(cls, source: str, folder: Path) -> "Bench":
+        site, project = folder / "site", Project(folder / "project")
+        site.mkdir()
+        project.folder.mkdir()
+        return cls(project, site, SOURCES[source](site, project))
 
-    def run(self, group: str, *made: JsonObject, approval: JsonObject, **options: Any) -> Seen:
-        self.worker(group, approval)
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Let the tools come in for a while; afterwards everything is as if they never had."""
+        with pytest.MonkeyPatch.context() as patch, self.project.environment():
+            patch.setattr(sys, "path", list(sys.path))
+            patch.syspath_prepend(str(self.site))
+            yield
+        sys.modules.pop("contract_module", None)
+
+    def worker(self, group: str, approval: JsonObject, sandbox: JsonObject | None = None) -> Path:
+        section = {**self.way.settings(group), "approval": approval}
+        text = f"name: w\ntoolsets:\n  {self.way.toolset}: {section!r}\n"
+        return self.project.write("worker.yaml", text + (f"sandbox: {sandbox!r}\n" if sandbox else ""))
+
+    def run(
+        self, group: str, *made: JsonObject, approval: JsonObject, sandbox: JsonObject | None = None, **options: Any
+    ) -> Seen:
+        self.worker(group, approval, sandbox)
         return self.project.run(calls(*made), "done", **options)
 
 
-@pytest.fixture(scope="module", params=SOURCES)
-def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Let the tools come in one way for a while; afterwards everything is as if they never had."""
-    folder = tmp_path_factory.mktemp(request.param)
-    site, project = folder / "site", Project(folder / "project")
-    site.mkdir()
-    project.folder.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", list(sys.path))
-        way = SOURCES[request.param](site, project)
-        patch.syspath_prepend(str(site))
-        yield Bench(project, way)
-    sys.modules.pop("contract_module", None)
+@pytest.fixture(scope="module")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
+    """One bench a source, for what has to be the same in all of them."""
+    return {source: Bench.make(source, tmp_path_factory.mktemp(source)) for source in SOURCES}
 
 
-ALIKE: dict[str, Any] = {}
-"""What the first source gave, which every other has to give as well."""
+@pytest.fixture(params=SOURCES)
+def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Iterator[Bench]:
+    """Each source by itself."""
+    with benches[request.param].open():
+        yield benches[request.param]
+
+
+def from_each(benches: dict[str, Bench], name: str, look: Callable[[Bench], Any]) -> dict[str, Any]:
+    """What there is to see in each source that has this group or story; there are always several."""
+    seen = {}
+    for source, bench in benches.items():
+        if name not in bench.way.lacks:
+            with bench.open():
+                seen[source] = look(bench)
+    assert len(seen) > 1
+    return seen
+
+
+def alike(seen: dict[str, Any]) -> bool:
+    """Whether every source gave what the first one gave."""
+    return seen == dict.fromkeys(seen, next(iter(seen.values())))
 
 
 # --- the same tools
 
 
 @pytest.mark.parametrize("group", ["SILENT", "SPEAKING", "ACTING"])
-def test_the_same_tools_but_for_where_they_come_from(bench: Bench, group: str) -> None:
-    bench.way.has(group)
+def test_the_same_tools_but_for_where_they_come_from(benches: dict[str, Bench], group: str) -> None:
+    def offered(bench: Bench) -> list[Any]:
+        tools = sorted(anyio.run(tools_of, bench.worker(group, {})), key=lambda each: each.name)
+        assert [str(each.source) for each in tools] == [bench.way.source.format(name=each.name) for each in tools]
+        assert tools
+        return [(each.name, each.description, each.schema.json_schema, each.mode, each.timeout) for each in tools]
 
-    async def look() -> list[Tool]:
-        worker = load_worker(bench.worker(group, {}))
-        async with WorkerRuntime(worker=worker, model=scripted_model("done")) as runtime:
+    offers = from_each(benches, group, offered)
+    assert alike(offers), offers
+
+
+async def tools_of(worker: Path) -> list[Tool]:
+    with anyio.fail_after(30):
+        async with WorkerRuntime(worker=load_worker(worker), model=scripted_model("done")) as runtime:
             return runtime.tools
-
-    with bench.project.environment():
-        tools = anyio.run(look)
-    assert [str(each.source) for each in tools] == [bench.way.source.format(name=each.name) for each in tools]
-    tools.sort(key=lambda each: each.name)
-    known = [(each.name, each.description, each.schema.json_schema, each.mode, each.timeout) for each in tools]
-    assert known
-    assert known == ALIKE.setdefault(group, known)
 
 
 # --- the same verdicts
@@ -318,8 +374,11 @@ WORDS = {
 """What becomes of a tool's own word once the worker has said the second; nothing the default says changes it."""
 
 
-def test_the_approval_of_tools_that_speak(bench: Bench) -> None:
-    bench.way.has("SPEAKING")
+def test_the_approval_of_tools_that_speak(benches: dict[str, Bench]) -> None:
+    from_each(benches, "SPEAKING", believe)
+
+
+def believe(bench: Bench) -> None:
     for (name, tightened), (verdict, by) in WORDS.items():
         approval = {"default": "preApproved", "tools": {name: tightened} if tightened else {}}
         seen = bench.run("SPEAKING", call(name), approval=approval)
@@ -342,7 +401,7 @@ def test_a_yes_for_the_session_covers_the_same_call(bench: Bench) -> None:
 
 @dataclass(frozen=True)
 class Story:
-    """One call under one policy, and what becomes of it."""
+    """One call under one policy, and what becomes of it; the same from every source that has such a tool."""
 
     call: JsonObject
     status: str
@@ -351,8 +410,14 @@ class Story:
     approval: JsonObject = field(default_factory=lambda: {"default": "preApproved"})
     answers: list[ApprovalDecision | bool] | None = None
     mode: str | None = None
+    sandbox: JsonObject | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    """What is in the project's folder before the call, beside the worker."""
+    left: dict[str, str | None] = field(default_factory=dict)
+    """What is there after it; None: there is no such file."""
 
 
+NOTES = {"zones": [{"name": "notes", "mode": "rw", "approval": {"write": "preApproved"}}]}
 ASKED = "toolStarted approvalRequired approvalResponse approvalDecided toolResult"
 STORIES = {
     "success": Story(call("act", text="ab", times=2), "success", Text("abab")),
@@ -403,6 +468,17 @@ STORIES = {
         approval={},
         mode="auto_deny",
     ),
+    "reads a file": Story(
+        call("look", path="/notes/a.txt"), "success", Text("hello"), sandbox=NOTES, files={"notes/a.txt": "hello"}
+    ),
+    "writes a file": Story(
+        call("put", path="/notes/a.txt", text="new"),
+        "success",
+        Text("written"),
+        sandbox=NOTES,
+        files={"notes/a.txt": "old"},
+        left={"notes/a.txt": "new"},
+    ),
     "interrupted": Story(call("wait", gate="GATE"), "interrupted", Text('{"type": "interrupted"}')),
 }
 KEYS = {
@@ -432,6 +508,8 @@ ENVELOPE = {"v", "seq", "time", "session", "worker", "depth", "type", "prev", "h
 def tell(bench: Bench, story: Story) -> Seen:
     """Run one story; a call that waits is interrupted as soon as it has begun."""
     options: JsonObject = {"approval": story.approval, "answers": story.answers, "approval_mode": story.mode}
+    for file, text in story.files.items():
+        bench.project.write(file, text)
     made = story.call
     if story.status == "interrupted":
         gate, signal = bench.project.folder / "gate", InterruptSignal()
@@ -439,7 +517,7 @@ def tell(bench: Bench, story: Story) -> Seen:
         made = {**made, "input": {"gate": str(gate)}}
         options["interrupt_signal"] = signal
         threading.Thread(target=lambda: (gate.read_text(), signal.interrupt()), daemon=True).start()
-    return bench.run("ACTING", made, **options)
+    return bench.run("ACTING", made, sandbox=story.sandbox, **options)
 
 
 def told(bench: Bench, seen: Seen) -> list[JsonObject]:
@@ -472,28 +550,32 @@ def _plain(value: Any, bench: Bench) -> Any:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_the_results_of_calls_and_what_is_told_of_them(bench: Bench, name: str) -> None:
-    bench.way.has(name)
-    story = STORIES[name]
+def test_the_results_of_calls_and_what_is_told_of_them(benches: dict[str, Bench], name: str) -> None:
+    stories = from_each(benches, name, lambda bench: told(bench, check(bench, STORIES[name])))
+    modules = {source: lines for source, lines in stories.items() if not benches[source].way.lacks}
+    assert alike(modules), modules
+    stories = {source: _of_calls(lines) for source, lines in stories.items()}
+    assert alike(stories), stories
+
+
+def check(bench: Bench, story: Story) -> Seen:
+    """Tell a story and see that it ends as it says."""
     seen = tell(bench, story)
-    found = told(bench, seen)
     (outcome,) = seen.outcomes
     assert (outcome.status, outcome.value) == (story.status, story.value)
     assert outcome.error == (None if story.status == "success" else story.value.text())
+    kept = {file: bench.project.folder / file for file in story.left}
+    assert {file: path.read_text() if path.exists() else None for file, path in kept.items()} == story.left
 
     begun, ended = seen.types.index("toolStarted"), seen.types.index("toolResult")
     assert seen.types[begun : ended + 1] == story.events.split()
     for line in seen.lines:
-        if line["type"] in KEYS:
+        if line["type"] in KEYS and line.get("toolCallId", "") is not None:
             assert line.keys() - ENVELOPE - MORE == KEYS[line["type"]] - MORE, line["type"]
             assert line.keys() >= ENVELOPE
-
-    first = ALIKE.setdefault(name, found)
-    if bench.way.lacks:
-        found, first = _of_calls(found), _of_calls(first)
-    assert found == first
+    return seen
 
 
 def _of_calls(lines: list[JsonObject]) -> list[JsonObject]:
     """What is told of calls alone; which other tools there are, and what a prompt shows of a call, may differ."""
-    return [{**line, "preview": None} for line in lines if line["type"] in KEYS]
+    return [{**line, "preview": None} for line in lines if line["type"] in KEYS and line.get("toolCallId", "")]
