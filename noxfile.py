@@ -32,7 +32,17 @@ def tests(session: nox.Session) -> None:
 def long(session: nox.Session) -> None:
     """Run the tests that take minutes."""
     install(session, "test")
-    args = ["-m", "long", "--hypothesis-profile", "long", *(session.posargs or ["tests", *PLUGIN_TESTS])]
+    args = [
+        "-m",
+        "long",
+        "--timeout",
+        "3600",
+        "-o",
+        "faulthandler_timeout=0",
+        "--hypothesis-profile",
+        "long",
+        *(session.posargs or ["tests", *PLUGIN_TESTS]),
+    ]
     session.run("pytest", *args, env=WITH_BYTECODE)
 
 

@@ -570,7 +570,7 @@ def check(bench: Bench, story: Story) -> Seen:
     begun, ended = seen.types.index("toolStarted"), seen.types.index("toolResult")
     assert seen.types[begun : ended + 1] == story.events.split()
     for line in seen.lines:
-        if line["type"] in KEYS and line.get("toolCallId", "") is not None:
+        if _is_of_a_call(line):
             assert line.keys() - ENVELOPE - MORE == KEYS[line["type"]] - MORE, line["type"]
             assert line.keys() >= ENVELOPE
     return seen
@@ -578,4 +578,9 @@ def check(bench: Bench, story: Story) -> Seen:
 
 def _of_calls(lines: list[JsonObject]) -> list[JsonObject]:
     """What is told of calls alone; which other tools there are, and what a prompt shows of a call, may differ."""
-    return [{**line, "preview": None} for line in lines if line["type"] in KEYS and line.get("toolCallId", "")]
+    return [{**line, "preview": None, "seq": None} for line in lines if _is_of_a_call(line)]
+
+
+def _is_of_a_call(line: JsonObject) -> bool:
+    """Whether a line tells of a call; a status without one is of the session, which may be unconfined."""
+    return line["type"] in KEYS and (line["type"] != "status" or "toolCallId" in line)

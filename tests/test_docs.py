@@ -247,6 +247,7 @@ def test_the_readme_has_one_command_to_start_and_one_to_test() -> None:
     assert commands_for_a_clone() == [INSTALL, TEST]
 
 
+@pytest.mark.timeout(280)
 def test_the_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     for file in files_of_the_repository():
@@ -254,7 +255,7 @@ def test_the_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
         shutil.copy(ROOT / file, clone / file)
     env = {**os.environ, "HOME": HOME, "FORGE_HOME": str(tmp_path / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(["bash", "-c", INSTALL], cwd=clone, env=env, text=True, timeout=600, check=False, **streams)
+    done = subprocess.run(["bash", "-c", INSTALL], cwd=clone, env=env, text=True, timeout=270, check=False, **streams)
     assert done.returncode == 0, done.stdout
     assert "The 20th Fibonacci number is 6765.\n" in done.stdout
 

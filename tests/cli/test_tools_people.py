@@ -1,23 +1,17 @@
 """``forge tools new``, ``build``, ``diff`` and ``remove``: tools of one's own, made and looked after by hand."""
 
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project
 
-IN_CI = bool(os.environ.get("CI"))
-LANGUAGES = ["go", "sh", "py"]
+LANGUAGES = [pytest.param("go", marks=pytest.mark.needs("go")), "sh", "py"]
 
 
 @pytest.fixture(params=LANGUAGES)
 def language(request: pytest.FixtureRequest) -> str:
-    if request.param == "go" and not shutil.which("go") and not IN_CI:
-        pytest.skip("no Go toolchain; apt-get install golang-go")
     return str(request.param)
 
 
@@ -131,12 +125,13 @@ def test_a_description_that_cannot_be_written(cli, project: Project) -> None:
         ("sh", "echo a\nif true\n", "\ngreet.sh:3: syntax error"),
         ("py", "x = 1\ny = (2 3)\n", "greet cannot be read by Python:\ngreet.py:2:6: invalid syntax"),
         ("py", "x = '\0'\n", "greet cannot be read by Python:\ngreet.py"),
-        ("go", "package main\n\nfunc main() {\n\tnothing()\n}\n", "greet.go:4:2: undefined: nothing"),
+        pytest.param(
+            *("go", "package main\n\nfunc main() {\n\tnothing()\n}\n", "greet.go:4:2: undefined: nothing"),
+            marks=pytest.mark.needs("go"),
+        ),
     ],
 )
 def test_a_source_with_an_error(cli, make, lang: str, source: str, said: str) -> None:
-    if lang == "go" and not shutil.which("go") and not IN_CI:
-        pytest.skip("no Go toolchain")
     folder = make("greet", source, lang)
     done = cli("tools", "build", "greet")
     assert (done.code, done.out) == (1, "")
@@ -161,9 +156,8 @@ def test_packages_that_are_not_there(cli, make, monkeypatch: pytest.MonkeyPatch,
     assert "install uv" in done.err
 
 
+@pytest.mark.needs("go")
 def test_what_is_compiled_is_not_compiled_again(cli, make) -> None:
-    if not shutil.which("go") and not IN_CI:
-        pytest.skip("no Go toolchain")
     make("greet", lang="go")
     first, second = (cli("tools", "build", "greet").out for _ in range(2))
     assert first.startswith("greet: compiled into ")
@@ -277,8 +271,7 @@ def test_remove_does_not_follow_links(cli, project: Project, make, tmp_path: Pat
 
 def test_nobody_but_the_gate_writes_what_was_approved(cli, project: Project, make) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {executables: {}, filesystem: {}}\n")
-    forge = 'cd "$FORGE_TOOL_DIR/../.." && mkdir -p approved/greet && echo {} > approved/greet/0.json\n'
-    make("greet", forge)
+    make("greet")
     refused = cli(
         *("tools", "call", "write_file", "--worker", "worker.yaml", "-y"),
         *("path=/tools/../approved/greet/0.json", "content={}"),
@@ -288,8 +281,11 @@ def test_nobody_but_the_gate_writes_what_was_approved(cli, project: Project, mak
     linked.symlink_to(project.home / "approved")
     through = ("path=/tools/out/greet/0.json", "content={}")
     assert cli("tools", "call", "write_file", "--worker", "worker.yaml", "-y", *through).code == 1
-    if mechanism() is None and not IN_CI:
-        pytest.skip("nothing here confines child processes")
+
+
+@pytest.mark.needs("bwrap")
+def test_no_program_writes_what_was_approved(cli, project: Project, make) -> None:
+    make("greet", 'cd "$FORGE_TOOL_DIR/../.." && mkdir -p approved/greet && echo {} > approved/greet/0.json\n')
     cli("tools", "call", "greet", "-y")
     assert [path.name for path in (project.home / "approved" / "greet").iterdir()] != ["0.json"]
     assert not (project.home / "approved" / "greet" / "0.json").exists()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -19,10 +18,7 @@ from forge_cli.testing import Project, call, calls
 
 from ..sandbox.children import sleepers, tag
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-needs_bwrap = pytest.mark.skipif(
-    not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
-)
+pytestmark = pytest.mark.needs("linux")
 
 TOOLS = """
 import json
@@ -56,7 +52,7 @@ class Commands(Toolset):
                     break
         RESULT.write_text(json.dumps({"said": said, **asdict(stream.finished)}))
 """
-LEVELS = ["off", pytest.param("required", marks=needs_bwrap)]
+LEVELS = ["off", pytest.param("required", marks=pytest.mark.needs("bwrap"))]
 
 
 @pytest.fixture
@@ -200,14 +196,14 @@ def test_what_cannot_be_started_says_so(worker: Worker, program: str) -> None:
     assert seen.outcomes[0].error == f"'{program}' cannot be started: there is no such executable program"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 def test_a_confined_one_writes_to_zones_only(confined: Worker) -> None:
     confined.project.write(".git/config", "")
     line = 'for path in a ../a ~/a .git/a worker.yaml; do (: >> "$path") 2>/dev/null && echo "$path"; done; true'
     assert confined.run(line)["stdout"] == "a\n"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(("network", "shared"), [("false", False), ("true", True)])
 def test_a_confined_one_has_the_network_that_the_worker_says(project: Project, network: str, shared: bool) -> None:
     worker = Worker(project, f"{{isolation: auto, network: {network}}}")

@@ -1,7 +1,5 @@
 """Commands that go on: read in pieces, written to under the rules, interrupted, and gone with the session."""
 
-import os
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -15,20 +13,14 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.events import ApprovalDecided, Event
 from forge_cli.core.results import Custom
 from forge_cli.engine.gate.judge import Caller
-from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project, call, calls, scripted_model
 from forge_cli.toolsets.shell.sessions import is_bare_shell
 
 from ..sandbox.children import gate, sleepers, tag
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
-confined = pytest.param(
-    "auto",
-    marks=pytest.mark.skipif(
-        not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
-    ),
-)
+confined = pytest.param("auto", marks=pytest.mark.needs("bwrap"))
 LEVELS = pytest.mark.parametrize("level", ["off", confined])
 
 WORKER = """

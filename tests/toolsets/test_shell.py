@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -16,16 +15,12 @@ from forge_cli import InterruptSignal
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, StatusEvent, TurnStart
 from forge_cli.core.results import Custom
-from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
 from forge_cli.testing import Project, Seen, call, calls
 
 from ..sandbox.children import sleepers, tag
 
-needs_bwrap = pytest.mark.skipif(
-    not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
-)
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+needs_proc = pytest.mark.needs("linux")
 
 WORKER = """
 name: w
@@ -329,7 +324,7 @@ def test_a_signal_is_told(worker: Project) -> None:
     assert value.summary == "exit code: 137 (ended by signal 9)"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
     ("command", "code", "number"), [("kill -9 $$", None, 9), ("exit 7", 7, None), ("exit 200", 200, None)]
 )
@@ -420,7 +415,7 @@ def test_there_is_no_input(worker: Project) -> None:
 
 
 @needs_proc
-@pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=needs_bwrap)])
+@pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=pytest.mark.needs("bwrap"))])
 def test_what_is_left_in_the_background_neither_holds_the_call_nor_outlives_the_session(
     project: Project, level: str
 ) -> None:
@@ -434,7 +429,7 @@ def test_what_is_left_in_the_background_neither_holds_the_call_nor_outlives_the_
 
 
 @needs_proc
-@pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=needs_bwrap)])
+@pytest.mark.parametrize("level", ["off", pytest.param("auto", marks=pytest.mark.needs("bwrap"))])
 def test_an_interrupt_stops_everything(project: Project, level: str) -> None:
     with_shell(project, "{timeout: 60}", f"{{isolation: {level}}}")
     gate = project.folder / "gate"
@@ -468,7 +463,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("sandbox", ["{}", "{isolation: auto}", "{isolation: required}"])
 def test_a_confined_command_writes_in_its_zones_only(project: Project, home: Path, sandbox: str) -> None:
     with_shell(project, "", sandbox)
@@ -486,7 +481,7 @@ def test_off_is_off_without_quotes(project: Project, home: Path) -> None:
     assert (home / "there").exists()
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
     ("sandbox", "reached"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,6 @@ from forge_cli.testing import Project, call, calls
 if TYPE_CHECKING:
     from conftest import Repo
 
-needs_bwrap = pytest.mark.skipif(
-    not os.environ.get("CI") and shutil.which("bwrap") is None, reason="needs a working bwrap: install bubblewrap"
-)
 REQUIRED = "{isolation: required}"
 
 
@@ -36,7 +32,7 @@ def hook(repo: Repo, name: str, script: str) -> None:
     file.chmod(0o755)
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 def test_a_worker_looks_stages_and_commits(confined: Repo) -> None:
     made = [call("git_status"), call("git_diff"), call("git_stage", paths=["."]), call("git_commit", message="two")]
     seen = confined.project.run(*map(calls, made), "Done.", worker="../worker.yaml", answers=[True])
@@ -54,7 +50,7 @@ ls -A ~/.ssh > seen; readlink /proc/self/ns/net >> seen
 """
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("where", [".git/hooks", "in the tree"])
 def test_a_hook_does_no_harm(confined: Repo, where: str) -> None:
     confined.write(".env", "old\n")
@@ -81,7 +77,7 @@ def test_a_hook_does_no_harm(confined: Repo, where: str) -> None:
     assert all(path.exists() for path in harmed), "this hook would have harmed nobody"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 def test_looking_cannot_write_even_to_the_folder_of_git(confined: Repo) -> None:
     """A filter from the user's own settings runs for a diff."""
     confined.git("config", "--global", "filter.mine.clean", "cat; touch .git/made made")
@@ -91,7 +87,7 @@ def test_looking_cannot_write_even_to_the_folder_of_git(confined: Repo) -> None:
     assert not (confined.folder / ".git/made").exists()
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
     ("zones", "start"),
     [("[{name: code, path: .}]", "."), ("[{name: part, path: ., mode: rw}]", "part")],
@@ -106,7 +102,7 @@ def test_a_repository_that_cannot_be_written_says_why(confined: Repo, zones: str
     assert "(git is confined here: it writes only to zones with 'mode: rw'" in (seen.outcomes[1].error or "")
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 def test_a_linked_work_tree_is_committed_to(confined: Repo, tmp_path: Path) -> None:
     confined.git("worktree", "add", "--quiet", "../tree")
     tree = type(confined)(Project(tmp_path / "tree"))
@@ -118,7 +114,7 @@ def test_a_linked_work_tree_is_committed_to(confined: Repo, tmp_path: Path) -> N
     assert confined.git("log", "--format=%s", "tree").split() == ["there", "start"]
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 class TestPush:
     @pytest.fixture
     def remote(self, confined: Repo, tmp_path: Path) -> Path:

@@ -1,20 +1,14 @@
 """Attacks: a called worker that wants more than its caller has, and a caller that wants more through another worker."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from forge_cli.sandbox.isolation.isolation import isolation
-from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.testing import Seen, call, calls
 
 from ..tree import ASK_HELPER, Tree, allowed, custom, results, texts
 
-confined = pytest.mark.skipif(
-    sys.platform != "linux" or isolation(IsolationLevel.AUTO) is None, reason="nothing confines processes here"
-)
 ZONES = "sandbox: {{zones: [{0}]}}"
 
 
@@ -196,7 +190,7 @@ def test_a_worker_cannot_be_called_where_a_worker_of_that_name_is_blocked(tree: 
 # Isolation
 
 
-@confined
+@pytest.mark.needs("bwrap")
 def test_isolation_cannot_be_switched_off_below(tree: Tree) -> None:
     target = Path(f"/var/tmp/forge-{os.getpid()}.txt")
     tree.boss(allowed("helper"), more="sandbox: {isolation: required}")
@@ -207,7 +201,7 @@ def test_isolation_cannot_be_switched_off_below(tree: Tree) -> None:
     assert not target.exists()
 
 
-@confined
+@pytest.mark.needs("bwrap")
 def test_the_zones_of_the_caller_confine_the_processes_below(tree: Tree) -> None:
     tree.boss(allowed("helper"), more=zones(zone("out")))
     command = call("shell", command="echo x > out/a; echo y > b")

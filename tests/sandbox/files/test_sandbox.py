@@ -95,7 +95,7 @@ class TestWriting:
 
         assert os.listdir(root / "scratch") == ["n" * 255]
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+    @pytest.mark.needs("user")
     def test_a_write_protected_file_is_not_replaced(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a").write_text("old")
         (root / "scratch/a").chmod(0o444)

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation import confinement as confinement_module
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule, confinement_for
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/var/tmp has no links on the way")
+pytestmark = pytest.mark.needs("linux")
 
 NAMES = [""] + ["/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)]
 CAN_WRITE = {Reach.WRITE, Reach.PINNED}

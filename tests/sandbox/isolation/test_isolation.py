@@ -7,7 +7,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from forge_cli.sandbox.zones.zones import IsolationLevel
 
 from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the mechanism is one of Linux")]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
 SECRETS = (".ssh/id", ".aws/credentials", ".gnupg/key", ".config/gcloud/key", ".forge/config.yaml", ".netrc")
 PYTHON = (Path(sys.prefix), Path(sys.base_prefix))
@@ -41,9 +41,10 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def cage() -> Mechanism:
+def cage(need: Callable[[str], None]) -> Mechanism:
+    need("bwrap")
     found = mechanism()
-    assert found, "these tests need a working bwrap: install bubblewrap, and allow user namespaces"
+    assert found
     return found
 
 
@@ -612,6 +613,7 @@ def test_a_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) 
     assert not confines(Bubblewrap(str(fraud)))
 
 
+@pytest.mark.needs("bwrap")
 def test_a_mechanism_that_shows_what_is_hidden_is_none(tmp_path: Path) -> None:
     fraud = tmp_path / "bwrap"
     real = shutil.which("bwrap")

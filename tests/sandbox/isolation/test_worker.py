@@ -21,10 +21,6 @@ from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
 pytestmark = pytest.mark.anyio
 
-needs_bwrap = pytest.mark.skipif(
-    not os.environ.get("CI") and mechanism() is None, reason="needs a working bwrap: install bubblewrap"
-)
-
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -83,14 +79,14 @@ ZONES = "zones: [{name: scratch, path: ./scratch, mode: rw}, {name: src, path: .
 TOUCH = 'for path in scratch/a src/a a ../a ../.forge/a; do touch "$path" 2>/dev/null && echo "$path"; done; true'
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("level", ["auto", "required"])
 async def test_writable_zones_are_all_that_can_be_written(place: Path, level: str) -> None:
     done = await run(place, f"isolation: {level}\n{ZONES}", TOUCH)
     assert done.stdout == "scratch/a\n"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 async def test_without_a_word_it_is_confined_and_the_default_zone_is_writable(place: Path) -> None:
     done = await run(place, "zones:", TOUCH)
     assert done.stdout == "scratch/a\nsrc/a\na\n"
@@ -101,14 +97,14 @@ async def test_off_is_off(place: Path) -> None:
     assert done.stdout == "scratch/a\nsrc/a\na\n../a\n../.forge/a\n"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 async def test_secrets_are_hidden_and_the_workers_own_files_are_kept(place: Path) -> None:
     done = await run(place, "isolation: auto", "ls -A ~/.ssh; cat worker.yaml; echo x >> worker.yaml")
     assert (done.stdout, done.exit_code) == ("name: w\n", 1)
     assert (place / "project/worker.yaml").read_text() == "name: w\n"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
     ("text", "shared"),
     [
@@ -148,7 +144,7 @@ OPENED = {
 }
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("line", OPENED.values(), ids=OPENED)
 async def test_of_an_opened_folder_hooks_and_settings_stay(place: Path, repository: Path, line: str) -> None:
     before = contents(repository)
@@ -158,7 +154,7 @@ async def test_of_an_opened_folder_hooks_and_settings_stay(place: Path, reposito
     assert (free.exit_code, contents(repository)) != (0, before | {"HEAD": "new\n"}), "it would have done no harm"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 async def test_what_is_not_opened_stays_as_it_is(place: Path, repository: Path) -> None:
     (place / "project/src/.forge").mkdir()
     for zones, opened in [("zones:", []), (ZONES, [repository]), ("zones:", [place / "project/src/.forge"])]:
@@ -167,7 +163,7 @@ async def test_what_is_not_opened_stays_as_it_is(place: Path, repository: Path) 
         assert (done.stdout, (repository / "HEAD").read_text()) == ("", "old\n")
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 async def test_a_read_only_zone_inside_a_writable_one_stays_as_it_is(place: Path) -> None:
     (place / "project/src/.git/objects").mkdir(parents=True)
     zones = "zones: [{name: all, path: ., mode: rw}, {name: src, path: ./src}]"
@@ -175,7 +171,7 @@ async def test_a_read_only_zone_inside_a_writable_one_stays_as_it_is(place: Path
     assert [path.name for path in (place / "project/src/.git").iterdir()] == ["objects"]
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 async def test_the_way_to_an_opened_folder_cannot_be_moved(place: Path) -> None:
     folder = place / "project/src/.git"
     folder.mkdir(parents=True)
@@ -185,7 +181,7 @@ async def test_the_way_to_an_opened_folder_cannot_be_moved(place: Path) -> None:
     assert (folder / "config").read_text() == "old"
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 async def test_a_link_to_hooks_leads_afterwards_where_it_did(place: Path, repository: Path) -> None:
     shutil.move(repository / "hooks", place / "hooks")
     (repository / "hooks").symlink_to(place / "hooks")
@@ -194,7 +190,7 @@ async def test_a_link_to_hooks_leads_afterwards_where_it_did(place: Path, reposi
     assert contents(repository / "hooks") == {"pre-commit": "old\n"}
 
 
-@needs_bwrap
+@pytest.mark.needs("bwrap")
 async def test_what_is_hidden_can_be_shown_to_one_command(place: Path) -> None:
     assert (await run(place, "isolation: auto", "cat ~/.ssh/id")).stdout == ""
     assert (await run(place, "isolation: auto", "cat ~/.ssh/id", readable=[place / ".ssh"])).stdout == "secret"

@@ -1,6 +1,5 @@
 """Patches on disk: every file or none, inside the zones, and only if nothing changed in between."""
 
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -205,7 +204,7 @@ NEW = {
 }
 
 
-@pytest.mark.skipif(not shutil.which("git"), reason="git is the oracle")
+@pytest.mark.needs("git")
 def test_what_git_diff_writes(tmp_path: Path) -> None:
     """Two trees that differ in everything: what git says about them makes one of them the other."""
 

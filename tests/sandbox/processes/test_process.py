@@ -21,7 +21,7 @@ from forge_cli.sandbox.processes.process import Child, ChildProcesses, bash, cle
 
 from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
 SOON = 3.0
 """Seconds within which everything is stopped, whatever it is."""

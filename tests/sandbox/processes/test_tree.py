@@ -16,7 +16,7 @@ from forge_cli.sandbox.processes.tree import MARKER, Family, adopt_orphans, mark
 
 from ..children import ESCAPES, Gate, bury, children, escape, gate, sleepers, stranger, tag
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
 
 @pytest.fixture

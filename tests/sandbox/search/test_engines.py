@@ -21,7 +21,6 @@ from forge_cli.sandbox.search.grep import Engine, Matches, grep
 from forge_cli.sandbox.search.pattern import dialects
 from forge_cli.sandbox.search.text import lines_with
 
-needs_ripgrep = pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is the oracle")
 few = settings(max_examples=settings().max_examples // 3)
 
 Tree = list[tuple[str, bytes]]
@@ -123,7 +122,7 @@ def test_a_pattern_means_what_python_means_by_it(pattern: str, lines: list[bytes
         assert lines_with(ours.literal.encode(), text.encode(), 100) == expected
 
 
-@needs_ripgrep
+@pytest.mark.needs("rg")
 @few
 @given(pattern, content)
 @example(r"\B", b"\n\na")
@@ -169,7 +168,7 @@ start = st.sampled_from(["/ws", "/ws", "/ws/a", "/ws/a/b", "/ws/build", "/ws/.hi
 include = st.one_of(st.none(), st.none(), glob, st.builds("./{}".format, glob), st.builds("{}/".format, glob))
 
 
-@needs_ripgrep
+@pytest.mark.needs("rg")
 @few
 @given(tree, start, include)
 @example([("a/b/a.py", b"hit"), (".gitignore", b"/a/b/*\n!/a/b/a.py"), ("a/.gitignore", b"/b/b")], "/ws/a/b", None)

@@ -18,7 +18,7 @@ from forge_cli.sandbox.search.query import SIZE_MAX
 from forge_cli.sandbox.search.tree import list_dir
 
 RIPGREP = shutil.which("rg")
-ENGINES = [pytest.param("ripgrep", marks=pytest.mark.skipif(not RIPGREP, reason="no ripgrep")), "python"]
+ENGINES = [pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"]
 
 Search = Callable[..., Matches]
 

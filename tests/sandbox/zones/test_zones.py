@@ -308,7 +308,7 @@ def test_looking_refuses_what_could_not_be_made(path: str, workspace: Path, home
     assert str(caught.value) == str(refused(text, workspace, home))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+@pytest.mark.needs("user")
 def test_looking_refuses_a_folder_where_nothing_can_be_made(workspace: Path, home: Path) -> None:
     workspace.chmod(0o500)
 

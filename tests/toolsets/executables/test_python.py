@@ -18,19 +18,15 @@ from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.script import Requirements, read_script
 
 WriteTool = Callable[..., Path]
-IN_CI = bool(os.environ.get("CI"))
 SAY = "import forge_demo_words as words\nprint(words.WORD)\n"
 
 
 @pytest.fixture
-def uv(monkeypatch: pytest.MonkeyPatch) -> str:
+def uv(need: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> str:
     """uv itself, from the environment of the tests, on the PATH."""
+    need("uv")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    found = shutil.which("uv")
-    if found is None and not IN_CI:
-        pytest.skip("no uv; pip install uv")
-    assert found, "no uv where everything has to be tested"
-    return found
+    return shutil.which("uv") or ""
 
 
 @pytest.fixture

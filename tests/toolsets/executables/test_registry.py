@@ -129,7 +129,7 @@ def test_a_fifo_blocks_nobody(registry: Registry, write_tool: WriteTool) -> None
     assert "neither a file nor a folder" in registry.problems["a"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts calls by name")
+@pytest.mark.needs("linux")
 def test_what_did_not_change_is_not_read_again(
     registry: Registry, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

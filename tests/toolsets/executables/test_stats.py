@@ -149,9 +149,10 @@ def test_it_is_no_tool_and_the_file_tools_ask_before_they_touch_it(project: Proj
     assert registry.problems == {}
 
 
+@pytest.mark.needs("bwrap")
 def test_a_program_cannot_reach_it(worker: Project, write_tool) -> None:
-    write_tool("forge", 'echo forged >> "$FORGE_TOOL_DIR/../.stats.jsonl"; exit 0')
+    write_tool("forge", 'echo forged >> "$FORGE_TOOL_DIR/../.stats.jsonl" || echo refused; exit 0')
     seen = worker.run(calls(call("forge")), "done")
-    warned = [line for line in seen.lines if line.get("level") == "warning"]
-    if not warned:
-        assert "forged" not in (worker.home / "tools" / FILE).read_text()
+    assert seen.statuses == ["success"]
+    assert "refused" in seen.outcomes[0].value.text()
+    assert "forged" not in (worker.home / "tools" / FILE).read_text()

@@ -16,7 +16,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.rules import LineVerdict, ShellRule, judge_line
 
 BASH = shutil.which("bash")
-pytestmark = pytest.mark.skipif(BASH is None, reason="bash is the oracle")
+pytestmark = pytest.mark.needs("bash")
 
 CASES = [
     json.loads(line)

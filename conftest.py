@@ -1,0 +1,111 @@
+"""What the tests of forge and of its plugins may need of the machine: ``@pytest.mark.needs("bwrap")``.
+
+Whatever is missing skips its tests with one line that names the package, and where ``CI`` is set fails them.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+from forge_cli.core.text import counted
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.worker import NOT_CONFINED
+
+CI = bool(os.environ.get("CI"))
+REASON = re.compile(r"needs \S+: install ([^\s,]+)")
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that tests need: whether it is there, and what to install where it is not."""
+
+    there: Callable[[], object]
+    package: str | None = None
+    """None: it cannot be installed, and CI does without it."""
+    more: str = ""
+
+
+LINUX = sys.platform == "linux"
+PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+
+
+def program(name: str, package: str) -> Need:
+    return Need(lambda: shutil.which(name, path=PATH), package)
+
+
+NEEDS = {
+    "bash": program("bash", "bash"),
+    "bwrap": Need(mechanism, "bubblewrap" if LINUX else None, "and let it make user namespaces"),
+    "git": program("git", "git"),
+    "go": program("go", "golang-go"),
+    "openssl": program("openssl", "openssl"),
+    "rg": program("rg", "ripgrep"),
+    "uv": program("uv", "uv"),
+    "linux": Need(lambda: LINUX),
+    "user": Need(lambda: os.geteuid() != 0, more="root may read and write everything"),
+}
+"""Everything that is not the same on every machine; a bwrap that cannot confine anything counts as missing."""
+
+
+@cache
+def lacks(name: str) -> str | None:
+    """Why a need is not met, as it is told."""
+    need = NEEDS[name]
+    if need.there():
+        return None
+    told = [f"install {need.package}"] if need.package else []
+    return f"needs {name}: {', '.join([*told, need.more])}".rstrip(" ,:")
+
+
+def require(name: str) -> None:
+    """Skip the test that runs, or fail it where everything that can be installed has to be there."""
+    __tracebackhide__ = True
+    if reason := lacks(name):
+        if CI and NEEDS[name].package:
+            pytest.fail(f"{reason} (CI is set)", pytrace=False)
+        pytest.skip(reason)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            require(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let everything that was skipped for the same reason have the same place, which makes it one line."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple) and REASON.search(report.longrepr[2]):
+        report.longrepr = ("conftest.py", 1, report.longrepr[2])
+    return report
+
+
+@pytest.fixture(scope="session")
+def need() -> Callable[[str], None]:
+    """``need("go")``, for what only a part of a test or a fixture needs."""
+    return require
+
+
+@pytest.fixture(scope="session")
+def unconfined() -> str:
+    """What forge says on standard error where nothing confines child processes; nothing where they are confined."""
+    return f"warning: {NOT_CONFINED}\n" if lacks("bwrap") else ""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """After everything else, so that nobody has to look for it."""
+    yield
+    reasons = (str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
+    skipped = Counter(found[1] for reason in reasons if (found := REASON.search(reason)))
+    if skipped:
+        count, packages = counted(skipped.total(), "test"), ", ".join(sorted(skipped))
+        terminalreporter.write_line(f"skipped {count}: install {packages} to run them all", yellow=True)
