@@ -13,6 +13,8 @@ import pytest
 from forge_cli.cli.app import carry_out, explain
 from forge_cli.testing import Project
 
+from ..deadline import deadline
+
 TOOLS = '''
 """Tools that do a little of everything."""
 
@@ -126,7 +128,10 @@ def cli(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     def forge(*words: str) -> Done:
         capfd.readouterr()
         try:
-            code = carry_out(list(words))
+            with deadline():
+                code = carry_out(list(words))
+        except pytest.fail.Exception:
+            raise
         except BaseException as error:
             code = explain(error, debug=False)
         sys.stdout.flush()
@@ -156,10 +161,11 @@ class Started:
         """Read standard error up to a line with this text."""
         assert self.process.stderr
         seen = []
-        for line in self.process.stderr:
-            seen.append(line)
-            if text in line:
-                return
+        with deadline():
+            for line in self.process.stderr:
+                seen.append(line)
+                if text in line:
+                    return
         raise AssertionError(f"{text!r} never came: {''.join(seen)}")
 
     def signal(self, number: signal.Signals) -> None:
