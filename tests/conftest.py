@@ -2,12 +2,19 @@
 
 import os
 import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from forge_cli.testing import Project
+
+from .warm import Warm
 
 settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
@@ -29,9 +36,38 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """forge in processes of its own that start at once; started for the first test that wants one."""
+    with closing(Warm()) as started:
+        yield started
+
+
+@dataclass
+class WarmProject(Project):
+    """A project whose command line is a process of its own that starts at once."""
+
+    find: Callable[[], Warm]
+
+    def forge(
+        self, *words: str, stdin: str | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.find().python, "-m", "forge_cli", *words],
+            cwd=self.folder,
+            env={**os.environ, "FORGE_HOME": str(self.home), **(env or {})},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Project:
     """An empty project, in which a test writes its worker and tools."""
     folder = tmp_path / "project"
     folder.mkdir()
-    return Project(folder)
+    return WarmProject(folder, partial(request.getfixturevalue, "warm"))

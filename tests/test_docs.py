@@ -10,6 +10,9 @@ The first word after the fence says what a block is, and the blocks of a documen
 - ``json``: parses, as a whole or line by line;
 - ``text``: cannot be run, so each piece of it between ``...`` has to stand in the source;
 - ``sh``: one of the two commands for a fresh clone, each with a test of its own.
+
+``<!-- needs: go -->`` on the line before a fence: where that is missing (``conftest.py`` knows the names), the block is
+left out, and the test is skipped once everything else has been run.
 """
 
 import ast
@@ -29,6 +32,8 @@ import pexpect
 import pytest
 import yaml
 
+from .warm import Warm
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
 SOURCE = "\n".join(path.read_text() for path in sorted(ROOT.glob("forge_cli/**/*.py")))
@@ -42,6 +47,7 @@ INSTALL = (
 TEST = "pip install nox && nox"
 
 FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
+NEEDS = re.compile(r" *<!-- needs: (.+) -->")
 TYPED = re.compile(r"(.*\[\?\] why > )(.*)")
 NOT_OURS = re.compile(r"FORGE_.*|PYTEST_.*|PYTHON.*|CI|.*_API_KEY|.*_TOKEN")
 
@@ -68,6 +74,7 @@ class Block:
     kind: str
     file: str
     lines: tuple[str, ...]
+    needs: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -76,8 +83,11 @@ class Block:
 
 def blocks(text: str, document: str) -> Iterator[Block]:
     lines = iter(enumerate(text.splitlines(), 1))
+    needs: tuple[str, ...] = ()
     for number, line in lines:
-        if opening := FENCE.fullmatch(line):
+        if stated := NEEDS.fullmatch(line):
+            needs = tuple(stated[1].split())
+        elif opening := FENCE.fullmatch(line):
             indent, fence, info = opening.groups()
             inside: list[str] = []
             for _, line in lines:
@@ -88,7 +98,10 @@ def blocks(text: str, document: str) -> Iterator[Block]:
                 raise AssertionError(f"{document}:{number}: this fence is never closed")
             kind, file, *more = [*info.split(), "", ""]
             assert not any(more), f"{document}:{number}: what is '{info.strip()}'?"
-            yield Block(f"{document}:{number}", kind, file, tuple(inside))
+            yield Block(f"{document}:{number}", kind, file, tuple(inside), needs)
+            needs = ()
+        else:
+            needs = ()
 
 
 @dataclass
@@ -130,8 +143,9 @@ def normal(output: str) -> str:
 class Desk:
     """Where the blocks of one document are carried out."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, warm: Warm, need: Callable[[str], None], unconfined: str = "") -> None:
         self.home, self.folder = place / "home", place / "clone"
+        self.warm, self.need, self.unconfined = warm, need, unconfined
         self.home.mkdir()
         unwanted = shutil.ignore_patterns("__pycache__", "notes", "scratch")
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=unwanted)
@@ -158,23 +172,32 @@ class Desk:
         path.chmod(0o755)
 
     def carry_out_all(self, text: str, document: str) -> None:
+        left_out: list[BaseException] = []
         for block in blocks(text, document):
-            self.carry_out(block)
+            try:
+                for name in block.needs:
+                    self.need(name)
+            except pytest.skip.Exception as reason:
+                left_out.append(reason)
+            else:
+                self.carry_out(block)
+        if left_out:
+            raise left_out[0]
 
     def carry_out(self, block: Block) -> None:
         match block:
             case Block() if block.file:
                 self.write(block)
             case Block(kind="python"):
-                done = self.process([sys.executable, "-c", block.text])
+                done = self.process([str(self.warm.python), "-c", block.text])
                 assert done.returncode == 0, f"{block.place}\n{done.stdout}"
             case Block(kind="console"):
                 for step in steps(block):
                     done = self.process(["bash", "-o", "pipefail", "-c", step.command])
-                    compare(block, step, done.stdout, done.returncode)
+                    self.compare(block, step, done.stdout, done.returncode)
             case Block(kind="terminal"):
                 for step in steps(block):
-                    compare(block, step, *self.converse(step))
+                    self.compare(block, step, *self.converse(step))
             case Block(kind="json"):
                 parse(block)
             case Block(kind="text"):
@@ -195,7 +218,8 @@ class Desk:
 
     def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.run(command, cwd=self.folder, env=self.env, text=True, timeout=120, check=False, **streams)
+        env = {**self.env, "PATH": os.pathsep.join([str(self.warm.forge.parent), self.env["PATH"]])}
+        return subprocess.run(command, cwd=self.folder, env=env, text=True, timeout=100, check=False, **streams)
 
     def converse(self, step: Step) -> tuple[str, int]:
         """Run a command on a terminal, typing what is shown as typed."""
@@ -212,6 +236,17 @@ class Desk:
         child.close()
         return said.getvalue(), child.exitstatus
 
+    def compare(self, block: Block, step: Step, output: str, code: int) -> None:
+        """Where nothing confines processes, a command may say so besides."""
+        shown = "\n".join(step.shown)
+        told = f"{block.place}: $ {step.command}\n--- promised\n{shown}\n--- happened [exit {code}]\n{output}"
+        assert code == step.code, told
+        happened = normal(output)
+        if self.unconfined:
+            happened = re.sub(rf"(?m)^(?: *[\w-]+: )?{re.escape(self.unconfined)}", "", happened)
+        matches = re.fullmatch(pattern(step.shown), happened) is not None
+        assert matches, told
+
 
 def parse(block: Block) -> None:
     try:
@@ -221,21 +256,15 @@ def parse(block: Block) -> None:
             json.loads(line)
 
 
-def compare(block: Block, step: Step, output: str, code: int) -> None:
-    shown = "\n".join(step.shown)
-    told = f"{block.place}: $ {step.command}\n--- promised\n{shown}\n--- happened [exit {code}]\n{output}"
-    assert code == step.code, told
-    matches = re.fullmatch(pattern(step.shown), normal(output)) is not None
-    assert matches, told
-
-
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_every_block_does_what_it_shows(document: Path, tmp_path: Path) -> None:
-    Desk(tmp_path).carry_out_all(document.read_text(), name_of(document))
+def test_every_block_does_what_it_shows(
+    document: Path, tmp_path: Path, warm: Warm, need: Callable[[str], None], unconfined: str
+) -> None:
+    Desk(tmp_path, warm, need, unconfined).carry_out_all(document.read_text(), name_of(document))
 
 
 def commands_for_a_clone() -> list[str]:
@@ -253,7 +282,8 @@ def test_the_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
     for file in files_of_the_repository():
         (clone / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, clone / file)
-    env = {**os.environ, "HOME": HOME, "FORGE_HOME": str(tmp_path / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    quick = {"PYTHONDONTWRITEBYTECODE": "1", "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    env = {**os.environ, "HOME": HOME, "FORGE_HOME": str(tmp_path / "home"), **quick}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     done = subprocess.run(["bash", "-c", INSTALL], cwd=clone, env=env, text=True, timeout=270, check=False, **streams)
     assert done.returncode == 0, done.stdout
@@ -297,6 +327,30 @@ def test_the_readme_leads_everywhere() -> None:
     assert [name_of(path) for path in DOCUMENTS[1:] if path.resolve() not in linked] == []
 
 
+UNCONFINED = "warning: nothing is confined\n"
+
+
+def test_a_block_that_needs_what_is_missing_is_left_out_and_the_others_are_run(tmp_path: Path, warm: Warm) -> None:
+    def need(name: str) -> None:
+        if name == "two":
+            pytest.skip(f"needs {name}")
+
+    text = "<!-- needs: one {} -->\n```console\n$ touch {}\n```\n```console\n$ touch after\n```\n"
+    with pytest.raises(pytest.skip.Exception, match="needs two"):
+        Desk(tmp_path, warm, need).carry_out_all(text.format("two", "ran"), "lacking.md")
+    made = {path.name for path in (tmp_path / "clone").iterdir()}
+    assert made == {"examples", "after"}
+    with pytest.raises(AssertionError):
+        Desk(tmp_path / "clone", warm, need).carry_out_all("<!-- needs: two -->\n\n```console\n$ false\n```", "far.md")
+
+
+def test_where_nothing_is_confined_a_command_may_say_exactly_that(
+    tmp_path: Path, warm: Warm, need: Callable[[str], None]
+) -> None:
+    text = "```console\n$ printf '{}warning: nothing is confined\\nyes\\n'\nyes\n```\n"
+    Desk(tmp_path, warm, need, UNCONFINED).carry_out_all(text.format("") + text.format("  checker: "), "unconfined.md")
+
+
 SOUND = """
 ```yaml deep/down.yaml
 a: 1
@@ -336,8 +390,8 @@ you said n go away
 """
 
 
-def test_blocks_that_keep_their_promise(tmp_path: Path) -> None:
-    Desk(tmp_path).carry_out_all(SOUND, "sound.md")
+def test_blocks_that_keep_their_promise(tmp_path: Path, warm: Warm, need: Callable[[str], None]) -> None:
+    Desk(tmp_path, warm, need).carry_out_all(SOUND, "sound.md")
     kinds = {"console", "json", "python", "terminal", "text", "yaml"}
     assert {block.kind for block in blocks(SOUND, "sound.md")} == kinds
 
@@ -352,6 +406,7 @@ def test_blocks_that_keep_their_promise(tmp_path: Path) -> None:
         "```console\n$ echo yes\n```",
         "```console\n$ echo yes\nyes\nand more\n```",
         "```console\n$ false\n```",
+        "```console\n$ echo 'warning: nothing else is confined'; echo yes\nyes\n```",
         "```console\n$ true\n[exit 1]\n```",
         "```console\noutput of nothing\n```",
         "```terminal\n$ echo no\nyes\n```",
@@ -367,7 +422,7 @@ def test_blocks_that_keep_their_promise(tmp_path: Path) -> None:
         "```console\n$ true",
     ],
 )
-def test_a_broken_promise_is_noticed(text: str, tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+def test_a_broken_promise_is_noticed(text: str, tmp_path: Path, warm: Warm, need: Callable[[str], None]) -> None:
+    desk = Desk(tmp_path, warm, need, UNCONFINED)
     with pytest.raises((AssertionError, ValueError, SyntaxError, yaml.YAMLError, subprocess.CalledProcessError)):
         desk.carry_out_all(text, "broken.md")

@@ -150,7 +150,7 @@ def test_what_is_not_taken_apart_is_searched(judge: Judge) -> None:
 @pytest.fixture
 def impatient(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """Judge a line behind more commands than are taken apart."""
-    monkeypatch.setattr("forge_cli.toolsets.shell.block.search.Budget", lambda: ScanBudget(steps=40))
+    monkeypatch.setattr("forge_cli.toolsets.shell.block.search.ScanBudget", lambda: ScanBudget(steps=40))
     return lambda line, **rules: judge("true; " * 50 + line, **rules)
 
 

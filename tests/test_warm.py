@@ -1,0 +1,66 @@
+"""A process that starts at once is like one that was started by itself: the same in, the same out, the same end."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .warm import Warm
+
+LOOK = """
+import os, sys
+print(__name__, sys.argv, os.getcwd(), sorted(os.environ), sys.stdin.read())
+print(sys.path[0], [each for each in sys.path if each.endswith("/site")])
+print(sys.stdin.isatty(), sys.stdin.fileno(), [each.encoding for each in (sys.stdin, sys.stdout, sys.stderr)])
+print("\\udc80", file=sys.stderr)
+"""
+
+
+def both(warm: Warm, *words: str | bytes, **options: Any) -> list[tuple[int, bytes, bytes]]:
+    """How the same command ends in a process of each kind."""
+    pipes = {"input": b"given", "capture_output": True, "timeout": 60, "check": False, **options}
+    ends = (subprocess.run([python, *words], **pipes) for python in (sys.executable, warm.python))
+    return [(done.returncode, done.stdout, done.stderr) for done in ends]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        LOOK,
+        "print('half', end=''); raise SystemExit(7)",
+        "import sys; sys.exit('a sentence')",
+        "import os; os.kill(os.getpid(), 9)",
+        "import atexit, threading; atexit.register(print, 'last'); threading.Timer(0.05, print, ['later']).start()",
+        "import os; os.write(1, b'bytes'); os._exit(300 & 255)",
+        "import mine; print(mine.HERE)",
+        "import signal; print([signal.getsignal(number) for number in (2, 13, 15, 17)])",
+    ],
+)
+def test_it_is_like_any_other_process(warm: Warm, tmp_path: Path, code: str) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.py").write_text("HERE = 1")
+    env = {"PATH": os.environ["PATH"], "ONLY": "this", "PYTHONPATH": "site", "LANG": "C.UTF-8"}
+    alone, forked = both(warm, "-c", code, "a b", b"\xff", cwd=tmp_path, env=env)
+    assert forked == alone
+
+
+def test_it_is_forge(warm: Warm, tmp_path: Path) -> None:
+    alone, forked = both(warm, "-m", "forge_cli", "worker", "check", "nowhere.yaml", cwd=tmp_path)
+    assert forked == alone
+    assert (forked[0], b"nowhere.yaml" in forked[2]) == (3, True)
+
+
+def test_it_ends_with_the_one_who_waits_for_it(warm: Warm, tmp_path: Path) -> None:
+    """Its end of a pipe closes, and nothing holds the pipe open any more."""
+    reader, writer = os.pipe()
+    code = "import os, time; os.write(1, b'begun'); time.sleep(60)"
+    with open(reader, "rb", buffering=0) as pipe:
+        process = subprocess.Popen([warm.python, "-c", code], stdout=writer)
+        os.close(writer)
+        assert pipe.read(5) == b"begun"
+        process.send_signal(signal.SIGKILL)
+        assert (process.wait(20), pipe.read()) == (-signal.SIGKILL, b"")

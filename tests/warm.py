@@ -1,0 +1,159 @@
+"""forge in processes that start at once: each is forked from a process that has imported everything.
+
+A command gets its own arguments, folder, environment and standard streams, and its exit code or signal comes back, as
+if it had been started by itself. It has no terminal, and what start-up costs or imports cannot be seen: tests of these
+start real processes.
+"""
+
+import gc
+import importlib
+import io
+import marshal
+import os
+import pkgutil
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+CLIENT = """#!{python} -IS
+import _socket, array, marshal, posix, sys
+request = marshal.dumps((sys.argv, posix.getcwd(), dict(posix.environ)))
+server = _socket.socket(_socket.AF_UNIX)
+server.connect({address!r})
+streams = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))
+server.sendmsg([len(request).to_bytes(8, "big")], [streams])
+server.sendall(request)
+status = int.from_bytes(server.recv(8) or b"\\1\\0", "big")
+if status & 127:
+    posix.kill(posix.getpid(), status & 127)
+posix._exit(status >> 8)
+"""
+"""What stands in for a command: it hands over its streams, waits, and imports nothing that takes long."""
+MAIN = "import sys; from forge_cli.cli.app import main; sys.exit(main())"
+Request = tuple[list[str], str, dict[bytes, bytes]]
+
+
+class Warm:
+    """``forge``, ``python -m forge_cli`` and ``python -c`` as programs that start at once."""
+
+    def __init__(self, *modules: str) -> None:
+        self.place = Path(tempfile.mkdtemp(prefix="warm-"))
+        address = str(self.place / "socket")
+        self.forge, self.python = (self._program(name, address) for name in ("bin/forge", "python"))
+        command = [sys.executable, __file__, address, *modules]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        assert self._process.stdout
+        assert self._process.stdout.readline() == b"ready\n"
+
+    def _program(self, name: str, address: str) -> Path:
+        path = self.place / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(CLIENT.format(python=sys.executable, address=address))
+        path.chmod(0o755)
+        return path
+
+    def close(self) -> None:
+        """End the process from which the others come; it ends by itself if the tests are killed."""
+        with self._process:
+            assert self._process.stdin
+            self._process.stdin.close()
+        shutil.rmtree(self.place)
+
+
+def serve(address: str, *modules: str) -> None:
+    """Fork a process for each request, until nobody can ask any more; returns early in such a process, once done."""
+    for module in modules:
+        importlib.import_module(module)
+    package = importlib.import_module("forge_cli")
+    for found in pkgutil.walk_packages(package.__path__, "forge_cli."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    gc.freeze()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        os.write(1, b"ready\n")
+        while 0 not in (ready := select.select([0, listener], [], [])[0]):
+            if ready:
+                connection, _ = listener.accept()
+                if os.fork() == 0:
+                    listener.close()
+                    carry_out(connection)
+                    return
+                connection.close()
+            _reap()
+
+
+def _reap() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def carry_out(connection: socket.socket) -> None:
+    """Let a child do what is asked and tell how it ended; a client that leaves takes it along."""
+    request, streams = _receive(connection)
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        become(*request, streams)
+        return
+    for stream in streams:
+        os.close(stream)
+    if hasattr(os, "pidfd_open"):
+        ended = os.pidfd_open(child)
+        if ended not in select.select([ended, connection], [], [])[0]:
+            os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    connection.sendall(status.to_bytes(8, "big"))
+    os._exit(0)
+
+
+def _receive(connection: socket.socket) -> tuple[Request, list[int]]:
+    size, streams, _, _ = socket.recv_fds(connection, 8, 3)
+    with connection.makefile("rb") as file:
+        return marshal.loads(file.read(int.from_bytes(size, "big"))), streams
+
+
+def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: list[int]) -> None:
+    """Be a process that was started with these; what it ends with is what the command ends with."""
+    os.setsid()
+    os.chdir(folder)
+    os.environb.clear()
+    os.environb.update(env)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = _opened()  # type: ignore[misc]
+    own = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    match argv:
+        case [python, "-c", code, *args] if python.endswith("/python"):
+            first, sys.argv = "", ["-c", *args]
+        case [python, "-m", "forge_cli", *args] if python.endswith("/python"):
+            first, sys.argv, code = folder, ["forge_cli", *args], MAIN
+        case _:
+            first, sys.argv, code = os.path.dirname(sys.executable), argv, MAIN
+    sys.path[:1] = [first, *own]
+    importlib.invalidate_caches()
+    exec(compile(code, "<string>", "exec"), main.__dict__)
+
+
+def _opened() -> tuple[io.TextIOWrapper, ...]:
+    def opened(number: int, mode: str, errors: str = "strict") -> io.TextIOWrapper:
+        lines = number == 2 or os.isatty(number)
+        return io.TextIOWrapper(open(number, mode, closefd=False), "utf-8", errors, line_buffering=lines)
+
+    return opened(0, "rb"), opened(1, "wb"), opened(2, "wb", "backslashreplace")
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
