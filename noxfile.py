@@ -1,5 +1,6 @@
 """What runs before anything is merged: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
 
+import os
 from pathlib import Path
 
 import nox
@@ -13,6 +14,9 @@ PLUGIN_TESTS = [str(path) for path in sorted(Path("plugins").glob("*/tests"))]
 MEASURED = ("startup", "first_request", "loop", "search", "shell", "process", "parallel", "executables", "sessions")
 BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
+PARALLEL = ["-n", "2", "--dist", "worksteal"]
+PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
+"""What forge uses where it is installed, and does without where it is not."""
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -25,7 +29,30 @@ def install(session: nox.Session, *groups: str) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests of forge and of every plugin."""
     install(session, "test")
-    session.run("pytest", "-n", "2", *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+    session.run("pytest", *PARALLEL, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+
+
+@nox.session
+def bare(session: nox.Session) -> None:
+    """Run the tests as on a machine that has neither bwrap nor ripgrep nor Go."""
+    install(session, "test")
+    env = {**WITH_BYTECODE, "CI": None, "PATH": path_without(PROGRAMS, Path(session.create_tmp()).resolve())}
+    session.run("pytest", *PARALLEL, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=env)
+
+
+def path_without(programs: set[str], place: Path) -> str:
+    """The PATH, in which each folder that has one of the programs is replaced by links to everything else there."""
+    folders = []
+    for number, folder in enumerate(map(Path, os.environ["PATH"].split(os.pathsep))):
+        if any((folder / name).exists() for name in programs):
+            links = place / f"path-{number}"
+            links.mkdir(exist_ok=True)
+            for file in folder.iterdir():
+                if file.name not in programs and not (links / file.name).is_symlink():
+                    (links / file.name).symlink_to(file)
+            folder = links
+        folders.append(str(folder))
+    return os.pathsep.join(folders)
 
 
 @nox.session

@@ -3,12 +3,14 @@
 import shlex
 import shutil
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from forge_cli import load_worker
+
+from .warm import Warm
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
@@ -24,6 +26,7 @@ sys.addaudithook(refuse)
 from forge_cli.cli.app import main
 sys.exit(main())
 """
+Forge = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -33,11 +36,15 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def forge(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", OFFLINE, *words]
-    return subprocess.run(
-        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-    )
+@pytest.fixture
+def forge(warm: Warm) -> Forge:
+    def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        command = [warm.python, "-c", OFFLINE, *words]
+        return subprocess.run(
+            command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    return run
 
 
 def promised(readme: str) -> tuple[list[str], str]:
@@ -48,7 +55,7 @@ def promised(readme: str) -> tuple[list[str], str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_gives_the_answer_of_its_readme_offline(name: str, clone: Path) -> None:
+def test_an_example_gives_the_answer_of_its_readme_offline(name: str, clone: Path, forge: Forge) -> None:
     words, answer = promised((EXAMPLES / name / "README.md").read_text())
     assert words[:2] == ["run", f"examples/{name}"]
     assert "-p" in words
@@ -57,7 +64,7 @@ def test_an_example_gives_the_answer_of_its_readme_offline(name: str, clone: Pat
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_a_sound_worker(name: str, clone: Path, unconfined: str) -> None:
+def test_an_example_is_a_sound_worker(name: str, clone: Path, forge: Forge, unconfined: str) -> None:
     done = forge("worker", "check", f"examples/{name}/worker.yaml", cwd=clone)
     assert (done.returncode, done.stderr.removeprefix(unconfined)) == (0, "")
     assert name in done.stdout
@@ -71,14 +78,14 @@ def test_an_example_is_named_after_its_folder_and_scripted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_recorded_sessions_of_an_example_go_as_they_went(name: str, clone: Path) -> None:
+def test_the_recorded_sessions_of_an_example_go_as_they_went(name: str, clone: Path, forge: Forge) -> None:
     before = sorted(clone.rglob("*"))
     done = forge("test", f"examples/{name}", cwd=clone)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert sorted(path for path in clone.rglob("*") if "__pycache__" not in path.parts) == before
 
 
-def test_going_online_would_be_noticed(tmp_path: Path) -> None:
+def test_going_online_would_be_noticed(tmp_path: Path, forge: Forge) -> None:
     (tmp_path / "worker.yaml").write_text(
         "name: w\ntoolsets: {custom: {module: tools.py, tools: [look], approval: {default: preApproved}}}\n"
     )
