@@ -285,3 +285,51 @@ def test_references_are_counted() -> None:
     )
     assert len(references([module], {"*"}, "execute")) == 2
     assert len(references([module], {"anyio", "asyncio"}, "run")) == 1
+
+
+# --- every module has its test
+
+
+def dotted(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".")
+
+
+def named(test: Module) -> set[str]:
+    """The modules that a test names in its docstring, by their dotted paths."""
+    docstring = re.match(r'r?"""(.*?)"""', test.text, re.DOTALL)
+    return set(re.findall(r"\bforge_cli(?:\.\w+)+", docstring[1])) if docstring else set()
+
+
+def without_a_test(modules: list[Module], tests: list[Module]) -> list[str]:
+    """Modules that have no test file of their name in the same place, and that no test names."""
+    covered = {name for test in tests for name in named(test)}
+    files = {test.path for test in tests}
+    return [
+        module.path
+        for module in modules
+        if not module.path.endswith(("__init__.py", "__main__.py"))
+        and re.sub(r"^forge_cli/(.*?)(\w+\.py)$", r"tests/\1test_\2", module.path) not in files
+        and dotted(module.path) not in covered
+    ]
+
+
+STORIES = read("tests/**/test_*.py")
+
+
+def test_every_module_has_a_test_of_its_name_or_one_that_names_it() -> None:
+    """Either tests/SAME/PLACE/test_NAME.py, or the dotted path in the docstring of the test that tells its story."""
+    assert without_a_test(FORGE, STORIES) == []
+
+
+def test_no_test_names_a_module_that_is_gone() -> None:
+    there = {dotted(module.path) for module in FORGE}
+    assert {test.path: gone for test in STORIES if (gone := named(test) - there)} == {}
+
+
+def test_a_module_without_a_test_is_found() -> None:
+    modules = [Module(f"forge_cli/{name}.py", "") for name in ("core/tool", "core/text", "core/__init__", "testing")]
+    tests = [
+        Module("tests/core/test_tool.py", ""),
+        Module("tests/test_kit.py", '"""A kit.\n\nCovers forge_cli.testing."""'),
+    ]
+    assert without_a_test(modules, tests) == ["forge_cli/core/text.py"]

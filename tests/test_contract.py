@@ -1,4 +1,7 @@
-"""The contract of tools: wherever one comes from, it is judged alike, ends alike and is told of alike."""
+"""The contract of tools: wherever one comes from, it is judged alike, ends alike and is told of alike.
+
+Covers forge_cli.testing.
+"""
 
 import os
 import sys

@@ -1,4 +1,7 @@
-"""How the console script finds commands and how it ends."""
+"""How the console script finds commands and how it ends.
+
+Covers forge_cli.cli.commands.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,7 @@
-"""``forge approve``: the gate's word on a call, with no model and nothing executed."""
+"""``forge approve``: the gate's word on a call, with no model and nothing executed.
+
+Covers forge_cli.cli.verdict.
+"""
 
 import json
 import subprocess

@@ -1,4 +1,7 @@
-"""``forge tools call``: reserved words are forge's, all others are the tool's."""
+"""``forge tools call``: reserved words are forge's, all others are the tool's.
+
+Covers forge_cli.cli.tools.call.
+"""
 
 import json
 

@@ -1,4 +1,7 @@
-"""``forge models list``: the providers, what each needs, and which of them is broken."""
+"""``forge models list``: the providers, what each needs, and which of them is broken.
+
+Covers forge_cli.cli.models.list.
+"""
 
 import json
 import sys

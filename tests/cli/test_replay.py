@@ -1,4 +1,7 @@
-"""``--record``, ``--replay`` and ``forge replay``: what a session was, done again without a model."""
+"""``--record``, ``--replay`` and ``forge replay``: what a session was, done again without a model.
+
+Covers forge_cli.cli.record, forge_cli.engine.replay.repeat.
+"""
 
 import json
 import shutil

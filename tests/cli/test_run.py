@@ -1,4 +1,7 @@
-"""``forge run``: what goes to standard output, what to standard error, and how it ends."""
+"""``forge run``: what goes to standard output, what to standard error, and how it ends.
+
+Covers forge_cli.cli.output.
+"""
 
 import json
 import os

@@ -1,4 +1,9 @@
-"""``forge sessions``: what was done, listed, drawn, searched, exported, checked and deleted."""
+"""``forge sessions``: what was done, listed, drawn, searched, exported, checked and deleted.
+
+Covers forge_cli.cli.sessions.common, forge_cli.cli.sessions.export, forge_cli.cli.sessions.list,
+forge_cli.cli.sessions.rm, forge_cli.cli.sessions.search, forge_cli.cli.sessions.show, forge_cli.cli.sessions.verify,
+forge_cli.cli.table.
+"""
 
 import json
 import os

@@ -1,4 +1,8 @@
-"""``forge tools new``, ``build``, ``diff`` and ``remove``: tools of one's own, made and looked after by hand."""
+"""``forge tools new``, ``build``, ``diff`` and ``remove``: tools of one's own, made and looked after by hand.
+
+Covers forge_cli.cli.tools.build, forge_cli.cli.tools.diff, forge_cli.cli.tools.new, forge_cli.cli.tools.programs,
+forge_cli.cli.tools.remove, forge_cli.toolsets.executables.build, forge_cli.toolsets.executables.templates.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""``forge worker check``: every way to write a worker wrongly has a place and a remedy."""
+"""``forge worker check``: every way to write a worker wrongly has a place and a remedy.
+
+Covers forge_cli.cli.worker.check, forge_cli.files.worker.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""``forge worker show``: what can be told of a worker, and of all that it may call, with nothing started."""
+"""``forge worker show``: what can be told of a worker, and of all that it may call, with nothing started.
+
+Covers forge_cli.cli.worker.facts, forge_cli.cli.worker.show.
+"""
 
 import json
 import os

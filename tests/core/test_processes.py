@@ -1,4 +1,7 @@
-"""``env.processes``, as a toolset of somebody else's uses it: what is promised to it, confined and not."""
+"""``env.processes``, as a toolset of somebody else's uses it: what is promised to it, confined and not.
+
+Covers forge_cli.sandbox.processes.pieces.
+"""
 
 import json
 import os

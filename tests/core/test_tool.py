@@ -1,4 +1,7 @@
-"""A tool: its name, its word, who may call it, and how a function becomes one."""
+"""A tool: its name, its word, who may call it, and how a function becomes one.
+
+Covers forge_cli.core.calls, forge_cli.core.context, forge_cli.core.errors.
+"""
 
 import functools
 import threading

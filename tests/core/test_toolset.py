@@ -1,4 +1,7 @@
-"""A toolset: its marked methods are its tools, its section of the worker file, and what it owns while it is open."""
+"""A toolset: its marked methods are its tools, its section of the worker file, and what it owns while it is open.
+
+Covers forge_cli.core.notify.
+"""
 
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The log on disk: what is written stays readable, whatever happens to the process, the disk or the file."""
+"""The log on disk: what is written stays readable, whatever happens to the process, the disk or the file.
+
+Covers forge_cli.record.overview.
+"""
 
 import json
 import os

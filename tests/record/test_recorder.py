@@ -1,4 +1,7 @@
-"""The record: numbered, chained and redacted lines, the same for every file, screen and pipe."""
+"""The record: numbered, chained and redacted lines, the same for every file, screen and pipe.
+
+Covers forge_cli.sandbox.secrets.
+"""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,7 @@
-"""A session read back: wherever its log ends, the history is one that a provider accepts."""
+"""A session read back: wherever its log ends, the history is one that a provider accepts.
+
+Covers forge_cli.record.messages, forge_cli.record.pending, forge_cli.record.sound.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""Commands that go on: read in pieces, written to under the rules, interrupted, and gone with the session."""
+"""Commands that go on: read in pieces, written to under the rules, interrupted, and gone with the session.
+
+Covers forge_cli.toolsets.shell.allow.stdin, forge_cli.toolsets.shell.sessions.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

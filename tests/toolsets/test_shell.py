@@ -1,4 +1,7 @@
-"""The toolset ``shell`` as workers use it: what the rules let through, what comes back, and what is left behind."""
+"""The toolset ``shell`` as workers use it: what the rules let through, what comes back, and what is left behind.
+
+Covers forge_cli.toolsets.shell.outcome, forge_cli.toolsets.shell.toolset.
+"""
 
 import os
 import re

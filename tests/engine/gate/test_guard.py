@@ -1,4 +1,7 @@
-"""The gate's order: exists, caller allowed, input valid, verdict, consent; and one result for every call."""
+"""The gate's order: exists, caller allowed, input valid, verdict, consent; and one result for every call.
+
+Covers forge_cli.engine.gate.judge.
+"""
 
 import threading
 from typing import Any

@@ -1,4 +1,7 @@
-"""Consent at the gate: what is remembered, what is shown, and what happens when the world changes in between."""
+"""Consent at the gate: what is remembered, what is shown, and what happens when the world changes in between.
+
+Covers forge_cli.engine.gate.consent, forge_cli.engine.gate.toolbox.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The plugin host, with real distributions on the path: found by name, imported late, and isolated when broken."""
+"""The plugin host, with real distributions on the path: found by name, imported late, and isolated when broken.
+
+Covers forge_cli.core.hookspecs.
+"""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,7 @@
-"""A worker calls another: what goes down, what comes back, who is asked, and where the tree ends."""
+"""A worker calls another: what goes down, what comes back, who is asked, and where the tree ends.
+
+Covers forge_cli.files.allowed.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""The loop: turns of model and tools, and the ways in which they end."""
+"""The loop: turns of model and tools, and the ways in which they end.
+
+Covers forge_cli.engine.turns.prompt.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

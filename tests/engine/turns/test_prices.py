@@ -1,4 +1,7 @@
-"""Prices: the config's first, then the table's; what nobody knows is unknown and never zero."""
+"""Prices: the config's first, then the table's; what nobody knows is unknown and never zero.
+
+Covers forge_cli.files.settings.
+"""
 
 import json
 import subprocess

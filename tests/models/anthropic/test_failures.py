@@ -1,4 +1,7 @@
-"""What goes wrong: tried again where that helps, a sentence and exit 7 where it does not, and never the key."""
+"""What goes wrong: tried again where that helps, a sentence and exit 7 where it does not, and never the key.
+
+Covers forge_cli.models.anthropic.access, forge_cli.models.anthropic.provider.
+"""
 
 import socket
 import ssl

@@ -1,4 +1,7 @@
-"""What goes out: requests that the real API would take, whatever the history, and the same bytes as last time first."""
+"""What goes out: requests that the real API would take, whatever the history, and the same bytes as last time first.
+
+Covers forge_cli.models.anthropic.catalog, forge_cli.models.anthropic.encode.
+"""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,7 @@
-"""What the model says comes out as it arrives: text, calls, thinking, usage, and every way to stop."""
+"""What the model says comes out as it arrives: text, calls, thinking, usage, and every way to stop.
+
+Covers forge_cli.models.anthropic.client, forge_cli.models.anthropic.decode.
+"""
 
 import pytest
 

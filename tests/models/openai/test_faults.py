@@ -1,4 +1,7 @@
-"""Whatever a server does wrong is a sentence, tried again where that can help, and never shows the key."""
+"""Whatever a server does wrong is a sentence, tried again where that can help, and never shows the key.
+
+Covers forge_cli.models.openai.provider, forge_cli.models.openai.server.
+"""
 
 import json
 import socket

@@ -1,4 +1,7 @@
-"""What is sent: each message encoded once, every call with its result, files as far as a model can see them."""
+"""What is sent: each message encoded once, every call with its result, files as far as a model can see them.
+
+Covers forge_cli.models.openai.native.
+"""
 
 import base64
 

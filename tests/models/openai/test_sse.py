@@ -1,4 +1,7 @@
-"""Events come out the same, however the bytes were cut and whatever ends a line."""
+"""Events come out the same, however the bytes were cut and whatever ends a line.
+
+Covers forge_cli.models.openai.answer.
+"""
 
 from typing import Any
 

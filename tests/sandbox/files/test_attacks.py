@@ -1,4 +1,7 @@
-"""Paths that somebody would try who wants out, or wants in without being asked: links, names and spellings."""
+"""Paths that somebody would try who wants out, or wants in without being asked: links, names and spellings.
+
+Covers forge_cli.sandbox.files.walk.
+"""
 
 import os
 import socket

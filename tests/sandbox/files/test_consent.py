@@ -1,4 +1,7 @@
-"""Who has to be asked: what a zone says, what is protected everywhere, and the reason that comes with it."""
+"""Who has to be asked: what a zone says, what is protected everywhere, and the reason that comes with it.
+
+Covers forge_cli.sandbox.files.protected.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

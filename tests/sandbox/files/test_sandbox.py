@@ -1,4 +1,8 @@
-"""What tools do with files through the sandbox, and what it refuses to do."""
+"""What tools do with files through the sandbox, and what it refuses to do.
+
+Covers forge_cli.core.sandbox, forge_cli.sandbox.files.atomic, forge_cli.sandbox.files.capability,
+forge_cli.sandbox.files.held, forge_cli.sandbox.files.place, forge_cli.sandbox.files.virtual.
+"""
 
 import os
 import resource

@@ -1,4 +1,7 @@
-"""Isolation: the ways out of a confined process, each of them tried for real, and each of them closed."""
+"""Isolation: the ways out of a confined process, each of them tried for real, and each of them closed.
+
+Covers forge_cli.sandbox.isolation.bubblewrap.
+"""
 
 import os
 import re

@@ -1,4 +1,7 @@
-"""How a worker's child processes are started: confined as its file says, or not, and then saying so."""
+"""How a worker's child processes are started: confined as its file says, or not, and then saying so.
+
+Covers forge_cli.sandbox.isolation.held.
+"""
 
 import os
 import shutil

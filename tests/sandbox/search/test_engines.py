@@ -1,4 +1,8 @@
-"""Both engines against each other: the same answers for random patterns, trees and rules."""
+"""Both engines against each other: the same answers for random patterns, trees and rules.
+
+Covers forge_cli.sandbox.search.expression, forge_cli.sandbox.search.pattern, forge_cli.sandbox.search.scan,
+forge_cli.sandbox.search.sets, forge_cli.sandbox.search.text.
+"""
 
 import os
 import re

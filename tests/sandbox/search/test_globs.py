@@ -1,4 +1,7 @@
-"""Globs: what they match, and that no glob and no path make it take long."""
+"""Globs: what they match, and that no glob and no path make it take long.
+
+Covers forge_cli.sandbox.search.glob, forge_cli.sandbox.search.ignore, forge_cli.sandbox.search.tokens.
+"""
 
 import pytest
 

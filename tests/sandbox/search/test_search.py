@@ -1,4 +1,7 @@
-"""Searching and listing: what is found, what is left out, and how much of it is told."""
+"""Searching and listing: what is found, what is left out, and how much of it is told.
+
+Covers forge_cli.sandbox.search.grep, forge_cli.sandbox.search.query, forge_cli.sandbox.search.tree.
+"""
 
 import os
 import shutil

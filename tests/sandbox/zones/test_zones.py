@@ -1,4 +1,7 @@
-"""Zones at load: where they may lie, what is made, and what is refused with the place in the file."""
+"""Zones at load: where they may lie, what is made, and what is refused with the place in the file.
+
+Covers forge_cli.core.zones, forge_cli.sandbox.zones.roots.
+"""
 
 import os
 from dataclasses import replace

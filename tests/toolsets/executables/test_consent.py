@@ -1,4 +1,7 @@
-"""Whether a call of a program needs a yes, and how long that yes is good for."""
+"""Whether a call of a program needs a yes, and how long that yes is good for.
+
+Covers forge_cli.toolsets.executables.toolset.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

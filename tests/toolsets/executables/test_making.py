@@ -1,4 +1,7 @@
-"""New tools: what is shown, what is written, and that it works at once."""
+"""New tools: what is shown, what is written, and that it works at once.
+
+Covers forge_cli.toolsets.executables.scaffold.
+"""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Sources in Python that name packages: installed by uv where it is there, else they must be there already."""
+"""Sources in Python that name packages: installed by uv where it is there, else they must be there already.
+
+Covers forge_cli.toolsets.executables.script, forge_cli.toolsets.executables.uv.
+"""
 
 import os
 import shutil

@@ -1,4 +1,8 @@
-"""Programs as tools: how they are called, and what comes back."""
+"""Programs as tools: how they are called, and what comes back.
+
+Covers forge_cli.toolsets.executables.languages, forge_cli.toolsets.executables.results,
+forge_cli.toolsets.executables.run.
+"""
 
 import json
 import os

@@ -1,4 +1,9 @@
-"""The allow side: what a rule covers, and what asks although a rule matches."""
+"""The allow side: what a rule covers, and what asks although a rule matches.
+
+Covers forge_cli.toolsets.shell.allow.hazards, forge_cli.toolsets.shell.allow.programs,
+forge_cli.toolsets.shell.allow.redirects, forge_cli.toolsets.shell.programs.names,
+forge_cli.toolsets.shell.programs.options.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""The strict reader: the words that bash would make of a plain line, and a refusal of every other line."""
+"""The strict reader: the words that bash would make of a plain line, and a refusal of every other line.
+
+Covers forge_cli.toolsets.shell.allow.lexer, forge_cli.toolsets.shell.allow.parser.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Verdicts: several lists, reasons that name what decided, and the pattern that would have covered a line."""
+"""Verdicts: several lists, reasons that name what decided, and the pattern that would have covered a line.
+
+Covers forge_cli.toolsets.shell.allow.suggest, forge_cli.toolsets.shell.policy, forge_cli.toolsets.shell.programs.git.
+"""
 
 import pytest
 
