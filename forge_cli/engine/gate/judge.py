@@ -103,7 +103,7 @@ class Judge:
         offer = self._offer(call, caller)
         args = _valid(offer.tool, call)
         places = self._places(offer.tool, args)
-        said = [path.verdict for path in places]
+        said = [path.verdict for path in sorted(places, key=lambda path: not path.use.access.changes)]
         if any(verdict.approval is Approval.BLOCKED for verdict in said):
             return Judged(call, offer, args, places, offer.policy.combine(None, said))
         own, meant = await self._own(call, offer.tool, args, places, caller)
