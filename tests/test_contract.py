@@ -209,6 +209,7 @@ def executables(site: Path, project: Project) -> Way:
     for name in NAMED:
         _program(project, name, PROGRAM, MANIFEST.format(name=name))
     lacks = ("SPEAKING", "ACTING", "data", "progress", "error", "crash", "refused", "timeout")
+    lacks += ("writes into a zone that is read-only", "writes outside every zone")  # they bring a zone of their own
     listed = {"SILENT": list(NAMED), "ACTING": ["act", *PROGRAMS]}
     source = f"executable {project.home}/tools/{{name}}"
     return Way("executables", source, lambda group: {"tools": listed[group]}, frozenset(lacks))
@@ -481,6 +482,60 @@ STORIES = {
         sandbox=NOTES,
         files={"notes/a.txt": "old"},
         left={"notes/a.txt": "new"},
+    ),
+    "writes into a blocked zone": Story(
+        call("put", path="/shut/a.txt", text="new"),
+        "blocked",
+        Text("put is blocked: zone 'shut' blocks write"),
+        sandbox={"zones": [{"name": "shut", "mode": "rw", "approval": {"write": "blocked"}}]},
+        files={"shut/a.txt": "old"},
+        left={"shut/a.txt": "old"},
+        mode="approve_all",
+    ),
+    "writes into a zone that is read-only": Story(
+        call("put", path="notes/a.txt", text="new"),
+        "error",
+        Text("zone 'notes' is read-only, so 'notes/a.txt' cannot be changed; no zone can be written"),
+        "toolStarted toolResult",
+        sandbox={"zones": [{"name": "notes", "mode": "ro"}]},
+        files={"notes/a.txt": "old"},
+        left={"notes/a.txt": "old"},
+        mode="approve_all",
+    ),
+    "writes outside every zone": Story(
+        call("put", path="../a.txt", text="new"),
+        "error",
+        Text("'../a.txt' is in no zone; the only zone is /notes"),
+        "toolStarted toolResult",
+        sandbox=NOTES,
+        left={"../a.txt": None},
+        mode="approve_all",
+    ),
+    "writes a protected name": Story(
+        call("put", path="/notes/.git/hooks/pre-commit", text="new"),
+        "denied",
+        Text("put was not called; denied: nobody could be asked (not interactive)"),
+        "toolStarted approvalRequired approvalDecided toolResult",
+        sandbox=NOTES,
+        left={"notes/.git/hooks/pre-commit": None},
+    ),
+    "reads .env": Story(
+        call("look", path="/notes/.env"),
+        "denied",
+        Text("look was not called; the user said no"),
+        ASKED,
+        answers=[False],
+        sandbox=NOTES,
+        files={"notes/.env": "KEY=1"},
+    ),
+    "reads .env after a yes": Story(
+        call("look", path="/notes/.env"),
+        "success",
+        Text("KEY=1"),
+        ASKED,
+        answers=[True],
+        sandbox=NOTES,
+        files={"notes/.env": "KEY=1"},
     ),
     "interrupted": Story(call("wait", gate="GATE"), "interrupted", Text('{"type": "interrupted"}')),
 }

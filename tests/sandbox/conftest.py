@@ -43,7 +43,8 @@ def open_sandbox(root: Path) -> OpenSandbox:
     def opened(zones: list[dict[str, Any]] | None = THREE_ZONES, *, protected: tuple[Path, ...] = ()) -> Sandbox:
         config = parse_config(SandboxConfig, {"zones": zones})
         home = Path("/nonexistent/home")
-        return Sandbox(open_zones(config, workspace=root, user_home=home, file="worker.yaml"), protected=protected)
+        zones_open = open_zones(config, workspace=root, user_home=home, file="worker.yaml")
+        return Sandbox(zones_open, workspace=root, protected=protected)
 
     return opened
 

@@ -48,10 +48,14 @@ class Runner:
         self._tools = Toolchain(env.home, self._processes.children)
         self._approved = Approved(env.home)
 
-    def arguments(self, program: Program, args: Args, sandbox: SandboxView) -> list[str]:
-        """The command line behind the program; paths become real ones."""
+    def arguments(self, program: Program, args: Args, sandbox: SandboxView, *, preview: bool = False) -> list[str]:
+        """The command line behind the program; paths become real ones, in a preview without any consent yet."""
         return [
-            parameter.word(sandbox.real(args[name], parameter.access) if parameter.type == "path" else args[name])
+            parameter.word(
+                sandbox.real(args[name], "info" if preview else parameter.access)
+                if parameter.type == "path"
+                else args[name]
+            )
             for parameter in program.manifest.parameters
             if (name := parameter.name) in args
         ]

@@ -175,7 +175,7 @@ class ExecutablesToolset(Toolset):
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
         """What would be started; a call that cannot work is refused before anybody is asked."""
-        words = map(visible, self._runner.arguments(self._current(program), args, context.sandbox))
+        words = map(visible, self._runner.arguments(self._current(program), args, context.sandbox, preview=True))
         version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []

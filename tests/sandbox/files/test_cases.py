@@ -80,7 +80,8 @@ def swap(root: Path, case: Case) -> None:
 
 def open_sandbox(root: Path, case: Case) -> Sandbox:
     config = parse_config(SandboxConfig, {"zones": case["zones"]})
-    return Sandbox(open_zones(config, workspace=root, user_home=root / "home", file="worker.yaml"))
+    zones = open_zones(config, workspace=root, user_home=root / "home", file="worker.yaml")
+    return Sandbox(zones, workspace=root)
 
 
 def act(sandbox: Sandbox, case: Case) -> None:
