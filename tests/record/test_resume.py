@@ -1,7 +1,4 @@
-"""A session read back: wherever its log ends, the history is one that a provider accepts.
-
-Covers forge_cli.record.messages, forge_cli.record.pending, forge_cli.record.sound.
-"""
+"""A session read back: wherever its log ends, the history is one that a provider accepts."""
 
 from collections.abc import Sequence
 from typing import Any
