@@ -11,8 +11,9 @@ from pathlib import Path
 from table import Row, least_cpu, main
 
 from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEndEvent, TurnStart
-from forge_cli.core.messages import Usage
+from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
 from forge_cli.record.log import SessionLog, broken_link, read_session
 from forge_cli.record.recorder import Recorder
@@ -24,16 +25,15 @@ SHORT, LONG = 1_000, 10_000
 
 def events(count: int) -> list[Event]:
     """Turns of one call each, as a worker makes them."""
-    found: list[Event] = [MessageEvent({"role": "user", "content": "go"})]
+    found: list[Event] = [MessageEvent(Message("user", "go"))]
     turn = 0
     while len(found) < count:
         turn += 1
         call, args = f"call_{turn}", {"path": f"/workspace/file_{turn}.txt", "content": "words " * 20}
-        said = {"role": "assistant", "content": f"Turn {turn}."}
-        made = [{"toolCallId": call, "toolName": "write_file", "args": args}]
+        said = Message("assistant", f"Turn {turn}.", calls=(ToolCall(call, "write_file", args),))
         found += [
             TurnStart(turn, "0" * 64, ("read_file", "write_file")),
-            MessageEvent({**said, "calls": made}),
+            MessageEvent(said),
             TurnEndEvent(turn, "tool_use", Usage(1_000, 50)),
             ToolStarted(call, "write_file", args),
             decided(call),

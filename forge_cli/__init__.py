@@ -74,11 +74,16 @@ if TYPE_CHECKING:
     from forge_cli.core.zones import Access as Access
     from forge_cli.core.zones import Zone as Zone
     from forge_cli.engine.gate.controller import ApprovalController as ApprovalController
+    from forge_cli.engine.replay.drift import Drift as Drift
+    from forge_cli.engine.replay.repeat import replay as replay
     from forge_cli.engine.runtime.result import WorkerResult as WorkerResult
     from forge_cli.engine.runtime.runtime import WorkerRuntime as WorkerRuntime
     from forge_cli.files.worker import Limits as Limits
     from forge_cli.files.worker import Worker as Worker
     from forge_cli.files.worker import load_worker as load_worker
+    from forge_cli.record.line import Line as Line
+    from forge_cli.record.open import OpenSession as OpenSession
+    from forge_cli.record.open import open_session as open_session
     from forge_cli.ui.terminal.prompts import cli_approval_callback as cli_approval_callback
     from forge_cli.ui.terminal.slash import classify_command as classify_command
     from forge_cli.ui.terminal.slash import is_command as is_command
@@ -104,9 +109,13 @@ _ROOMS = {
     "core.tool": "ManualExecution Preview Tool is_manual_tool llm_tools manual_tools tool",
     "core.toolset": "Toolset ToolsetConfig ToolsetEnv",
     "engine.gate.controller": "ApprovalController",
+    "engine.replay.drift": "Drift",
+    "engine.replay.repeat": "replay",
     "engine.runtime.result": "WorkerResult",
     "engine.runtime.runtime": "WorkerRuntime",
     "files.worker": "Limits Worker load_worker",
+    "record.line": "Line",
+    "record.open": "OpenSession open_session",
     "ui.terminal.prompts": "cli_approval_callback",
     "ui.terminal.slash": "classify_command is_command parse_command",
     "ui.terminal.trace": "trace_formatter",

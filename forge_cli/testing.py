@@ -23,6 +23,7 @@ from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import load_worker
 from forge_cli.models.script import ScriptedModel, ScriptFile
+from forge_cli.record.line import Line
 from forge_cli.record.recorder import Sink
 
 EventT = TypeVar("EventT", bound=Event)
@@ -51,9 +52,17 @@ class Seen:
 
     events: list[Event] = field(default_factory=list)
     lines: list[JsonObject] = field(default_factory=list)
+    record: list[Line] = field(default_factory=list, repr=False, compare=False)
+    """The lines that a log would hold; ``lines`` has the transient ones, too, as they go out."""
     asked: list[ApprovalRequest] = field(default_factory=list)
     result: WorkerResult = field(init=False, repr=False, compare=False)
     """How the task ended; there only once it has."""
+
+    def take(self, line: Line) -> None:
+        """A sink of the record."""
+        self.lines.append(line.data)
+        if not line.transient:
+            self.record.append(line)
 
     def of(self, kind: type[EventT]) -> list[EventT]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -69,7 +78,7 @@ class Seen:
     @property
     def types(self) -> list[str]:
         """The types of the recorded events, in order."""
-        return [line["type"] for line in self.lines if "seq" in line]
+        return [line.type for line in self.record]
 
 
 @dataclass
@@ -120,7 +129,7 @@ class Project:
         given: dict[str, Any],
     ) -> Seen:
         seen = Seen()
-        wiring = Wiring(sinks=(seen.lines.append, *sinks))
+        wiring = Wiring(sinks=(seen.take, *sinks))
         if turns:
             given.setdefault("model", scripted_model(*turns))
         if answers is not None:

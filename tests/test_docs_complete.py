@@ -26,6 +26,7 @@ from forge_cli.core.config import Config
 from forge_cli.core.ended import ResultStatus
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
+from forge_cli.core.messages import Message
 from forge_cli.core.results import WELL_KNOWN_KINDS, DisplayHints
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import camel_case
@@ -33,6 +34,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
 from forge_cli.models.script import ScriptFile
+from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.sandbox.zones.zones import SandboxConfig
@@ -165,6 +167,14 @@ def _deep(payload: dict[str, Any]) -> Iterator[str]:
             yield from _deep(value)
 
 
+def _value(hint: Any) -> Any:
+    if hint is Message:
+        return Message("user", "x")
+    if hint == float | None:
+        return 0.5
+    return sample(hint) if dataclasses.is_dataclass(hint) else "x"
+
+
 def sample(cls: type[Any], *, sparse: bool = False) -> Any:
     """An instance with something in every field; sparse leaves out what may be absent."""
     hints = typing.get_type_hints(cls)
@@ -172,18 +182,20 @@ def sample(cls: type[Any], *, sparse: bool = False) -> Any:
     for entry in dataclasses.fields(cls):
         absent = sparse and entry.default is None
         hint = hints[entry.name]
-        values[entry.name] = None if absent else sample(hint) if dataclasses.is_dataclass(hint) else "x"
+        values[entry.name] = None if absent else _value(hint)
     return cls(**values)
 
 
 def the_record() -> Iterator[Needed]:
     """What every line of the record carries beside its payload."""
-    lines: list[dict[str, Any]] = []
+    lines: list[Line] = []
     recorder = Recorder(session="s", worker="w", depth=0, redactor=Redactor({}))
     recorder.add_sink(lines.append)
     recorder(StatusEvent("info", "x"))
     recorder(StatusEvent("info", "x", origin=Origin("v", 1, "task", ("w", "v"))))
-    yield from (Needed(key, "The record") for key in {**lines[0], **lines[1]} if key not in {"level", "message"})
+    yield from (
+        Needed(key, "The record") for key in {**lines[0].data, **lines[1].data} if key not in {"level", "message"}
+    )
 
 
 def the_result() -> Iterator[Needed]:

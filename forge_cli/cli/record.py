@@ -1,33 +1,30 @@
-"""Records of sessions in files of one's own: written by ``--record``, and found again to be repeated."""
+"""Records of sessions in files of one's own, written by ``--record``."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from forge_cli.cli.options import work_folder
-from forge_cli.core.errors import Mark, UsageError, WorkerError
-from forge_cli.core.signature import JsonObject
-from forge_cli.engine.replay.recording import Recording, read_recording
-from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.log import SUFFIX, SessionLost, find_session, parse_line, read_session
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import SessionStart
+from forge_cli.record.line import BadLine, Line
+from forge_cli.record.log import SessionLost
 
 
 class RecordFile:
     """A sink of the record that writes a file anew; what stands there now is replaced once the session starts."""
 
-    def __init__(self, path: Path, before: Iterable[JsonObject] = ()) -> None:
-        """``before`` are the lines that a session which goes on has already."""
+    def __init__(self, path: Path, before: Iterable[Line] = ()) -> None:
+        """``before`` are the lines that a session which is resumed has already."""
         self._path, self._waiting = path.absolute(), list(before)
         self._mode: Literal["w", "a"] = "w"
 
-    def __call__(self, line: JsonObject) -> None:
-        if "seq" not in line:
+    def __call__(self, line: Line) -> None:
+        if line.transient:
             return
-        lines = [json.dumps(each, ensure_ascii=False) + "\n" for each in (*self._waiting, line)]
+        lines = [each.text() for each in (*self._waiting, line)]
         try:
             with open(self._path, self._mode, encoding="utf-8", newline="\n") as stream:
                 stream.writelines(lines)
@@ -52,37 +49,15 @@ def check_target(path: Path) -> None:
         return
     except OSError as error:
         raise UsageError(f"--record {path}: {error.strerror}") from None
-    line = parse_line(first)
-    if first and (line is None or line["type"] != "sessionStart"):
+    if first and not _is_start(first):
         raise UsageError(f"--record {path}: that file is no record, and is left as it is", hint="name another file")
 
 
-def open_recording(name: str) -> Recording:
-    """A session by its id, or by the path of a record."""
-    return read_recording(read_session(find_record(name)))
-
-
-def find_record(name: str) -> Path:
-    """The file of a record, whatever it is called, or of a session."""
-    path = Path(name)
-    if path.is_file():
-        return path
-    if path.suffix == SUFFIX or os.sep in name:
-        raise WorkerError(Mark(name), "there is no such record", hint="forge run WORKER TASK --record FILE makes one")
-    return find_session(name)
-
-
-def worker_of(recording: Recording, named: str | None) -> Worker:
-    """The worker that is named, or the one that the session was recorded with."""
-    file = named or recording.worker_file
-    if not file or not Path(file).exists():
-        where = f" in {file}" if file else ""
-        problem = f"the worker '{recording.worker}' of this session is no longer there{where}"
-        raise WorkerError(None, problem, hint="say where it is with --worker WORKER")
-    worker = load_worker(file)
-    if worker.name != recording.worker:
-        raise UsageError(f"the session is one of the worker '{recording.worker}', not of '{worker.name}'")
-    return worker
+def _is_start(piece: bytes) -> bool:
+    try:
+        return Line.read(piece).type == SessionStart.type
+    except BadLine:
+        return False
 
 
 def workspace_of(recorded: str, directory: Path | None) -> Path:

@@ -11,7 +11,7 @@ import typer
 
 from forge_cli.cli.options import DirectoryOption, JsonOption, chosen_mode, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.record import open_recording, worker_of, workspace_of
+from forge_cli.cli.record import workspace_of
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.approval import ApprovalMode
@@ -19,8 +19,8 @@ from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
 from forge_cli.engine.replay.drift import Drift
-from forge_cli.engine.replay.recording import Recording
-from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
+from forge_cli.engine.replay.recording import Recording, open_recording
+from forge_cli.engine.replay.repeat import Repetition, ReplayStopped, worker_of
 from forge_cli.engine.replay.replay import Course, Tools
 from forge_cli.ui.terminal.terminal import TerminalUI
 

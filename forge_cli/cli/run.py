@@ -15,8 +15,8 @@ import typer
 
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.record import RecordFile, check_target, open_recording
-from forge_cli.cli.session import OpenSession, SessionChoice, open_session
+from forge_cli.cli.record import RecordFile, check_target
+from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -26,7 +26,7 @@ from forge_cli.core.events import SessionEnd
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.replay.recording import Recording
+from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import driven_by
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
@@ -36,6 +36,7 @@ from forge_cli.files.attachment import read_attachment
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
+from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.jsonl import JsonLines
@@ -179,7 +180,7 @@ def run(
     first = recorded.parts[0] if recorded else None
     plan = Plan(
         worker=worker,
-        task=task_from(task, optional=session.goes_on or recorded is not None) or (first.task.text if first else ""),
+        task=task_from(task, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
         model=model,
         mode=chosen_mode(approval_mode, yes),
         on_ask=on_ask,
@@ -225,7 +226,7 @@ def _tell_failure(plan: Plan, error: ForgeError, out: TextIO) -> None:
 def _recorded(name: str | None, model: str | None, session: SessionChoice, record: Path | None) -> Recording | None:
     if name is None:
         return None
-    if model is not None or session.goes_on:
+    if model is not None or session.resumes:
         other = "-m" if model is not None else "-r and -c"
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
     if record is not None and record.exists() and record.resolve() == Path(name).resolve():
@@ -249,7 +250,7 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
         find=host.renderer,
         out=out,
     )
-    with open_session(plan.session, worker, plan.workspace, plan.task) as session:
+    with plan.session.open(worker, plan.workspace, plan.task) as session:
         printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None
         kept = RecordFile(plan.record, session.lines) if plan.record else None
         runtime = WorkerRuntime(
@@ -261,11 +262,10 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
             on_ask=_on_ask(plan, session),
             limits=plan.limits,
             output_schema=plan.schema,
-            resume=session.resumed,
+            session=session,
             wiring=Wiring(
                 host=host,
-                sinks=tuple(sink for sink in (session.log, kept, printed) if sink),
-                session_id=session.id,
+                sinks=tuple(sink for sink in (kept, printed) if sink),
                 replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
             ),
         )

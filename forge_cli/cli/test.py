@@ -14,7 +14,6 @@ import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.record import open_recording
 from forge_cli.cli.replay import counts, summary
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
@@ -23,6 +22,7 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift
+from forge_cli.engine.replay.recording import open_recording
 from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
 from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker

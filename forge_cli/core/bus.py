@@ -22,6 +22,7 @@ from forge_cli.core.events import (
     ToolStarted,
     UserInput,
 )
+from forge_cli.core.messages import Message
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
 
 Handler = Callable[[Event], None]
@@ -158,7 +159,7 @@ class RuntimeUI:
 
     def show_message(self, message: Mapping[str, Any]) -> None:
         """``{"role": ..., "content": ...}``"""
-        self.bus.emit(MessageEvent(dict(message)))
+        self.bus.emit(MessageEvent(Message(message.get("role", "assistant"), str(message.get("content", "")))))
 
     def show_status(self, status: Mapping[str, Any]) -> None:
         """``{"level": "info" | "warning" | "error", "message": ...}``; ``type`` is understood for ``level``."""

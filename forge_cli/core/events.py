@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
-from forge_cli.core.messages import ToolSpec, Usage
+from forge_cli.core.messages import Message, StopReason, ToolSpec, Usage
 from forge_cli.core.notify import StatusLevel
 from forge_cli.core.results import ResultValue
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import wire
+from forge_cli.core.wire import read, wire
 
 VERSION = 1
 
@@ -37,13 +37,16 @@ class Event:
     type: ClassVar[str]
     transient: ClassVar[bool] = False
     """Sent, but never recorded."""
-    origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)
+    origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False, metadata={"wire": False})
     """None for the root; on the wire it is part of the envelope, not of the payload."""
 
     def payload(self) -> JsonObject:
-        found = wire(self)
-        found.pop("origin", None)
-        return found
+        return wire(self)
+
+    @classmethod
+    def read(cls, payload: JsonObject) -> Self:
+        """The event that wrote this payload; Unreadable where none did. Keys that are not known are passed over."""
+        return read(cls, payload)
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,27 @@ class TurnStart(Event):
 
 @dataclass(frozen=True)
 class MessageEvent(Event):
-    """Something was said: ``{role, content}``, and what goes along with it."""
+    """Something was said, with what goes along with it."""
 
     type: ClassVar[str] = "message"
-    message: Mapping[str, Any]
+    message: Message
+    cut_off: bool = False
+    """Was the model stopped while it spoke?"""
+    summary_of: int | None = None
+    """How many messages, from the first on, this one stands for from now on."""
+
+    def payload(self) -> JsonObject:
+        said = self.message.wire()
+        if self.cut_off:
+            said["cutOff"] = True
+        if self.summary_of is not None:
+            said["summaryOf"] = self.summary_of
+        return {"message": said}
+
+    @classmethod
+    def read(cls, payload: JsonObject) -> Self:
+        said = payload.get("message")
+        return read(cls, {**(said if isinstance(said, dict) else {}), "message": said})
 
 
 @dataclass(frozen=True)
@@ -133,6 +153,10 @@ class ApprovalRequired(Event):
 
     def payload(self) -> JsonObject:
         return wire(self.request)
+
+    @classmethod
+    def read(cls, payload: JsonObject) -> Self:
+        return cls(read(ApprovalRequest, payload))
 
 
 @dataclass(frozen=True)
@@ -200,7 +224,7 @@ class InputPrompt(Event):
 class TurnEndEvent(Event):
     type: ClassVar[str] = "turnEnd"
     turn: int
-    stop: str
+    stop: StopReason
     usage: Usage
 
 
@@ -230,6 +254,10 @@ class ApprovalResponse(Event):
         del decision["by"]
         return {"requestId": self.request_id, **decision}
 
+    @classmethod
+    def read(cls, payload: JsonObject) -> Self:
+        return read(cls, {"requestId": payload.get("requestId"), "decision": payload})
+
 
 @dataclass(frozen=True)
 class Interrupt(Event):
@@ -244,6 +272,17 @@ class ManualToolInvoke(Event):
     type: ClassVar[str] = "manualToolInvoke"
     tool_name: str
     args: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class OtherEvent(Event):
+    """An event that a newer forge recorded; nobody here knows what it means."""
+
+    name: str
+    data: JsonObject
+
+    def payload(self) -> JsonObject:
+        return dict(self.data)
 
 
 DISPLAY = (
@@ -264,3 +303,33 @@ DISPLAY = (
     SessionEnd,
 )
 ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke)
+
+AnyEvent = (
+    SessionStart
+    | TurnStart
+    | MessageEvent
+    | Streaming
+    | StatusEvent
+    | ToolStarted
+    | ToolResult
+    | ApprovalRequired
+    | ApprovalDecided
+    | WorkerUpdate
+    | ContextUsage
+    | ManualToolsAvailable
+    | InputPrompt
+    | TurnEndEvent
+    | SessionEnd
+    | UserInput
+    | ApprovalResponse
+    | Interrupt
+    | ManualToolInvoke
+    | OtherEvent
+)
+_KINDS: dict[str, type[AnyEvent]] = {kind.type: kind for kind in (*DISPLAY, *ACTIONS)}
+
+
+def read_event(name: str, payload: JsonObject) -> AnyEvent:
+    """The event of that name on the wire; Unreadable where the payload is not one of its own."""
+    kind = _KINDS.get(name)
+    return kind.read(payload) if kind else OtherEvent(name, payload)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import wire
+from forge_cli.core.wire import Unreadable, jsonable, own_reader, read, wire
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,13 @@ class Attachment:
     media_type: str
     data: bytes = field(repr=False)
 
+    def wire(self) -> JsonObject:
+        """Text as text, so that secrets in it are seen and redacted; anything else in base64."""
+        found: JsonObject = {"name": self.name, "mediaType": self.media_type}
+        if self.media_type.startswith("text/"):
+            return {**found, "text": self.data.decode("utf-8", "replace")}
+        return {**found, "data": base64.b64encode(self.data).decode()}
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -80,6 +89,82 @@ class Message:
     native: Any = field(default=None, compare=False, repr=False)
     summary: Summary | None = field(default=None, repr=False)
     """There when this message stands for others that were taken out."""
+
+    def wire(self) -> JsonObject:
+        """What somebody said; results of calls have events of their own."""
+        found: JsonObject = {"role": self.role, "content": self.text}
+        if self.calls:
+            found["calls"] = [_call_wire(call) for call in self.calls]
+        if self.attachments:
+            found["attachments"] = [file.wire() for file in self.attachments]
+        if self.native is not None:
+            found["native"] = self.native
+        if self.summary is not None:
+            found["summary"] = wire(self.summary)
+        return cast(JsonObject, jsonable(found))
+
+
+@dataclass(frozen=True)
+class _WireCall:
+    """A call as a message names it on the wire."""
+
+    tool_call_id: str
+    tool_name: str
+    args: JsonObject
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True)
+class _WireFile:
+    name: str
+    media_type: str
+    text: str | None = None
+    data: str | None = None
+
+
+@dataclass(frozen=True)
+class _WireMessage:
+    role: Literal["user", "assistant", "tool"]
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    native: Any = None
+    summary: Summary | None = None
+
+
+def _call_wire(call: ToolCall) -> JsonObject:
+    return wire(_WireCall(call.id, call.name, call.input, call.unreadable))
+
+
+def _read_call(data: Any) -> ToolCall:
+    found = read(_WireCall, data)
+    return ToolCall(found.tool_call_id, found.tool_name, found.args, found.unreadable)
+
+
+def _read_attachment(data: Any) -> Attachment:
+    found = read(_WireFile, data)
+    try:
+        content = found.text.encode() if found.text is not None else base64.b64decode(found.data or "")
+    except (binascii.Error, ValueError):
+        raise Unreadable("data: not base64") from None
+    return Attachment(found.name, found.media_type, content)
+
+
+def _read_message(data: Any) -> Message:
+    found = read(_WireMessage, data)
+    return Message(
+        found.role,
+        found.content,
+        calls=found.calls,
+        attachments=found.attachments,
+        native=found.native,
+        summary=found.summary,
+    )
+
+
+own_reader(ToolCall, _read_call)
+own_reader(Attachment, _read_attachment)
+own_reader(Message, _read_message)
 
 
 @dataclass(frozen=True)
@@ -117,11 +202,14 @@ class Restart:
     reason: str
 
 
+StopReason = Literal["end", "tool_use", "max_tokens", "refusal"]
+
+
 @dataclass(frozen=True)
 class TurnEnd:
     """The model has finished its turn; ``stop`` says why."""
 
-    stop: Literal["end", "tool_use", "max_tokens", "refusal"] = "end"
+    stop: StopReason = "end"
     usage: Usage = Usage()
     native: Any = None
 

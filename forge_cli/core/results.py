@@ -5,11 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_type_hints
 
 from forge_cli.core.text import cut
-from forge_cli.core.wire import clean_text, jsonable, snake_case, text_of_bytes, wire
+from forge_cli.core.wire import (
+    Unreadable,
+    camel_case,
+    clean_text,
+    jsonable,
+    own_reader,
+    read,
+    reader,
+    snake_case,
+    text_of_bytes,
+    wire,
+)
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
@@ -157,7 +169,7 @@ def as_result(value: Any) -> ResultValue:
     """Whatever a tool returned, as a result: strings are text, a mapping with a kind is custom, other data is JSON."""
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Custom():
-            return value
+            return _sound(value)
         case None:
             return Text("The tool returned nothing.")
         case str():
@@ -170,41 +182,60 @@ def as_result(value: Any) -> ResultValue:
             return Json(jsonable(value))
 
 
-def from_wire(data: Any) -> ResultValue:
-    """A result as it was recorded; what cannot be read as its kind is JSON."""
-    kinds: dict[str, Any] = {each.kind: each for each in (Text, Diff, FileContent, FileList, Json)}
+def _sound(value: ResultValue) -> ResultValue:
+    """The same, or its data as JSON where its fields do not hold what their types say: it could not be read back."""
+    data = value.wire()
+    try:
+        read_result(data)
+    except Unreadable:
+        return Json(data)
+    return value
+
+
+def read_result(data: Any) -> ResultValue:
+    """A result as it was written; Unreadable where it was not."""
     kind = data.get("kind") if isinstance(data, dict) else None
-    if kind in kinds:
-        known = {field.name for field in fields(kinds[kind])}
-        given = {name: value for key, value in data.items() if (name := snake_case(key)) in known}
-        given["display"] = _display(given.get("display"))
-        try:
-            value: ResultValue = kinds[kind](**given)
-        except TypeError:
-            return Json(data)
-        return replace(value, files=tuple(value.files)) if isinstance(value, FileList) else value
-    result = as_result(data)
-    if isinstance(result, Custom) and isinstance(read := data.get("modelText"), str):
-        return replace(result, model_text=read)
-    return result
+    return read(_KINDS.get(kind, Custom) if isinstance(kind, str) else Custom, data)
 
 
-def _display(given: Any) -> DisplayHints | None:
-    if not isinstance(given, Mapping):
-        return given if isinstance(given, DisplayHints) else None
-    names = {field.name for field in fields(DisplayHints)}
-    hints = {snake_case(str(key)): value for key, value in given.items()}
-    return DisplayHints(**{name: value for name, value in hints.items() if name in names})
+def from_wire(data: Any) -> ResultValue:
+    """A result in other people's words, such as a program's; what cannot be read as its kind is JSON."""
+    if not isinstance(data, dict) or not is_well_known_kind(data.get("kind")):
+        return as_result(data)
+    try:
+        return read_result({camel_case(snake_case(str(key))): value for key, value in data.items()})
+    except Unreadable:
+        return Json(data)
+
+
+def _read_display(data: Any) -> DisplayHints:
+    """Hints that can be taken; a result does not depend on them."""
+    hints: dict[str, Any] = {}
+    types = get_type_hints(DisplayHints)
+    for key, value in data.items() if isinstance(data, Mapping) else ():
+        name = snake_case(str(key))
+        with suppress(KeyError, Unreadable):
+            hints[name] = reader(types[name])(value)
+    return DisplayHints(**hints)
+
+
+_KINDS: dict[str, type[ResultValue]] = {each.kind: each for each in (Text, Diff, FileContent, FileList, Json)}
+own_reader(ResultValue, read_result)
+own_reader(DisplayHints, _read_display)
 
 
 def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
-    summary, mime = rest.get("summary"), rest.get("mime_type", rest.get("mimeType"))
+    summary, mime, hints = rest.get("summary"), rest.get("mime_type", rest.get("mimeType")), rest.get("display")
     return Custom(
         kind,
         jsonable(data),
         summary=str(summary) if summary is not None else None,
         mime_type=str(mime) if mime is not None else None,
-        display=_display(rest.get("display")),
+        display=hints
+        if isinstance(hints, DisplayHints)
+        else _read_display(hints)
+        if isinstance(hints, Mapping)
+        else None,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Iterable
@@ -14,12 +13,14 @@ from types import TracebackType
 from typing import Self
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.events import SessionEnd
 from forge_cli.files.home import forge_home
+from forge_cli.record.line import BadLine, Line
 from forge_cli.record.lock import lock, unlock
-from forge_cli.record.recorder import line_hash
 
 SUFFIX = ".jsonl"
+LAST = "last"
+"""Names the session that was worked on last."""
 
 
 class SessionLost(ForgeError):
@@ -31,7 +32,7 @@ class Log:
     """What was read of a session: its whole lines, and whether an unfinished one at the end was dropped."""
 
     path: Path
-    lines: tuple[JsonObject, ...]
+    lines: tuple[Line, ...]
     size: int = 0
     """Bytes up to the end of the last whole line."""
     dropped: bool = False
@@ -40,13 +41,11 @@ class Log:
     def session(self) -> str:
         return self.path.stem
 
-    def copied(self, session: str) -> tuple[JsonObject, ...]:
+    def copied(self, session: str) -> tuple[Line, ...]:
         """The same lines as those of another session, with a chain of their own."""
-        copies, prev = list[JsonObject](), None
+        copies = list[Line]()
         for line in self.lines:
-            copy = {**line, "session": session, "prev": prev}
-            prev = copy["hash"] = line_hash(copy)
-            copies.append(copy)
+            copies.append(line.copied(session, copies[-1] if copies else None))
         return tuple(copies)
 
 
@@ -80,11 +79,22 @@ def find_session(name: str) -> Path:
     return given if given.suffix == SUFFIX and given.is_file() else find_kept(name)
 
 
+def find_record(name: str) -> Path:
+    """The file of a record, whatever it is called, or of a session."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    if path.suffix == SUFFIX or os.sep in name:
+        raise WorkerError(Mark(name), "there is no such record", hint="forge run WORKER TASK --record FILE makes one")
+    return find_session(name)
+
+
 def find_kept(name: str) -> Path:
-    """The same among forge's own sessions only."""
-    found = [path for path in session_files() if path.name.startswith(name)] if name else []
-    exact = [path for path in found if path.stem == name]
-    match exact or found:
+    """The same among forge's own sessions only; the random end of an id will do, too, and ``last`` is the last one."""
+    files = session_files() if name else []
+    exact = files[:1] if name == LAST else [path for path in files if path.stem == name]
+    begin = [path for path in files if path.name.startswith(name)]
+    match exact or begin or [path for path in files if path.stem.endswith(f"-{name}")]:
         case [path]:
             return path
         case []:
@@ -95,55 +105,37 @@ def find_kept(name: str) -> Path:
 
 
 def read_session(path: Path) -> Log:
-    """The lines of a log; an unfinished last one is dropped, anything else that is no line is an error."""
+    """The lines of a log; an unfinished last one is dropped, anything else that is not a line is an error."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise WorkerError(Mark(str(path)), f"the session cannot be read: {error.strerror}") from None
-    lines, size = list[JsonObject](), 0
+    lines, size = list[Line](), 0
     pieces = data.split(b"\n")
     for number, piece in enumerate(pieces[:-1], 1):
-        line = parse_line(piece)
-        if line is None:
+        try:
+            lines.append(Line.read(piece, Mark(str(path), number)))
+        except BadLine:
             if number == len(pieces) - 1 and not pieces[-1]:
                 break
-            hint = "forge sessions verify shows what is left of it"
-            raise WorkerError(Mark(str(path), number), "this is no line of a session", hint=hint)
-        lines.append(line)
+            raise
         size += len(piece) + 1
     return Log(path, tuple(lines), size, dropped=size < len(data))
 
 
-def parse_line(piece: bytes) -> JsonObject | None:
-    """A line of a log; None for what is none."""
-    try:
-        line = json.loads(piece)
-    except (ValueError, RecursionError):
-        return None
-    known = isinstance(line, dict) and isinstance(line.get("seq"), int) and isinstance(line.get("type"), str)
-    return line if known else None
-
-
 def broken_link(log: Log) -> str | None:
     """Where the chain of a log does not hold, as a sentence; None when every line is what was written."""
-    prev, seq = None, 0
+    before: Line | None = None
     for number, line in enumerate(log.lines, 1):
-        if line["seq"] != seq + 1:
-            return f"line {number}: its number is {line['seq']}, not {seq + 1}"
-        if line.get("prev") != prev:
+        expected = before.seq + 1 if before else 1
+        if line.seq != expected:
+            return f"line {number}: its number is {line.seq}, not {expected}"
+        if line.prev != (before.hash if before else None):
             return f"line {number}: it does not follow the line before"
-        if (sealed := _hash(line)) is None or line.get("hash") != sealed:
+        if not line.intact:
             return f"line {number}: it was changed after it was written"
-        prev, seq = line["hash"], line["seq"]
+        before = line
     return None
-
-
-def _hash(line: JsonObject) -> str | None:
-    """None for what was never written: half a surrogate cannot be."""
-    try:
-        return line_hash(line)
-    except UnicodeEncodeError:
-        return None
 
 
 @dataclass
@@ -169,8 +161,8 @@ class SessionLog:
         return log
 
     @classmethod
-    def go_on(cls, path: Path) -> tuple[Self, Log]:
-        """The log of a session that goes on, and what stands in it; half a line at its end goes with the first write.
+    def resume(cls, path: Path) -> tuple[Self, Log]:
+        """The log of a session to be resumed, and what it holds; half a line at its end goes with the first write.
 
         Until then nothing is changed: it may turn out to be another file altogether.
         """
@@ -200,15 +192,15 @@ class SessionLog:
     ) -> None:
         self.close()
 
-    def __call__(self, line: JsonObject) -> None:
-        if "seq" not in line:
+    def __call__(self, line: Line) -> None:
+        if line.transient:
             return
         if self._lost is None:
             self._write(line)
-        elif line["type"] != "sessionEnd":
+        elif line.type != SessionEnd.type:
             raise self._lost
 
-    def copy(self, lines: Iterable[JsonObject]) -> None:
+    def copy(self, lines: Iterable[Line]) -> None:
         """Start with the lines of another session; all of them, or there is no session."""
         try:
             for line in lines:
@@ -217,8 +209,8 @@ class SessionLog:
             self._written = False
             raise
 
-    def _write(self, line: JsonObject) -> None:
-        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+    def _write(self, line: Line) -> None:
+        data = line.text().encode()
         try:
             if self._torn:
                 os.ftruncate(self._fd, self._size)
@@ -229,8 +221,8 @@ class SessionLog:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._size)
             problem = f"the session's log cannot be written any more: {error.strerror}"
-            go_on = "" if self._new and not self._written else f" and go on with -r {line['session']}"
-            hint = f"make room for {self.path}{go_on}, or use --ephemeral"
+            resume = "" if self._new and not self._written else f" and go on with -r {line.session}"
+            hint = f"make room for {self.path}{resume}, or use --ephemeral"
             self._lost = SessionLost(problem, hint=hint)
             raise self._lost from None
         self._size += len(data)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.events import (
+    AnyEvent,
+    ApprovalResponse,
+    MessageEvent,
+    SessionEnd,
+    SessionStart,
+    ToolResult,
+    TurnEndEvent,
+)
+from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
 from forge_cli.record.lock import holder
-from forge_cli.record.log import parse_line
 
-_TURN, _CALL = b', "type": "turnEnd", "turn": ', b', "type": "toolResult", "toolCallId": '
-_START = b'"depth": 0, "type": "sessionStart"'
-_TASK = b'"depth": 0, "type": "message", "message": {"role": "user"'
+_TURN, _CALL = beginning(TurnEndEvent), beginning(ToolResult)
+_START = beginning_at_root(SessionStart)
+_TASK = beginning_at_root(MessageEvent, ', "message": {"role": "user"')
 
 
 @dataclass(frozen=True)
@@ -44,51 +53,46 @@ def overview(path: Path) -> Overview:
     except OSError as error:
         raise WorkerError(Mark(str(path)), f"the session cannot be read: {error.strerror}") from None
     end = data.rfind(b"\n") + 1
-    first = _line_at(data, 0) if end else None
-    if first is None:
-        problem = "the session is empty" if not end else "this is no line of a session"
-        raise WorkerError(Mark(str(path)), problem)
-    start, task = _line_at(data, data.rfind(_START)) or first, _line_at(data, data.find(_TASK))
+    if not end:
+        raise WorkerError(Mark(str(path)), "the session is empty")
+    first = Line.read(data[: data.find(b"\n")], Mark(str(path)))
+    started, said = _event(line_at(data, data.rfind(_START)) or first), _event(line_at(data, data.find(_TASK)))
+    start = started if isinstance(started, SessionStart) else SessionStart("", "", "")
     result, last = _last(data, end)
-    pid = holder(path)
+    pid, status = holder(path), result.get("status")
     return Overview(
         session=path.stem,
-        started=_text(first.get("time")),
-        ended=_text(last.get("time") if last else None),
-        worker=_text(first.get("worker")),
-        status="running" if pid else _text(result.get("status")) or "interrupted",
+        started=first.time,
+        ended=last.time if last else "",
+        worker=first.worker,
+        status="running" if pid else status if isinstance(status, str) and status else "interrupted",
         turns=data.count(_TURN),
         tool_calls=data.count(_CALL),
-        task=_text(task["message"].get("content")) if task else "",
-        model=_text(start.get("model")),
-        workspace=_text(start.get("workspace")),
-        worker_file=_text(start.get("workerFile")) or None,
+        task=said.message.text if isinstance(said, MessageEvent) else "",
+        model=start.model,
+        workspace=start.workspace,
+        worker_file=start.worker_file,
         pid=pid,
-        waits=result.get("status") in (None, "parked"),
+        waits=status in (None, "parked"),
     )
 
 
-def _line_at(data: bytes, place: int) -> JsonObject | None:
-    """The line around a place of the log."""
-    if place < 0:
+def _event(line: Line | None) -> AnyEvent | None:
+    """What a line says; nothing, where somebody changed it."""
+    try:
+        return line.event if line else None
+    except BadLine:
         return None
-    end = data.find(b"\n", place)
-    return parse_line(data[data.rfind(b"\n", 0, place) + 1 : end]) if end >= 0 else None
 
 
-def _last(data: bytes, end: int) -> tuple[JsonObject, JsonObject | None]:
+def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
     """How it ended, and its last line; answers that came later do not change the end."""
     last = None
     while end > 0:
-        begin = data.rfind(b"\n", 0, end - 1) + 1
-        line = parse_line(data[begin : end - 1])
+        line = line_at(data, end - 1)
         last = last or line
-        if line is None or line["type"] != "approvalResponse":
-            result = line.get("result") if line and line["type"] == "sessionEnd" else None
-            return result if isinstance(result, dict) else {}, last
-        end = begin
+        if line is None or line.type != ApprovalResponse.type:
+            ended = _event(line)
+            return ended.result if isinstance(ended, SessionEnd) else {}, last
+        end = data.rfind(b"\n", 0, end - 1) + 1
     return {}, last
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

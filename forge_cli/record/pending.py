@@ -5,49 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.events import ApprovalRequired, WorkerUpdate
+from forge_cli.record.line import Line
 from forge_cli.record.resume import Past, Pending
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A request of a session, as its ``approvalRequired`` event has it."""
+    """A request of a session that is still to be decided."""
 
-    request: JsonObject
+    request: ApprovalRequest
+    time: str
     path: tuple[str, ...]
-    """The workers from the one that was started down to the one that asks."""
+    """The workers from the root down to the one that asks."""
     answer: ApprovalDecision | None
 
     @property
     def id(self) -> str:
-        return str(self.request["requestId"])
+        return self.request.request_id
 
 
-def requests_of(past: Past, lines: Iterable[JsonObject]) -> list[Waiting]:
-    """Every request of a session that is still to be decided, also of workers further down, in their order."""
+def requests_of(past: Past, lines: Iterable[Line]) -> list[Waiting]:
+    """Every request of a session that is still to be decided, also of child workers, in their order."""
     pending = {each.request_id: each for each in _pending(past)}
-    asked: dict[str, JsonObject] = {}
-    tasks: dict[str, JsonObject] = {}
+    asked: dict[str, tuple[ApprovalRequest, Line]] = {}
+    tasks: dict[str, WorkerUpdate] = {}
     for line in lines:
-        if line["type"] == "workerUpdate":
-            tasks[line["delegation"]] = line
-        elif line["type"] == "approvalRequired" and line["requestId"] in pending:
-            asked[line["requestId"]] = line
-    return [Waiting(line, _path(line, tasks), pending[request].answer) for request, line in asked.items()]
+        match line.event:
+            case WorkerUpdate() as update:
+                tasks[line.delegation or ""] = update
+            case ApprovalRequired(request=request) if request.request_id in pending:
+                asked[request.request_id] = request, line
+    return [
+        Waiting(request, line.time, _path(line, tasks), pending[request.request_id].answer)
+        for request, line in asked.values()
+    ]
 
 
 def _pending(past: Past) -> Iterator[Pending]:
     yield from past.pending.values()
-    for called in past.below.values():
-        for below in called:
-            yield from _pending(below.past)
+    for children in past.below.values():
+        for child in children:
+            yield from _pending(child.past)
 
 
-def _path(line: JsonObject, tasks: Mapping[str, JsonObject]) -> tuple[str, ...]:
-    path: tuple[str, ...] = (str(line["worker"]),)
-    task = tasks.get(line.get("delegation", ""))
+def _path(line: Line, tasks: Mapping[str, WorkerUpdate]) -> tuple[str, ...]:
+    path: tuple[str, ...] = (line.worker,)
+    task = tasks.get(line.delegation or "")
     while task:
-        path = (str(task["parent"]), *path)
-        task = tasks.get(task.get("within", ""))
+        path, task = (task.parent, *path), tasks.get(task.within or "")
     return path

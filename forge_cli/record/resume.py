@@ -5,13 +5,39 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.events import (
+    AnyEvent,
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    ContextUsage,
+    InputPrompt,
+    Interrupt,
+    ManualToolInvoke,
+    ManualToolsAvailable,
+    MessageEvent,
+    OtherEvent,
+    SessionEnd,
+    SessionStart,
+    StatusEvent,
+    Streaming,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+    UserInput,
+    WorkerUpdate,
+)
 from forge_cli.core.messages import CallResult, Message
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
+from forge_cli.core.results import for_model
 from forge_cli.core.signature import JsonObject
-from forge_cli.record.messages import read_message, read_result
+from forge_cli.record.line import Line
+from forge_cli.sandbox.secrets import has_mark
 
 
 @dataclass(frozen=True)
@@ -26,7 +52,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Past:
-    """A session so far. ``calls`` of the last turn that are open come first when it goes on."""
+    """A session so far. ``calls`` of the last turn that are open come first when it is resumed."""
 
     messages: tuple[Message, ...] = ()
     calls: tuple[ToolCall, ...] = ()
@@ -85,23 +111,54 @@ class Below:
         return self.past.messages[0].text if self.past.messages else ""
 
 
+@dataclass(frozen=True)
+class Resumed:
+    """A session to be resumed: what it has come to, and the last line of its log."""
+
+    past: Past
+    last: Line | None = None
+    """None for a child worker, whose session is that of its parent."""
+    forked_from: str | None = None
+    model: str | None = None
+    """The model that answered before; it does so again where nobody names one."""
+    output_schema: JsonObject | None = None
+    """What the answer had to fit; it still has to, where the same task is resumed."""
+
+    @property
+    def session_id(self) -> str | None:
+        return self.last.session if self.last else None
+
+
 def call_identity(name: str, args: object) -> str:
     """The same tool with the same arguments, whatever the call's id."""
     return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
 
 
-def read_past(lines: Iterable[JsonObject], delegation: str | None = None) -> Past:
+def read_past(lines: Iterable[Line], delegation: str | None = None) -> Past:
     """Read a session back; with ``delegation`` the part of it that the worker did which was given that task."""
     reader, kept = _Reader(), tuple(lines)
     for line in kept:
-        if line.get("delegation") == delegation:
-            reader.take(line)
-        elif line["type"] == "workerUpdate" and line.get("within") == delegation:
-            reader.delegated.setdefault(line["toolCallId"], {})[line["delegation"]] = line
-        elif line["type"] == "approvalResponse":
-            reader.answered(line)
+        if line.delegation == delegation:
+            reader.take(line.event)
+            continue
+        match line.event:
+            case WorkerUpdate() as update if update.within == delegation:
+                reader.delegated.setdefault(update.tool_call_id, {})[line.delegation or ""] = line.worker, update
+            case ApprovalResponse() as answer:
+                reader.answered(answer)
     past = reader.past(kept)
     return past if delegation else replace(past, in_flight=past.in_flight | _in_flight_below(kept, set(_waiting(past))))
+
+
+def last_start(lines: Iterable[Line]) -> SessionStart | None:
+    """How a session was started last."""
+    starts = [line.event for line in lines if line.type == SessionStart.type]
+    return next((event for event in reversed(starts) if isinstance(event, SessionStart)), None)
+
+
+def restored(message: Message) -> Message:
+    """A message as a provider may get it back; what it wants as it was must not have lost a secret."""
+    return replace(message, native=None) if has_mark(message.native) else message
 
 
 def _waiting(past: Past) -> Iterator[tuple[str, str]]:
@@ -111,19 +168,23 @@ def _waiting(past: Past) -> Iterator[tuple[str, str]]:
         yield from _waiting(below.past)
 
 
-def _in_flight_below(lines: tuple[JsonObject, ...], waiting: Container[tuple[str, str]]) -> frozenset[str]:
-    """Identities of calls of workers further down that may have run; a later one that came to an end settles it."""
+def _in_flight_below(lines: tuple[Line, ...], waiting: Container[tuple[str, str]]) -> frozenset[str]:
+    """Identities of calls of child workers that may have run; a later one that came to an end settles it."""
     started: dict[tuple[str, str], str] = {}
     found: dict[tuple[str, str], str] = {}
     for line in lines:
-        key = line.get("delegation", ""), line.get("toolCallId", "")
-        match line["type"] if all(key) else None:
-            case "toolStarted":
-                started[key] = call_identity(line["toolName"], line["args"])
-            case "approvalDecided" if line["approved"] and key in started and key not in waiting:
-                found[key] = started[key]
-            case "toolResult" if line["status"] != "interrupted":
-                found = {each: identity for each, identity in found.items() if identity != started.get(key)}
+        if line.delegation is None:
+            continue
+        match line.event:
+            case ToolStarted() as call:
+                started[line.delegation, call.tool_call_id] = call_identity(call.tool_name, call.args)
+            case ApprovalDecided(approved=True) as decided:
+                key = line.delegation, decided.tool_call_id
+                if key in started and key not in waiting:
+                    found[key] = started[key]
+            case ToolResult() as result if result.status != "interrupted":
+                settled = started.get((line.delegation, result.tool_call_id))
+                found = {each: identity for each, identity in found.items() if identity != settled}
     return frozenset(found.values())
 
 
@@ -135,36 +196,45 @@ class _Reader:
         self.calls: tuple[ToolCall, ...] = ()
         self.results: dict[str, CallResult] = {}
         self.requests: dict[str, Pending] = {}
-        self.delegated: dict[str, dict[str, JsonObject]] = {}
-        """By call and task: the last that was heard of the worker that has it."""
+        self.delegated: dict[str, dict[str, tuple[str, WorkerUpdate]]] = {}
+        """By call and task: the worker that has it, and its last update."""
         self.in_flight: dict[str, str] = {}
         self.counted: tuple[int, int] | None = None
         self.mid_sentence = False
 
-    def take(self, line: JsonObject) -> None:
-        match line["type"]:
-            case "message":
-                self.message(read_message(line["message"]), line["message"])
-            case "approvalRequired":
-                pending = Pending(line["requestId"], line.get("fingerprint"), line.get("stamp"))
-                self.requests[line["toolCallId"]] = pending
-            case "approvalResponse":
-                self.answered(line)
-            case "approvalDecided":
-                self.decided(line)
-            case "toolResult":
-                self.result(line)
-            case "contextUsage":
-                self.made_room(line)
+    def take(self, event: AnyEvent) -> None:
+        match event:
+            case MessageEvent():
+                self.message(event)
+            case ApprovalRequired(request=request):
+                pending = Pending(request.request_id, request.fingerprint, request.stamp)
+                self.requests[request.tool_call_id] = pending
+            case ApprovalResponse():
+                self.answered(event)
+            case ApprovalDecided():
+                self.decided(event)
+            case ToolResult():
+                self.result(event)
+            case ContextUsage():
+                self.made_room(event)
+            case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | ToolStarted() | WorkerUpdate():
+                pass
+            case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
+                pass
+            case ManualToolsAvailable() | ManualToolInvoke():
+                pass
+            case _:
+                assert_never(event)
 
-    def message(self, message: Message, data: JsonObject) -> None:
+    def message(self, event: MessageEvent) -> None:
         self.close_turn()
-        if "summaryOf" in data:
-            self.messages[: data["summaryOf"]] = [message]
+        message = restored(event.message)
+        if event.summary_of is not None:
+            self.messages[: event.summary_of] = [message]
             self.counted = None
             return
         self.messages.append(message)
-        self.calls, self.mid_sentence = message.calls, data.get("cutOff", False)
+        self.calls, self.mid_sentence = message.calls, event.cut_off
 
     def close_turn(self) -> None:
         """The results of a turn stand together, in the order of its calls."""
@@ -173,35 +243,36 @@ class _Reader:
             self.messages.append(Message("tool", results=tuple(results)))
         self.calls, self.results, self.requests, self.delegated = (), {}, {}, {}
 
-    def answered(self, line: JsonObject) -> None:
+    def answered(self, event: ApprovalResponse) -> None:
         for call, pending in self.requests.items():
-            if pending.request_id == line["requestId"]:
-                decision = ApprovalDecision(line["approved"], note=line.get("note"))
-                self.requests[call] = Pending(pending.request_id, pending.fingerprint, pending.stamp, decision)
+            if pending.request_id == event.request_id:
+                decision = ApprovalDecision(event.decision.approved, note=event.decision.note)
+                self.requests[call] = replace(pending, answer=decision)
 
-    def decided(self, line: JsonObject) -> None:
-        self.requests.pop(line["toolCallId"], None)
-        call = next((call for call in self.calls if call.id == line["toolCallId"]), None)
-        if call is not None and line["approved"]:
+    def decided(self, event: ApprovalDecided) -> None:
+        self.requests.pop(event.tool_call_id, None)
+        call = next((call for call in self.calls if call.id == event.tool_call_id), None)
+        if call is not None and event.approved:
             self.in_flight[call.id] = call_identity(call.name, call.input)
 
-    def result(self, line: JsonObject) -> None:
-        call, identity = line["toolCallId"], self.in_flight.get(line["toolCallId"])
+    def result(self, event: ToolResult) -> None:
+        call, identity = event.tool_call_id, self.in_flight.get(event.tool_call_id)
         if any(call == known.id for known in self.calls):
-            self.results[call] = read_result(line)
+            text = for_model(event.value)
+            self.results[call] = CallResult(call, event.tool_name, text, is_error=event.status != "success")
             self.requests.pop(call, None)
-        if identity is not None and line["status"] != "interrupted":
+        if identity is not None and event.status != "interrupted":
             self.in_flight = {each: other for each, other in self.in_flight.items() if other != identity}
 
-    def made_room(self, line: JsonObject) -> None:
+    def made_room(self, event: ContextUsage) -> None:
         """Usage is told after a turn, and where room is made before the next one, when all calls have their results."""
         if all(call.id in self.results for call in self.calls):
             self.close_turn()
-        if elided := frozenset(line.get("elided", ())):
+        if elided := frozenset(event.elided or ()):
             self.messages = [without(message, elided) for message in self.messages]
-        self.counted = line["used"], len(self.messages)
+        self.counted = event.used, len(self.messages)
 
-    def past(self, lines: tuple[JsonObject, ...]) -> Past:
+    def past(self, lines: tuple[Line, ...]) -> Past:
         """A turn with requests to decide, here or further down, is still open; any other is over, with what it has."""
         missing = tuple(call for call in self.calls if call.id not in self.results)
         calls, results, pending = self.calls, self.results, self.requests
@@ -226,16 +297,17 @@ class _Reader:
             mid_sentence=self.mid_sentence,
         )
 
-    def below(self, call: ToolCall, lines: tuple[JsonObject, ...]) -> tuple[Below, ...]:
+    def below(self, call: ToolCall, lines: tuple[Line, ...]) -> tuple[Below, ...]:
         """The workers that a call started."""
-        return tuple(_below(update, lines) for update in self.delegated.get(call.id, {}).values())
+        started = self.delegated.get(call.id, {}).items()
+        return tuple(_below(lines, delegation, worker, update) for delegation, (worker, update) in started)
 
 
-def _below(update: JsonObject, lines: tuple[JsonObject, ...]) -> Below:
-    past = read_past(lines, update["delegation"])
-    answer = past.messages[-1].text if update["status"] == "completed" else None
-    open = update["status"] in ("started", "resumed", "parked")
-    return Below(update["delegation"], update["worker"], update["toolCallId"], past, answer, open)
+def _below(lines: tuple[Line, ...], delegation: str, worker: str, update: WorkerUpdate) -> Below:
+    past = read_past(lines, delegation)
+    answer = past.messages[-1].text if update.status == "completed" and past.messages else None
+    open = update.status in ("started", "resumed", "parked")
+    return Below(delegation, worker, update.tool_call_id, past, answer, open)
 
 
 def without(message: Message, elided: Collection[str]) -> Message:

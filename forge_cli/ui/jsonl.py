@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TextIO
 
-from forge_cli.core.signature import JsonObject
+from forge_cli.record.line import Line
 
 
 class JsonLines:
@@ -14,6 +13,6 @@ class JsonLines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def __call__(self, line: JsonObject) -> None:
-        self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+    def __call__(self, line: Line) -> None:
+        self._stream.write(line.text())
         self._stream.flush()

@@ -124,7 +124,7 @@ def test_an_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
     read = read_session(log(clerk))
     assert log(clerk).read_bytes().startswith(before)
     assert (broken_link(read), log(clerk).stat().st_mode & 0o777) == (None, 0o600)
-    answer = read.lines[-1]
+    answer = read.lines[-1].data
     assert {key: answer[key] for key in ("type", "worker", "depth", "requestId", "approved", "note")} == {
         "type": "approvalResponse",
         "worker": "clerk",
@@ -192,7 +192,7 @@ def test_half_a_line_makes_room_for_the_answer(clerk, cli, parked) -> None:
     assert len(pending(cli)) == 2
     assert cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "yes").code == 0
     read = read_session(log(clerk))
-    assert (read.dropped, broken_link(read), read.lines[-1]["type"]) == (False, None, "approvalResponse")
+    assert (read.dropped, broken_link(read), read.lines[-1].type) == (False, None, "approvalResponse")
 
 
 def test_feedback_is_redacted_like_everything_else(clerk, cli, parked, monkeypatch) -> None:

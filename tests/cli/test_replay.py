@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from forge_cli.core.events import SessionStart
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project
+
+from ..lines import lines_of
 
 WORKER = """
 name: adder
@@ -43,7 +46,7 @@ turns:
     calls: [{tool: add, input: {a: 2, b: 3}}, {tool: note, input: {text: x}}]
   - text: "It is {results[0]}, {task}."
 """
-START = '{"v": 1, "seq": 1, "type": "sessionStart", "session": "s", "worker": "w", "model": "m", "workspace": "/"}'
+START = json.dumps(lines_of(SessionStart("m", "/", "interactive"))[0].data)
 Cli = Callable[..., Any]
 
 
@@ -118,7 +121,7 @@ def test_the_record_of_a_session_that_goes_on_has_its_beginning(cli: Cli, adder:
     assert (done.code, done.err) == (0, "")
     log = read_session(adder.folder / "record.jsonl")
     assert broken_link(log) is None
-    assert [line["type"] for line in log.lines].count("sessionStart") == 2
+    assert [line.type for line in log.lines].count("sessionStart") == 2
     done = cli("replay", "record.jsonl")
     assert (done.code, done.out) == (0, "no drift: 4 turns, 4 calls (4 from the record)\n")
 
@@ -253,11 +256,11 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(cli: Cli, ad
     [
         (None, "there is no such record"),
         ("", "this is no record of a session"),
-        ("hello\nworld\n", "this is no line of a session"),
+        ("hello\nworld\n", "this is not a line of a session"),
         ('{"seq": 1, "type": "status"}\n', "this is no record of a session"),
         ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "is of version 2"),
         (f"{START}\n", "no turn of a model"),
-        (f'{START}\n{{"seq": 2, "type": "turnStart"}}\n', "lacks what it should have"),
+        (f'{START}\n{{"seq": 2, "type": "turnStart"}}\n', "this is not a line of a session: time: not a text"),
     ],
 )
 @pytest.mark.parametrize("words", [["replay", "odd.jsonl"], ["run", "worker.yaml", "--replay", "odd.jsonl"]])
@@ -271,26 +274,29 @@ def test_what_is_no_record_is_told(cli: Cli, adder: Project, content: str | None
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "value"),
+    ("kind", "key", "value", "problem"),
     [
-        ("turnEnd", "usage", {"inputTokens": "many"}),
-        ("message", "message", {"role": "assistant", "content": 5}),
-        ("message", "message", {"role": "assistant", "content": "", "calls": [{"toolName": "add"}]}),
-        ("toolResult", "value", {"kind": "text", "content": None}),
-        ("turnStart", "specs", [{"name": "add"}]),
-        ("approvalDecided", "verdict", None),
+        ("turnEnd", "usage", {"inputTokens": "many"}, "turnEnd.usage.inputTokens: not a whole number"),
+        ("message", "message", {"role": "assistant", "content": 5}, "message.message.content: not a text"),
+        (
+            *("message", "message", {"role": "assistant", "content": "", "calls": [{"toolName": "add"}]}),
+            "message.message.calls.toolCallId: missing",
+        ),
+        ("toolResult", "value", {"kind": "text", "content": None}, "toolResult.value.content: not a text"),
+        ("turnStart", "specs", [{"name": "add"}], "turnStart.specs.description: missing"),
+        ("approvalDecided", "verdict", None, "approvalDecided.verdict: not a text"),
     ],
 )
-def test_a_line_that_somebody_broke_is_named(cli: Cli, record: Path, kind: str, key: str, value: object) -> None:
+def test_a_line_that_somebody_broke_is_named(
+    cli: Cli, record: Path, kind: str, key: str, value: object, problem: str
+) -> None:
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     number = next(number for number, line in enumerate(lines, 1) if line["type"] == kind and number > 3)
     lines[number - 1][key] = value
     record.write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = cli("replay", "record.jsonl")
     assert done.code == 3
-    assert done.err.startswith(
-        f"forge: record.jsonl:{number}:1: line {number} of this record lacks what it should have"
-    )
+    assert done.err.startswith(f"forge: record.jsonl:{number}:1: this is not a line of a session: {problem}\n")
 
 
 def test_an_unknown_session_is_told(cli: Cli) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.engine.runtime.wiring import Resumed
+from forge_cli.record.line import Line
 from forge_cli.record.log import broken_link, read_session
-from forge_cli.record.resume import read_past
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, call, calls
 
 from .logs import script, sessions
@@ -87,7 +87,7 @@ def last(project: Project) -> Path:
     return sessions(project)[0]
 
 
-def lines(project: Project) -> list[dict[str, Any]]:
+def lines(project: Project) -> list[Line]:
     """The lines of the latest log, whose chain must hold."""
     log = read_session(last(project))
     assert (broken_link(log), log.dropped) == (None, False)
@@ -95,7 +95,7 @@ def lines(project: Project) -> list[dict[str, Any]]:
 
 
 def results(project: Project) -> list[tuple[str, str]]:
-    return [(line["toolName"], line["status"]) for line in lines(project) if line["type"] == "toolResult"]
+    return [(line.data["toolName"], line.data["status"]) for line in lines(project) if line.type == "toolResult"]
 
 
 def kept(project: Project) -> list[str]:
@@ -116,9 +116,9 @@ def test_a_conversation_goes_on_with_what_was_said(keeper, cli) -> None:
     done = cli("run", "worker.yaml", "-c", "and then?")
     assert (done.code, done.out) == (0, "Second, after and then?\n")
     assert len(sessions(keeper)) == 1
-    starts = [line for line in lines(keeper) if line["type"] == "sessionStart"]
-    assert [line.get("resumed") for line in starts] == [None, starts[1]["seq"] - 1]
-    assert starts[0]["workerFile"] == str(keeper.folder / "worker.yaml")
+    starts = [line for line in lines(keeper) if line.type == "sessionStart"]
+    assert [line.data.get("resumed") for line in starts] == [None, starts[1].seq - 1]
+    assert starts[0].data["workerFile"] == str(keeper.folder / "worker.yaml")
     past = read_past(lines(keeper))
     assert [message.text or message.role for message in past.messages] == [
         *("start", "assistant", "tool", "First: kept one", "and then?", "Second, after and then?")
@@ -147,8 +147,8 @@ def test_a_copy_leaves_the_original_alone(keeper, cli) -> None:
     assert json.loads(done.out)["session_id"] == last(keeper).stem != first.stem
     assert (first.read_bytes(), first.stat().st_mtime_ns) == before
     copied = lines(keeper)
-    assert {line["session"] for line in copied} == {last(keeper).stem}
-    assert [line.get("forkedFrom") for line in copied if line["type"] == "sessionStart"] == [None, first.stem]
+    assert {line.session for line in copied} == {last(keeper).stem}
+    assert [line.data.get("forkedFrom") for line in copied if line.type == "sessionStart"] == [None, first.stem]
     assert [message.text for message in read_past(copied).messages] == ["go", "First.", "more", "Second."]
 
 
@@ -245,7 +245,7 @@ def test_the_clock_was_set_back(keeper, cli) -> None:
     assert second != first
     cli("run", "worker.yaml", "-c", "three")
     assert len(sessions(keeper)) == 2
-    assert [line["message"]["content"] for line in lines(keeper) if line["type"] == "message"] == [
+    assert [line.data["message"]["content"] for line in lines(keeper) if line.type == "message"] == [
         *("two", "two", "three", "three")
     ]
     assert cli("sessions", "verify").code == 0
@@ -403,7 +403,7 @@ def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(keeper, cl
         return
     assert json.loads(done.stdout)["status"] == "failed"
     run_before = kept(keeper)
-    decided = [line["toolCallId"] for line in lines(keeper) if line["type"] == "approvalDecided"]
+    decided = [line.data["toolCallId"] for line in lines(keeper) if line.type == "approvalDecided"]
     assert len(run_before) <= len(decided), "a call ran whose approval was not written down"
     again = cli("run", "worker.yaml", "-c", "-y")
     assert (again.code, again.out) == (0, "Done.\n")
@@ -429,8 +429,8 @@ def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
     assert done.code == 0
     why = "hold was not called; denied: nobody could be asked (not interactive)"
     assert done.out == f"{why}\n"
-    asked = next(line for line in lines(keeper) if line["type"] == "approvalRequired")
-    assert asked["reason"] == "hold was cut off with these arguments: it may have run"
+    asked = next(line for line in lines(keeper) if line.type == "approvalRequired")
+    assert asked.data["reason"] == "hold was cut off with these arguments: it may have run"
     assert results(keeper) == [
         *(("keep", "success"), ("hold", "interrupted"), ("keep", "interrupted")),
         *(("hold", "denied"), ("look", "success")),
@@ -539,8 +539,8 @@ def test_answers_count_as_answered_and_the_rest_is_denied(keeper, cli) -> None:
     unanswered = "risk was not called; denied: nobody could be asked (not interactive)"
     assert (done.code, done.out) == (0, f"kept a | {refused} | {unanswered}\n")
     assert kept(keeper) == ["a"]
-    decided = [line for line in lines(keeper) if line["type"] == "approvalDecided"]
-    assert [(line["by"], line["requestId"]) for line in decided] == [
+    decided = [line for line in lines(keeper) if line.type == "approvalDecided"]
+    assert [(line.data["by"], line.data["requestId"]) for line in decided] == [
         *(("user", rows[0]["request"]), ("user", rows[1]["request"]), ("headless", rows[2]["request"]))
     ]
 
@@ -681,7 +681,7 @@ def test_a_yes_for_the_session_is_not_for_the_next_time(keeper) -> None:
     twice = calls(call("risk", text="a"), call("risk", text="a"))
     seen = keeper.run(twice, "Done.", answers=[ApprovalDecision(True, remember="session")])
     assert seen.statuses == ["success", "success"]
-    recorded = [line for line in seen.lines if "seq" in line]
+    recorded = seen.record
     again = keeper.run(
         *(twice, "Done."), task="again", answers=[False, False], resume=Resumed(read_past(recorded), recorded[-1])
     )

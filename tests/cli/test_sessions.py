@@ -108,7 +108,7 @@ def test_a_list_says_what_is_broken(writer, cli) -> None:
     assert {row["session"]: row.get("error") for row in rows} == {
         good.stem: None,
         "empty": "the session is empty",
-        "nonsense": "this is no line of a session",
+        "nonsense": "this is not a line of a session",
         "folder": "the session cannot be read: Is a directory",
     }
     done = cli("sessions", "list")
@@ -376,7 +376,7 @@ def test_sound_and_unsound_logs(writer, cli) -> None:
     assert set(done.out.splitlines()) == {
         f"{third.stem}: ok, 7 lines",
         f"{second.stem}: line 3: it was changed after it was written",
-        f"{first.stem}: line 1: this is no line of a session",
+        f"{first.stem}: line 1: this is not a line of a session",
     }
     assert cli("sessions", "verify", third.stem).code == 0
     assert cli("sessions", "verify", second.stem).code == 1

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
+from forge_cli import Message
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus, RuntimeUI
 from forge_cli.core.events import (
@@ -194,7 +195,7 @@ async def test_the_bus_in_the_words_of_a_program(bus: EventBus) -> None:
     ui.show_status({"message": "plain"})
     ui.show_tool_started("t1", "read_file", {"path": "/src"})
     assert seen == [
-        MessageEvent({"role": "assistant", "content": "Hello!"}),
+        MessageEvent(Message("assistant", "Hello!")),
         StatusEvent("info", "Processing..."),
         StatusEvent("warning", "slow"),
         StatusEvent("info", "plain"),

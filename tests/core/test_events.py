@@ -25,7 +25,7 @@ from forge_cli.core.events import (
     TurnStart,
     UserInput,
 )
-from forge_cli.core.messages import Usage
+from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Json, Text
 
 PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
@@ -34,7 +34,7 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
         {"model": "script:demo.yaml", "workspace": "/project", "approvalMode": "interactive"},
     ),
     (TurnStart(1, "abc", ("add",)), {"turn": 1, "requestDigest": "abc", "tools": ["add"]}),
-    (MessageEvent({"role": "user", "content": "hi"}), {"message": {"role": "user", "content": "hi"}}),
+    (MessageEvent(Message("user", "hi")), {"message": {"role": "user", "content": "hi"}}),
     (Streaming("s1", "Hel", done=False), {"requestId": "s1", "delta": "Hel", "done": False}),
     (StatusEvent("info", "half"), {"level": "info", "message": "half"}),
     (

@@ -21,10 +21,13 @@ from forge_cli.core.results import (
     bounded,
     bounded_stream,
     for_model,
+    from_wire,
     is_valid_kind,
     is_well_known_kind,
+    read_result,
 )
 from forge_cli.core.text import cut
+from forge_cli.core.wire import Unreadable
 
 WELL_KNOWN = ["text", "diff", "file_content", "file_list", "json"]
 
@@ -245,3 +248,32 @@ def test_a_small_value_stays_as_it_is(value: ResultValue) -> None:
 
 def test_the_model_never_reads_what_utf8_cannot_carry() -> None:
     assert for_model(Text("a\ud800b")) == "a\\ud800b"
+
+
+@pytest.mark.parametrize(
+    ("returned", "kept"),
+    [
+        (FileContent("/a", "x", size="3"), Json({"kind": "file_content", "path": "/a", "content": "x", "size": "3"})),  # type: ignore[arg-type]
+        (Custom("a.b", 1, summary=5), Custom("a.b", 1, summary="5")),  # type: ignore[arg-type]
+        (Text("x", display=DisplayHints(collapsed=True)), Text("x", display=DisplayHints(collapsed=True))),
+        (Text("x", display=DisplayHints(max_height="tall")), Text("x", display=DisplayHints())),  # type: ignore[arg-type]
+    ],
+)
+def test_whatever_a_tool_returns_can_be_read_back_from_the_record(returned: ResultValue, kept: ResultValue) -> None:
+    assert read_result(json.loads(json.dumps(as_result(returned).wire()))) == kept
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (None, "not an object"),
+        ({}, "kind: missing"),
+        ({"kind": "text"}, "content: missing"),
+        ({"kind": "Bad", "data": 1}, "'Bad' is no kind for a custom result"),
+        ({"kind": 5, "data": 1}, "kind: not a text"),
+    ],
+)
+def test_what_is_not_a_result_is_not_read_as_one(data: Any, problem: str) -> None:
+    with pytest.raises(Unreadable, match=problem):
+        read_result(data)
+    assert from_wire(data) == Json(data) or data is None

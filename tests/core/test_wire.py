@@ -2,10 +2,11 @@
 
 import json
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import Text
-from forge_cli.core.wire import MAX_DEPTH, clean_text, error_text, jsonable, wire
+from forge_cli.core.wire import MAX_DEPTH, Unreadable, clean_text, error_text, jsonable, read, wire
 
 
 class Colour(Enum):
@@ -124,3 +125,69 @@ class Mute(Exception):
 )
 def test_an_error_says_its_type_and_its_words(error: BaseException, text: str) -> None:
     assert error_text(error) == text
+
+
+@dataclass(frozen=True)
+class Part:
+    some_place: Mark | None = None
+    names: tuple[str, ...] = ()
+
+    def wire(self) -> dict[str, Any]:
+        return wire(self)
+
+
+@dataclass(frozen=True)
+class Whole:
+    size: int
+    share: float
+    word: Literal["a", "b"]
+    sure: bool
+    inner: Part
+    more: Mapping[str, str] = field(default_factory=dict)
+    nothing: str | None = None
+    must: str | None = field(kw_only=True)
+
+
+WHOLE = Whole(3, 0.5, "a", True, Part(Mark("a:b", 2, 3), ("x", "y")), {"k": "v"}, must=None)
+
+
+def test_a_value_is_read_as_it_was_written() -> None:
+    data = {
+        "size": 3,
+        "share": 0.5,
+        "word": "a",
+        "sure": True,
+        "inner": {"somePlace": "a:b:2:3", "names": ["x", "y"]},
+        "more": {"k": "v"},
+        "must": None,
+    }
+    assert wire(WHOLE) == data
+    assert read(Whole, {**data, "new": 1}) == WHOLE
+    sparse = {key: data[key] for key in ("size", "share", "word", "sure")}
+    assert read(Whole, {**sparse, "inner": {}}) == Whole(3, 0.5, "a", True, Part(), must=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"size": True}, "size: not a whole number"),
+        ({"share": "half"}, "share: not a number"),
+        ({"word": 1}, "word: not a text"),
+        ({"sure": 1}, "sure: not true or false"),
+        ({"inner": []}, "inner: not an object"),
+        ({"inner": {"somePlace": "nowhere"}}, "inner.somePlace: not a place in a file"),
+        ({"inner": {"names": ["a", None]}}, "inner.names: not a text"),
+        ({"more": {"k": 1}}, "more: not a text"),
+        ({"size": ...}, "size: missing"),
+    ],
+)
+def test_what_it_could_not_have_written_is_named_by_its_place(change: dict[str, Any], problem: str) -> None:
+    data = {**wire(WHOLE), **change}
+    with pytest.raises(Unreadable, match=f"^{problem}$"):
+        read(Whole, {key: value for key, value in data.items() if value is not ...})
+
+
+def test_fields_hold_on_the_wire_what_their_types_say() -> None:
+    odd = wire(replace(WHOLE, word=5, share="half", sure=0))  # type: ignore[arg-type]
+    assert (odd["word"], odd["share"], odd["sure"]) == ("5", None, False)
+    assert read(Whole, wire(replace(WHOLE, share=float("-inf")))).share == float("-inf")

@@ -4,11 +4,13 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from forge_cli import ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd, Usage
-from forge_cli.core.events import ToolResult
-from forge_cli.engine.runtime.wiring import Resumed
-from forge_cli.record.resume import read_past
+from forge_cli import ApprovalDecision, ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd, Usage
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse, ToolResult, ToolStarted
+from forge_cli.record.line import Line
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls
+
+from ..lines import lines_of
 
 ASK_HELPER = calls(call("helper", input="do it"))
 
@@ -130,13 +132,12 @@ class Tree:
     def go_on(self, seen: Seen, *turns: Any, approved: bool = True, **options: Any) -> Seen:
         """Resume a session after every request was answered; the lines of the whole session come back."""
         lines = recorded(seen)
-        decided = {line.get("requestId") for line in lines if line["type"] == "approvalDecided"}
-        asked = [line["requestId"] for line in lines if line["type"] == "approvalRequired"]
-        answer = {"type": "approvalResponse", "approved": approved, "seq": 0}
-        answers = [{**answer, "requestId": request} for request in asked if request not in decided]
-        resumed = Resumed(read_past([*lines, *answers]), lines[-1])
+        decided = {event.request_id for line in lines if isinstance(event := line.event, ApprovalDecided)}
+        asked = [event.request.request_id for line in lines if isinstance(event := line.event, ApprovalRequired)]
+        answers = [ApprovalResponse(request, ApprovalDecision(approved)) for request in asked if request not in decided]
+        resumed = Resumed(read_past([*lines, *lines_of(*answers, after=lines[-1])]), lines[-1])
         again = self.run(*turns, task="", resume=resumed, **options)
-        again.lines[:0] = lines
+        again.record[:0] = lines
         return again
 
     @property
@@ -146,8 +147,8 @@ class Tree:
         return file.read_text().splitlines() if file.exists() else []
 
 
-def recorded(seen: Seen) -> list[dict[str, Any]]:
-    return [line for line in seen.lines if "seq" in line]
+def recorded(seen: Seen) -> list[Line]:
+    return seen.record
 
 
 def results(seen: Seen, depth: int = 0) -> list[ToolResult]:
@@ -160,13 +161,13 @@ def texts(seen: Seen, depth: int = 0) -> list[str]:
 
 def unanswered(seen: Seen) -> list[tuple[str, str]]:
     """The calls of the log that have not exactly one result."""
-    lines = [line for line in recorded(seen) if line["type"] in ("toolStarted", "toolResult")]
-    started, ended = ([_call(line) for line in lines if line["type"] == kind] for kind in ("toolStarted", "toolResult"))
+    started = [_call(line) for line in seen.record if line.type == ToolStarted.type]
+    ended = [_call(line) for line in seen.record if line.type == ToolResult.type]
     return [each for each in dict.fromkeys([*started, *ended]) if started.count(each) > 1 or ended.count(each) != 1]
 
 
-def _call(line: dict[str, Any]) -> tuple[str, str]:
-    return line.get("delegation", ""), line["toolCallId"]
+def _call(line: Line) -> tuple[str, str]:
+    return line.delegation or "", line.data["toolCallId"]
 
 
 class Voices:

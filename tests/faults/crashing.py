@@ -12,12 +12,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from forge_cli import Message, ModelEnv, ModelRequest, WorkerRuntime, load_worker
-from forge_cli.cli.session import SessionChoice, open_session
+from forge_cli import Message, ModelEnv, ModelRequest, WorkerRuntime, load_worker, open_session
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.messages import Delta
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.models.script import make
+from forge_cli.record.line import Line
 from forge_cli.record.log import SessionLog
 
 
@@ -58,11 +58,11 @@ def die() -> None:
 
 
 def at_line(kind: str, number: int, log: SessionLog) -> Any:
-    def sink(line: dict[str, Any]) -> None:
-        if line.get("seq") != number:
+    def sink(line: Line) -> None:
+        if line.seq != number:
             return
         if kind == "half":
-            data = json.dumps(line).encode()
+            data = line.text().encode()
             with open(log.path, "ab") as file:
                 file.write(data[: len(data) // 2])
         die()
@@ -73,7 +73,7 @@ def at_line(kind: str, number: int, log: SessionLog) -> Any:
 async def main(folder: Path, point: str, session_id: str | None) -> dict[str, Any]:
     worker = load_worker(folder / "worker.yaml")
     kind, _, number = point.partition(":")
-    with open_session(SessionChoice(resume=session_id), worker, folder) as session:
+    with open_session(worker, resume=session_id, workspace=folder) as session:
         assert session.log is not None
         sinks: list[Any] = [session.log]
         if kind in ("line", "half"):

@@ -106,10 +106,10 @@ def survive(busy: Project, moments: list[str]) -> None:
     assert max(counts.values(), default=0) <= 1, (moments, counts)
     assert path is not None
     log = read_session(path)
-    last = [line for line in log.lines if line["type"] == "message"][-1]["message"]
+    last = [line for line in log.lines if line.type == "message"][-1].data["message"]
     assert (last["role"], last["content"]) == ("assistant", "done"), moments
-    started = Counter(line["toolCallId"] for line in log.lines if line["type"] == "toolStarted")
-    results = Counter(line["toolCallId"] for line in log.lines if line["type"] == "toolResult")
+    started = Counter(line.data["toolCallId"] for line in log.lines if line.type == "toolStarted")
+    results = Counter(line.data["toolCallId"] for line in log.lines if line.type == "toolResult")
     assert set(started) <= set(results), moments
     assert max(results.values()) == 1, moments
 
@@ -134,6 +134,6 @@ def test_a_call_that_was_cut_off_asks_before_it_is_made_again(busy: Project) -> 
     done = work(busy, "never", read_session(path).session)
     assert json.loads(done.stdout)["status"] == "completed", done.stderr
     assert busy.read("left").split() == ["w1"]
-    decided = [line for line in read_session(path).lines if line["type"] == "approvalDecided"]
-    assert [line["approved"] for line in decided][:2] == [True, False]
-    assert "it may have run" in decided[1]["reason"]
+    decided = [line for line in read_session(path).lines if line.type == "approvalDecided"]
+    assert [line.data["approved"] for line in decided][:2] == [True, False]
+    assert "it may have run" in decided[1].data["reason"]

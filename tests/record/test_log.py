@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from forge_cli import TextDelta, WorkerResult, WorkerRuntime, load_worker
 from forge_cli.cli.signals import in_loop
-from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.errors import ForgeError, WorkerError
-from forge_cli.core.events import ApprovalResponse, Event, SessionEnd, SessionStart, StatusEvent, Streaming
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent, Streaming
 from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.record.line import Line
 from forge_cli.record.lock import SessionBusy, holder, lock, unlock
 from forge_cli.record.log import (
     SessionLog,
@@ -36,7 +36,7 @@ from forge_cli.record.log import (
     sessions_folder,
 )
 from forge_cli.record.overview import overview
-from forge_cli.record.recorder import Recorder, line_hash
+from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
 
@@ -58,7 +58,7 @@ def said(*words: str) -> list[Event]:
 
 
 def go_on(path: Path, *events: Event) -> None:
-    log, read = SessionLog.go_on(path)
+    log, read = SessionLog.resume(path)
     with log:
         last = read.lines[-1]
         recorder = Recorder(session=path.stem, worker="w", depth=0, redactor=Redactor({}), after=last)
@@ -68,7 +68,7 @@ def go_on(path: Path, *events: Event) -> None:
 
 
 def words(path: Path) -> list[str]:
-    return [line["message"] for line in read_session(path).lines if line["type"] == "status"]
+    return [line.data["message"] for line in read_session(path).lines if line.type == "status"]
 
 
 def test_a_session_is_a_file_of_lines_for_its_owner_only() -> None:
@@ -103,7 +103,7 @@ def test_it_goes_on_with_the_same_chain() -> None:
     path = keep(*said("a"))
     go_on(path, StatusEvent("info", "b"))
     read = read_session(path)
-    assert [line["seq"] for line in read.lines] == [1, 2, 3]
+    assert [line.seq for line in read.lines] == [1, 2, 3]
     assert (broken_link(read), words(path)) == (None, ["a", "b"])
 
 
@@ -137,7 +137,7 @@ def test_no_byte_can_be_changed_unnoticed(data: st.DataObject) -> None:
     except WorkerError as error:
         assert error.where is not None
     else:
-        same = list(read.lines) == before[: len(read.lines)]
+        same = [line.data for line in read.lines] == before[: len(read.lines)]
         assert broken_link(read) is not None or (same and (read.dropped or len(read.lines) == len(before)))
 
 
@@ -164,7 +164,7 @@ def test_where_a_chain_breaks(change: Any, problem: str) -> None:
 
 
 def _sealed(line: dict[str, Any]) -> dict[str, Any]:
-    return {**line, "hash": line_hash(line)}
+    return Line(line).copied(line["session"], Line({**line, "hash": line["prev"]})).data
 
 
 def _without_hash(line: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
     path = keep(*said("a"))
     first, second = path.read_bytes().splitlines()
     path.write_bytes(first + b"\n" + garbage + b"\n" + second + b"\n")
-    with pytest.raises(WorkerError, match=rf"{path}:2:1: this is no line of a session"):
+    with pytest.raises(WorkerError, match=rf"{path}:2:1: this is not a line of a session"):
         read_session(path)
     path.write_bytes(first + b"\n" + garbage + b"\n")
     assert (len(read_session(path).lines), read_session(path).dropped) == (1, True)
@@ -189,7 +189,7 @@ def test_a_file_that_is_no_log_is_never_touched(tmp_path: Path) -> None:
         file = tmp_path / "data.jsonl"
         file.write_bytes(content)
         try:
-            SessionLog.go_on(file)[0].close()
+            SessionLog.resume(file)[0].close()
         except WorkerError:
             assert content == b"a\nb"
         assert file.read_bytes() == content
@@ -237,13 +237,13 @@ def test_the_last_one_is_the_last_one_though_the_clock_was_set_back() -> None:
 
 def test_a_second_writer_is_told_who_has_it() -> None:
     path = keep(*said("a"))
-    with SessionLog.go_on(path)[0]:
+    with SessionLog.resume(path)[0]:
         with pytest.raises(SessionBusy, match=f"the session s1 is in use by the process {os.getpid()}\n.*--fork"):
-            SessionLog.go_on(path)
+            SessionLog.resume(path)
         assert holder(path) == os.getpid()
         assert overview(path).status == "running"
     assert holder(path) is None
-    SessionLog.go_on(path)[0].close()
+    SessionLog.resume(path)[0].close()
     assert os.listdir(path.parent) == ["s1.jsonl"]
 
 
@@ -251,7 +251,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from forge_cli.record.log import SessionLog
-log, read = SessionLog.go_on(Path(sys.argv[1]))
+log, read = SessionLog.resume(Path(sys.argv[1]))
 print("mine", flush=True)
 sys.stdin.read()
 """
@@ -266,7 +266,7 @@ def test_a_process_that_was_killed_holds_nothing() -> None:
         assert process.stdout
         assert process.stdout.readline() == "mine\n"
         with pytest.raises(SessionBusy, match=f"in use by the process {process.pid}\n"):
-            SessionLog.go_on(path)
+            SessionLog.resume(path)
         assert (holder(path), overview(path).pid) == (process.pid, process.pid)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -303,7 +303,7 @@ def full_disk():
 @pytest.mark.parametrize("room", [0, 1, 100])
 def test_a_full_disk_stops_the_work_and_leaves_whole_lines(full_disk, room: int) -> None:
     path = keep(*said("a"))
-    log, read = SessionLog.go_on(path)
+    log, read = SessionLog.resume(path)
     recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}), after=read.lines[-1])
     recorder.add_sink(log)
     with log:
@@ -345,7 +345,7 @@ def test_a_tool_cannot_hide_that_the_log_is_lost(full_disk, project: Project) ->
         seen = project.run(calls(call("chatty")), "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
     assert "the session's log cannot be written any more" in (seen.result.error or "")
-    assert read_session(log.path).lines[-1]["type"] == "approvalDecided"
+    assert read_session(log.path).lines[-1].type == "approvalDecided"
 
 
 def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -> None:
@@ -379,7 +379,7 @@ def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -
 def test_a_copy_that_does_not_fit_is_not_there(full_disk) -> None:
     path = keep(*said("a", "b"))
     lines = read_session(path).copied("s2")
-    assert [line["session"] for line in lines] == ["s2"] * 3
+    assert [line.session for line in lines] == ["s2"] * 3
     with SessionLog.create("s2") as log:
         full_disk(path.stat().st_size - 10)
         with pytest.raises(SessionLost):
@@ -396,39 +396,3 @@ def test_secrets_stop_at_the_recorder() -> None:
     secret, key = "correct horse battery", "sk-ant-" + "a1B2" * 8
     path = keep(*said(f"use {secret}", f"or {key}"), SHOP_PASSWORD=secret)
     assert words(path) == ["use [redacted:SHOP_PASSWORD]", "or [redacted:anthropic]"]
-
-
-@pytest.mark.parametrize(
-    ("events", "status", "waits"),
-    [
-        ([], "interrupted", True),
-        ([SessionEnd({"status": "completed"})], "completed", False),
-        ([SessionEnd({"status": "parked"})], "parked", True),
-        ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True))], "parked", True),
-        ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True)), START], "interrupted", True),
-        ([SessionEnd({"status": "limit"})], "limit", False),
-    ],
-)
-def test_a_session_at_a_glance(events: list[Event], status: str, waits: bool) -> None:
-    seen = overview(keep(*said("a"), *events))
-    assert (seen.session, seen.worker, seen.model, seen.workspace) == ("s1", "w", "script:x", "/somewhere")
-    assert (seen.status, seen.waits, seen.pid, seen.task) == (status, waits, None, "")
-
-
-def test_a_glance_at_half_a_line_and_at_none() -> None:
-    path = keep(*said("a"), SessionEnd({"status": "completed"}))
-    with path.open("ab") as file:
-        file.write(b'{"v": 1, "seq": 4, "type": "sess')
-    assert overview(path).status == "completed"
-    for content, problem in (
-        (b"", "is empty"),
-        (b'{"seq"', "is empty"),
-        (b"x\n", "no line"),
-        (b"[1]\n{}\n", "no line"),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(ForgeError, match=problem):
-            overview(path)
-    path.unlink()
-    with pytest.raises(ForgeError, match="cannot be read"):
-        overview(path)

@@ -12,7 +12,8 @@ import pytest
 from forge_cli import WorkerRuntime, load_worker
 from forge_cli.core.events import StatusEvent, Streaming
 from forge_cli.core.signature import JsonObject
-from forge_cli.record.recorder import Recorder, line_hash
+from forge_cli.record.line import Line
+from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
 
@@ -39,7 +40,7 @@ def worker(project: Project) -> Project:
 
 def recorder_for(lines: list[JsonObject], environ: dict[str, str] | None = None) -> Recorder:
     recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor(environ or {}))
-    recorder.add_sink(lines.append)
+    recorder.add_sink(lambda line: lines.append(line.data))
     return recorder
 
 
@@ -49,7 +50,7 @@ def test_every_line_is_numbered_sealed_and_tied_to_the_one_before(worker: Projec
     assert [line["seq"] for line in recorded] == list(range(1, len(recorded) + 1))
     assert recorded[0]["prev"] is None
     assert all(after["prev"] == before["hash"] for before, after in pairwise(recorded))
-    assert all(line["hash"] == line_hash(line) for line in recorded)
+    assert all(Line(line).intact for line in recorded)
     (session,) = {line["session"] for line in lines}
     for line in lines:
         assert (line["v"], line["worker"], line["depth"], line["session"]) == (1, "w", 0, session)
@@ -114,21 +115,21 @@ def test_whoever_changes_a_line_breaks_its_seal(tamper: JsonObject) -> None:
     lines: list[JsonObject] = []
     recorder = recorder_for(lines)
     recorder(StatusEvent("info", "first"))
-    assert line_hash({**lines[0], **tamper}) != lines[0]["hash"]
+    assert not Line({**lines[0], **tamper}).intact
 
 
 def test_the_seal_survives_the_way_to_a_file_and_back() -> None:
     lines: list[JsonObject] = []
     recorder_for(lines)(StatusEvent("info", "é \ud800 \x00 😀"))
     again = json.loads(json.dumps(lines[0]))
-    assert line_hash(again) == again["hash"]
+    assert Line(again).intact
 
 
 def test_every_sink_gets_every_line() -> None:
     one: list[JsonObject] = []
     other: list[JsonObject] = []
     recorder = recorder_for(one)
-    recorder.add_sink(other.append)
+    recorder.add_sink(lambda line: other.append(line.data))
     recorder(StatusEvent("info", "first"))
     assert one == other
 

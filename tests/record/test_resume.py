@@ -1,7 +1,4 @@
-"""A session read back: wherever its log ends, the history is one that a provider accepts.
-
-Covers forge_cli.record.messages, forge_cli.record.pending, forge_cli.record.sound.
-"""
+"""A session read back: wherever its log ends, the history is one that a provider accepts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +7,13 @@ import pytest
 
 from forge_cli import Attachment, Message, OnAsk
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.engine.runtime.wiring import Resumed
-from forge_cli.record.messages import message_wire
+from forge_cli.core.events import ApprovalResponse, Event, MessageEvent
+from forge_cli.record.line import Line
 from forge_cli.record.pending import requests_of
-from forge_cli.record.resume import Past, read_past
+from forge_cli.record.resume import Past, Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
+
+from ..lines import lines_of
 
 TOOLS = '''
 """Tools that look and tools that change something."""
@@ -81,8 +80,8 @@ def boss(project: Project) -> Project:
     return project
 
 
-def kept(seen: Seen) -> list[dict[str, Any]]:
-    return [line for line in seen.lines if "seq" in line]
+def kept(seen: Seen) -> list[Line]:
+    return seen.record
 
 
 def check(messages: Sequence[Message]) -> None:
@@ -101,7 +100,7 @@ def test_wherever_the_log_ends_the_history_is_accepted(boss: Project) -> None:
     seen = boss.run(*LONG, answers=[True, True])
     lines = kept(seen)
     assert seen.result.status == "completed"
-    spoken = [at for at, line in enumerate(lines) if line["type"] == "message" and line["depth"] == 0]
+    spoken = [at for at, line in enumerate(lines) if line.type == "message" and line.depth == 0]
     first, last = spoken[0], spoken[-1]
     for end in range(len(lines) + 1):
         past = read_past(lines[:end])
@@ -140,12 +139,12 @@ def test_the_whole_history_comes_back_as_the_model_knew_it(boss: Project) -> Non
 def test_attachments_come_back() -> None:
     files = (Attachment("a.txt", "text/plain", b"words"), Attachment("b.png", "image/png", b"\x89PNG\x00\xff"))
     message = Message("user", "look", attachments=files)
-    assert past_of({"type": "message", "message": message_wire(message)}).messages == (message,)
+    assert past_of(MessageEvent(message)).messages == (message,)
 
 
 def test_a_call_that_was_approved_and_has_no_result_may_have_run(boss: Project) -> None:
     lines = kept(boss.run(calls(call("change", what="x"), call("look", at="y")), "Done."))
-    decided = next(at for at, line in enumerate(lines) if line["type"] == "approvalDecided")
+    decided = next(at for at, line in enumerate(lines) if line.type == "approvalDecided")
     started = read_past(lines[:decided])
     assert (started.in_flight, [each.name for each in started.cut_off]) == (frozenset(), ["change", "look"])
     approved = read_past(lines[: decided + 1])
@@ -162,15 +161,14 @@ def test_a_parked_request_waits_until_it_is_decided(boss: Project) -> None:
     assert [each.name for each in past.calls] == ["look", "risk", "risk"]
     assert [result.text for result in past.results.values()] == ["seen a"]
     waiting = requests_of(past, lines)
-    assert [(each.request["args"], each.path, each.answer) for each in waiting] == [
+    assert [(each.request.args, each.path, each.answer) for each in waiting] == [
         ({"what": "b"}, ("boss",), None),
         ({"what": "c"}, ("boss",), None),
     ]
 
 
-def answered(lines: list[dict[str, Any]], request: str, approved: bool, note: str | None = None) -> None:
-    answer = {"type": "approvalResponse", "requestId": request, "approved": approved}
-    lines.append({"v": 1, "seq": len(lines) + 1, **answer, "hash": "x"} | ({"note": note} if note else {}))
+def answered(lines: list[Line], request: str, approved: bool, note: str | None = None) -> None:
+    lines += lines_of(ApprovalResponse(request, ApprovalDecision(approved, note=note)), after=lines[-1])
 
 
 def test_the_last_answer_counts(boss: Project) -> None:
@@ -187,7 +185,7 @@ def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
     lines = kept(boss.run(calls(call("helper", input="do it")), "Done.", on_ask=OnAsk.PARK))
     past = read_past(lines)
     (waiting,) = requests_of(past, lines)
-    assert (waiting.path, waiting.request["toolName"]) == (("boss", "helper"), "risk")
+    assert (waiting.path, waiting.request.tool_name) == (("boss", "helper"), "risk")
     assert past.pending == {}
     ((below,),) = past.below.values()
     assert [each.name for each in below.past.calls] == ["look", "risk"]
@@ -197,15 +195,16 @@ def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
     assert [(each.tool_name, each.status) for each in seen.outcomes] == [("risk", "success"), ("helper", "success")]
 
 
-def go_on(project: Project, lines: list[dict[str, Any]], *turns: Any, **options: Any) -> Seen:
+def go_on(project: Project, lines: list[Line], *turns: Any, **options: Any) -> Seen:
     return project.run(*turns, task="", resume=Resumed(read_past(lines), lines[-1]), **options)
 
 
-def past_of(*lines: dict[str, Any]) -> Past:
-    return read_past([{"v": 1, "seq": seq, **line} for seq, line in enumerate(lines, 1)])
+def past_of(*events: Event) -> Past:
+    return read_past(lines_of(*events))
 
 
 def test_an_empty_session_and_unknown_events() -> None:
     assert past_of() == Past()
-    assert past_of({"type": "invented later", "x": 1}) == Past()
+    invented = {"v": 1, "seq": 1, "time": "", "session": "s", "worker": "w", "depth": 0, "type": "invented later"}
+    assert read_past([Line({**invented, "x": 1})]) == Past()
     assert not Past().unfinished

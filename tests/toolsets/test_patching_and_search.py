@@ -1,11 +1,11 @@
 """list_dir, grep_files and apply_patch, as a worker uses them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.record.line import Line
 from forge_cli.testing import Project, call, calls
 
 WORKER = """
@@ -135,14 +135,14 @@ def test_a_patch_adds_no_mark_of_a_secret_and_leaves_those_that_are_there(projec
 LINKED = "*** Begin Patch\n*** Update File: /src/link/x\n@@\n-three\n+3\n*** End Patch\n"
 
 
-def swapping(project: Project) -> Callable[[dict[str, Any]], None]:
+def swapping(project: Project) -> Callable[[Line], None]:
     """A folder in a pre-approved zone that becomes a link into another zone, once a call has been decided."""
     project.write("src/folder/x", "three\n")
     link = project.folder / "src/link"
     link.symlink_to("folder")
 
-    def swap(line: dict[str, Any]) -> None:
-        if line["type"] == "approvalDecided":
+    def swap(line: Line) -> None:
+        if line.type == "approvalDecided":
             link.unlink()
             link.symlink_to("../out")
 

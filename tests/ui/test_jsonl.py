@@ -3,6 +3,7 @@
 import io
 import json
 
+from forge_cli.record.line import Line
 from forge_cli.ui.jsonl import JsonLines
 
 
@@ -20,8 +21,8 @@ class Flushed(io.StringIO):
 def test_each_line_is_one_object_and_there_at_once() -> None:
     stream = Flushed()
     lines = JsonLines(stream)
-    lines({"type": "a", "text": "two\nlines, é"})
-    lines({"type": "b"})
+    lines(Line({"type": "a", "text": "two\nlines, é"}))
+    lines(Line({"type": "b"}))
     assert [json.loads(line) for line in stream.getvalue().splitlines()] == [
         {"type": "a", "text": "two\nlines, é"},
         {"type": "b"},

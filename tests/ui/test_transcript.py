@@ -6,32 +6,60 @@ forge_cli.ui.transcript.terminal.
 
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from forge_cli import ApprovalDecision, ApprovalRequest, Attachment, Message, Text, ToolCall, Usage
+from forge_cli.core.errors import Mark
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    ContextUsage,
+    Event,
+    InputPrompt,
+    Interrupt,
+    MessageEvent,
+    SessionEnd,
+    SessionStart,
+    StatusEvent,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    UserInput,
+    WorkerUpdate,
+)
 from forge_cli.core.text import visible
+from forge_cli.record.line import Line
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, local_time, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.page import page
 from forge_cli.ui.transcript.terminal import draw
 
-START = {"type": "sessionStart", "model": "m", "workspace": "/w", "time": "2026-11-15T09:30:00.107Z"}
+from ..lines import CHILD, lines_of
+
+START = SessionStart("m", "/w", "interactive")
 NASTY = st.text(st.one_of(st.sampled_from("`~<>&\"'*_#|\\\n\t-+[]!"), st.characters()), max_size=40) | st.sampled_from(
     ["```", "~~~~", "</pre>", "<!--", "\x1b[2J", "\u202e", "\ud800", "\u2028# no"]
 )
 
 
-def told(*lines: dict[str, Any]) -> Transcript:
-    return read_transcript({"session": "s", "worker": "w", "depth": 0, **line} for line in (START, *lines))
+def told(*events: Event) -> Transcript:
+    return read_transcript(lines_of(START, *events))
 
 
-def said(role: str, content: str, **more: Any) -> dict[str, Any]:
-    return {"type": "message", "message": {"role": role, "content": content, **more}}
+def said(role: Literal["user", "assistant"], content: str, *calls: ToolCall, **more: Any) -> MessageEvent:
+    return MessageEvent(Message(role, content, calls, **more))
+
+
+def decided(call: str, reason: str = "") -> ApprovalDecided:
+    return ApprovalDecided(call, "ask", True, "user", None, None, reason, cached=False)
 
 
 def drawn(conversation: Transcript) -> str:
@@ -42,28 +70,13 @@ def drawn(conversation: Transcript) -> str:
 
 def with_text(text: str) -> Transcript:
     """A conversation that has this text everywhere."""
-    calls = [{"toolCallId": "c", "toolName": text, "args": {text: text}}]
     return told(
-        said("user", text, attachments=[{"name": text}]),
-        said("assistant", text, calls=calls),
-        {
-            "type": "approvalDecided",
-            "toolCallId": "c",
-            "verdict": "ask",
-            "approved": True,
-            "by": "user",
-            "reason": text,
-        },
-        {
-            "type": "toolResult",
-            "toolCallId": "c",
-            "toolName": text,
-            "status": "error",
-            "value": {"kind": "text", "content": text},
-            "error": f"bad {text}",
-        },
-        {"type": "status", "level": "warning", "message": text},
-        {"type": "sessionEnd", "result": {"status": "failed", "turns": 1, "tool_calls": 1, "error": text}},
+        said("user", text, attachments=(Attachment(text, "text/plain", b""),)),
+        said("assistant", text, ToolCall("c", text, {text: text})),
+        decided("c", text),
+        ToolResult("c", text, "error", Text(text), 0, f"bad {text}"),
+        StatusEvent("warning", text),
+        SessionEnd({"status": "failed", "turns": 1, "tool_calls": 1, "error": text}),
     )
 
 
@@ -125,33 +138,27 @@ def test_whatever_was_said_cannot_repaint_a_terminal(text: str) -> None:
 
 
 def test_a_call_has_everything_that_came_of_it() -> None:
-    args = {"toolCallId": "c", "toolName": "pay", "args": {"to": "Ana"}}
-    asked = {
-        "type": "approvalRequired",
-        "requestId": "approval_1",
-        "toolCallId": "c",
-        "reason": "it asks",
-        "where": "a:1:2",
-    }
-    answer = {"type": "approvalResponse", "requestId": "approval_1", "approved": False, "note": "no money"}
-    lines = [said("assistant", "", calls=[args]), {"type": "toolStarted", **args}, asked]
-    speaker, waiting = told(*lines).entries
+    call = ToolCall("c", "pay", {"to": "Ana"})
+    request = ApprovalRequest(
+        "approval_1", "c", "pay", call.input, "w wants to call pay", "it asks", "high", None, Mark("a", 1, 2)
+    )
+    events = [said("assistant", "", call), ToolStarted("c", "pay", call.input), ApprovalRequired(request)]
+    speaker, waiting = told(*events).entries
     assert speaker == Said("w", "")
     assert waiting == Called("pay", {"to": "Ana"}, verdict="asks: it asks (a:1:2); approval_1 waits for an answer")
-    _, answered = told(*lines, answer).entries
+    no = ApprovalResponse("approval_1", ApprovalDecision(False, note="no money"))
+    _, answered = told(*events, no).entries
     assert isinstance(answered, Called)
     assert answered.verdict == "asks: it asks (a:1:2); answered no: no money"
 
 
 def test_two_workers_may_name_their_calls_alike() -> None:
-    below = {"worker": "child", "depth": 1, "delegation": "task_1"}
-    call = {"toolCallId": "c", "toolName": "t", "args": {}}
     entries = told(
-        said("assistant", "Go.", calls=[call]),
-        {"type": "workerUpdate", "status": "started", "parent": "w", "toolCallId": "c", **below},
-        {**said("user", "the task"), **below},
-        {**said("assistant", "", calls=[{**call, "toolName": "inner"}]), **below},
-        {"type": "toolResult", **call, "status": "success", "value": {"kind": "text", "content": "outer result"}},
+        said("assistant", "Go.", ToolCall("c", "t", {})),
+        WorkerUpdate("started", "w", "c", origin=CHILD),
+        replace(said("user", "the task"), origin=CHILD),
+        replace(said("assistant", "", ToolCall("c", "inner", {})), origin=CHILD),
+        ToolResult("c", "t", "success", Text("outer result"), 0),
     ).entries
     assert entries[0] == Said("w", "Go.")
     assert isinstance(entries[1], Called)
@@ -161,35 +168,70 @@ def test_two_workers_may_name_their_calls_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "text"),
+    ("event", "text"),
     [
-        ({"type": "status", "level": "info", "message": "fine"}, None),
-        ({"type": "status", "level": "warning", "message": "hm"}, "warning: hm"),
-        ({"type": "interrupt", "reason": "terminated"}, "terminated"),
-        ({"type": "contextUsage", "used": 1, "window": 2}, None),
-        (
-            {"type": "contextUsage", "elided": ["a", "b"]},
-            "room was made: the results of 2 calls were taken out of the history",
-        ),
-        ({"type": "contextUsage", "summarised": 4}, "room was made: a summary stands for 4 messages from here on"),
-        ({"type": "inputPrompt", "prompt": "Who?"}, "asks: Who?"),
-        ({"type": "userInput", "content": "Me"}, "answers: Me"),
-        ({"type": "sessionEnd", "result": {"status": "limit", "turns": 2, "tool_calls": 1}}, "limit: 2 turns, 1 call"),
-        ({"type": "turnEnd"}, None),
-        ({"type": "invented later"}, None),
+        (StatusEvent("info", "fine"), None),
+        (StatusEvent("warning", "hm"), "warning: hm"),
+        (Interrupt("terminated"), "terminated"),
+        (ContextUsage(1, 2), None),
+        (ContextUsage(1, 2, ("a", "b")), "room was made: the results of 2 calls were taken out of the history"),
+        (ContextUsage(1, 2, None, 4), "room was made: a summary stands for 4 messages from here on"),
+        (InputPrompt("r", "Who?"), "asks: Who?"),
+        (UserInput("r", "Me"), "answers: Me"),
+        (SessionEnd({"status": "limit", "turns": 2, "tool_calls": 1}), "limit: 2 turns, 1 call"),
+        (SessionEnd({"status": "odd", "turns": "x"}), "odd: ? turns, ? calls"),
+        (TurnEndEvent(1, "end", Usage()), None),
     ],
 )
-def test_what_else_a_reader_should_know(line: dict[str, Any], text: str | None) -> None:
-    assert told(line).entries == ([] if text is None else [Noted(text)])
+def test_what_else_a_reader_should_know(event: Event, text: str | None) -> None:
+    assert told(event).entries == ([] if text is None else [Noted(text)])
 
 
-def test_a_session_that_goes_on_says_what_is_new() -> None:
-    again = {**START, "workspace": "/other", "model": "n", "forkedFrom": "old"}
-    entries = told(START, again).entries
-    time = local_time(START["time"])
-    assert entries == [Noted(f"goes on at {time}"), Noted(f"goes on at {time}, as a copy of old, in /other, with n")]
+def test_an_event_of_a_newer_forge_is_passed_over() -> None:
+    (line,) = lines_of(StatusEvent("warning", "hm"))
+    assert read_transcript([Line({**line.data, "type": "invented later"})]).entries == []
 
 
-@pytest.mark.parametrize("time", [None, "", "yesterday", 7])
-def test_a_time_that_is_none_is_left_as_it_is(time: Any) -> None:
-    assert local_time(time) == ("" if time is None else str(time))
+JSON = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.lists(st.integers())
+    | st.dictionaries(st.text(), st.text())
+)
+
+
+@given(st.data())
+def test_a_line_that_somebody_broke_is_named_and_the_rest_is_told(data: st.DataObject) -> None:
+    lines = lines_of(START, *[said("assistant", "a", ToolCall("c", "t", {})), decided("c"), said("user", "the end")])
+    place = data.draw(st.integers(1, 2))
+    key = data.draw(st.sampled_from([key for key in lines[place].data if key not in ("v", "seq", "type")]))
+    broken = {**lines[place].data, key: data.draw(JSON)}
+    transcript = read_transcript([*lines[:place], Line(broken, Mark("log", place + 1)), *lines[place + 1 :]])
+    assert transcript.entries[-1] == Said("user", "the end")
+    drawn(transcript)
+    markdown(transcript)
+    page(transcript)
+
+
+def test_a_broken_line_is_named_with_its_problem() -> None:
+    (line,) = lines_of(StatusEvent("warning", "hm"))
+    broken = Line({**line.data, "message": 5}, Mark("log", 7))
+    named = "line 7: this is not a line of a session: status.message: not a text"
+    assert read_transcript([broken]).entries == [Noted(named)]
+
+
+def test_a_session_that_is_resumed_says_what_is_new() -> None:
+    first, second, third = lines_of(START, START, replace(START, workspace="/other", model="n", forked_from="old"))
+    entries = read_transcript([first, second, third]).entries
+    times = [local_time(line.time) for line in (second, third)]
+    assert entries == [
+        Noted(f"goes on at {times[0]}"),
+        Noted(f"goes on at {times[1]}, as a copy of old, in /other, with n"),
+    ]
+
+
+@pytest.mark.parametrize("time", ["", "yesterday"])
+def test_a_time_that_is_none_is_left_as_it_is(time: str) -> None:
+    assert local_time(time) == time

@@ -13,14 +13,15 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.options import new_app
-from forge_cli.cli.session import check_sound, past_of
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import ApprovalResponse
 from forge_cli.core.text import visible
 from forge_cli.record.log import Log, SessionLog, find_session
+from forge_cli.record.open import check_log
 from forge_cli.record.pending import Waiting, requests_of
 from forge_cli.record.recorder import Recorder
+from forge_cli.record.resume import last_start, read_past
 from forge_cli.sandbox.secrets import Redactor, has_mark
 from forge_cli.ui.transcript.requests import LOST
 
@@ -45,10 +46,10 @@ def answer(
 
     The answer counts once the session goes on. Until then a later answer replaces an earlier one.
     """
-    log, read = SessionLog.go_on(find_session(session))
+    log, read = SessionLog.resume(find_session(session))
     with log:
-        check_sound(read)
-        waiting = requests_of(past_of(read), read.lines)
+        check_log(read)
+        waiting = requests_of(read_past(read.lines), read.lines)
         chosen = _chosen(read, waiting, request)
         _record(log, read, ApprovalResponse(chosen.id, ApprovalDecision(word is YesOrNo.yes, note=feedback or None)))
     left = [each for each in waiting if each.answer is None and each is not chosen]
@@ -65,14 +66,14 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str) -> Waiting:
             problem = f"the session {read.session} has no pending request '{request}'"
         case several:
             problem = f"'{request}' is the beginning of {len(several)} requests"
-    pending = "\n  ".join(f"{each.id}: {each.request['toolName']}" for each in waiting)
+    pending = "\n  ".join(f"{each.id}: {each.request.tool_name}" for each in waiting)
     raise UsageError(problem, hint=pending or "it waits for nothing; forge approvals list shows what waits")
 
 
 def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
     recorder = Recorder(
-        session=read.lines[-1]["session"],
-        worker=read.lines[0]["worker"],
+        session=read.lines[-1].session,
+        worker=read.lines[0].worker,
         depth=0,
         redactor=Redactor(os.environ),
         after=read.lines[-1],
@@ -83,14 +84,13 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
 
 def _told(read: Log, chosen: Waiting, word: YesOrNo, left: Sequence[Waiting]) -> str:
     """What was answered, and what to do next."""
-    said = [f"{word.value} to {chosen.request['toolName']} ({chosen.id})"]
-    if word is YesOrNo.yes and has_mark(chosen.request.get("args")):
+    said = [f"{word.value} to {chosen.request.tool_name} ({chosen.id})"]
+    if word is YesOrNo.yes and has_mark(dict(chosen.request.args)):
         said.append(f"but {LOST}")
     for each in left:
-        said.append(f"still waits: {each.id}: {each.request['toolName']}")
-    start = next((line for line in reversed(read.lines) if line["type"] == "sessionStart"), {})
-    worker, place = start.get("workerFile", "WORKER"), start.get("workspace")
-    words = ["forge", "run", worker, "-r", read.session]
-    if place and Path(place) != Path.cwd().resolve():
-        words += ["-C", place]
-    return "\n".join([*said, f"then go on with: {shlex.join(words)}"])
+        said.append(f"still waits: {each.id}: {each.request.tool_name}")
+    start = last_start(read.lines)
+    argv = ["forge", "run", (start.worker_file if start else None) or "WORKER", "-r", read.session]
+    if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
+        argv += ["-C", start.workspace]
+    return "\n".join([*said, f"then go on with: {shlex.join(argv)}"])

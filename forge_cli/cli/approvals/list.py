@@ -7,13 +7,14 @@ from typing import Any
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.session import check_sound, past_of
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.log import read_session, session_files
+from forge_cli.record.open import check_log
 from forge_cli.record.overview import overview
 from forge_cli.record.pending import Waiting, requests_of
+from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.transcript.requests import draw_request
@@ -35,14 +36,14 @@ def list_approvals(as_json: JsonOption = False) -> None:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """The requests of a session; one that cannot be gone on with has none that could be answered."""
+    """The requests of a session; one that cannot be resumed has none that could be answered."""
     try:
         seen = overview(path)
         if seen.pid or not seen.waits:
             return []
         log = read_session(path)
-        check_sound(log)
-        return [request_row(log.session, each) for each in requests_of(past_of(log), log.lines)]
+        check_log(log)
+        return [request_row(log.session, each) for each in requests_of(read_past(log.lines), log.lines)]
     except ForgeError:
         return []
 
@@ -50,15 +51,18 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
     """One request as ``--json`` prints it."""
     request, answer = waiting.request, waiting.answer
-    keys = ("args", "reason", "risk", "rule", "where")
     return {
         "session": session,
         "request": waiting.id,
         "worker": " > ".join(waiting.path),
-        "tool": request["toolName"],
-        **{key: request.get(key) for key in keys},
-        "preview": request.get("preview"),
-        "time": request.get("time"),
-        "held_secret": has_mark(request.get("args")),
+        "tool": request.tool_name,
+        "args": request.args,
+        "reason": request.reason,
+        "risk": request.risk,
+        "rule": request.rule,
+        "where": str(request.where) if request.where else None,
+        "preview": request.preview.wire() if request.preview else None,
+        "time": waiting.time,
+        "held_secret": has_mark(dict(request.args)),
         "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,
     }

@@ -5,16 +5,38 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, assert_never
 
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import UsageError
-from forge_cli.core.results import from_wire
-from forge_cli.core.signature import JsonObject
-from forge_cli.record.log import parse_line, session_files
+from forge_cli.core.events import (
+    AnyEvent,
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    ContextUsage,
+    InputPrompt,
+    Interrupt,
+    ManualToolInvoke,
+    ManualToolsAvailable,
+    MessageEvent,
+    OtherEvent,
+    SessionEnd,
+    SessionStart,
+    StatusEvent,
+    Streaming,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+    UserInput,
+    WorkerUpdate,
+)
+from forge_cli.record.line import BadLine, Line
+from forge_cli.record.log import session_files
 
 app = new_app()
 
@@ -48,33 +70,50 @@ def _hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
         raw = data.decode(errors="replace").casefold()
         if written not in raw and wanted not in raw:
             continue
-        line = parse_line(data)
-        said = next((text for text in _texts(line) if wanted in text.casefold()), None) if line else None
-        if line and said is not None:
-            found = {"line": number, "event": line["type"], "excerpt": _excerpt(said, wanted)}
+        try:
+            line = Line.read(data)
+            said = next((text for text in _texts(line.event) if wanted in text.casefold()), None)
+        except BadLine:
+            continue
+        if said is not None:
+            found = {"line": number, "event": line.type, "excerpt": _excerpt(said, wanted)}
             yield {"session": path.stem, **found}
 
 
-def _texts(line: JsonObject) -> Iterator[str]:
+def _texts(event: AnyEvent) -> Iterator[str]:
     """What can be found in an event; what is said in two of them counts in one."""
-    match line:
-        case {"type": "message", "message": {"content": str() as content, **rest}}:
+    match event:
+        case MessageEvent(message=message):
+            yield message.text
+            for file in message.attachments:
+                yield file.name
+                if file.media_type.startswith("text/"):
+                    yield file.data.decode("utf-8", "replace")
+        case ToolStarted(tool_name=tool, args=args) | ManualToolInvoke(tool_name=tool, args=args):
+            yield f"{tool} {json.dumps(args, ensure_ascii=False)}"
+            yield from _strings(args)
+        case ToolResult(value=value, error=error):
+            yield error or ""
+            yield value.text()
+            yield from _strings(value.wire())
+        case ApprovalRequired(request=request):
+            yield request.reason
+        case ApprovalResponse(decision=decision):
+            yield decision.note or ""
+        case StatusEvent(message=message):
+            yield message
+        case InputPrompt(prompt=prompt):
+            yield prompt
+        case UserInput(content=content):
             yield content
-            files = rest.get("attachments")
-            for file in files if isinstance(files, list) else ():
-                yield from (str(file[key]) for key in ("name", "text") if isinstance(file, dict) and key in file)
-        case {"type": "toolStarted" | "manualToolInvoke", "toolName": str() as tool}:
-            yield f"{tool} {json.dumps(line.get('args'), ensure_ascii=False)}"
-            yield from _strings(line.get("args"))
-        case {"type": "toolResult"}:
-            yield str(line.get("error", ""))
-            yield str(from_wire(line.get("value")).text())
-            yield from _strings(line.get("value"))
-        case {
-            "type": "approvalRequired" | "approvalResponse" | "status" | "inputPrompt" | "userInput" | "workerUpdate"
-        }:
-            keys = ("reason", "note", "message", "prompt", "content", "error")
-            yield from (str(line[key]) for key in keys if key in line)
+        case WorkerUpdate(error=error):
+            yield error or ""
+        case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | Streaming() | ContextUsage():
+            return
+        case ApprovalDecided() | ManualToolsAvailable() | Interrupt() | OtherEvent():
+            return
+        case _:
+            assert_never(event)
 
 
 def _strings(value: Any) -> Iterator[str]:

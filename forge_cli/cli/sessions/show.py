@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from forge_cli.cli.options import JsonOption, new_app
@@ -24,7 +23,7 @@ def show(session: IdArgument, as_json: JsonOption = False) -> None:
     """
     log = read_log(session)
     if as_json:
-        sys.stdout.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in log.lines)
+        sys.stdout.writelines(line.text() for line in log.lines)
         return
     with data_output() as out:
         draw(read_transcript(log.lines), new_console(out), PluginHost().renderer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,16 +15,19 @@ from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_fol
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
-from forge_cli.cli.worker.facts import Facts, facts_of, lines_of_tree, lines_of_zones, policy_of, tree_of
+from forge_cli.cli.worker.lines import lines_of_tree, lines_of_zones
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
+from forge_cli.files.allowed import find_allowed
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
-from forge_cli.files.worker import load_worker
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.toolsets.workers import allowed_by
 
 app = new_app()
 
@@ -57,16 +61,27 @@ async def _look(name: str, workspace: Path, view: str) -> Facts:
     bus.subscribe(_warn)
     if os.environ.get("FORGE_MODEL"):
         settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})
-    async with opened(worker, workspace=workspace, host=host, bus=bus, make_zones=False) as assembly:
+    look = partial(opened, workspace=workspace, host=host, bus=bus, make_zones=False)
+    async with look(worker) as assembly:
         match view:
             case "policy":
                 return policy_of(assembly)
             case "tree":
-                return await tree_of(worker, assembly, workspace=workspace, host=host, bus=bus, settings=settings)
+                return await tree_of(
+                    worker,
+                    assembly,
+                    children_of=_children,
+                    open_child=lambda child, parent: look(child, within=parent),
+                    settings=settings,
+                )
             case "prompt":
                 return {"prompt": system_prompt(worker, workspace, assembly.toolbox, wanted_output(worker))}
             case _:
                 return facts_of(worker, assembly, settings)
+
+
+def _children(worker: Worker) -> list[Worker]:
+    return [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker.section("toolsets", CALLS))]
 
 
 def _warn(event: Event) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from forge_cli.core.messages import Message, ModelRequest, ToolSpec
-from forge_cli.core.signature import JsonObject
 from forge_cli.engine.replay.drift import Drift, Likeness, other_spec, other_text, other_tools
 from forge_cli.engine.replay.recording import RecordedTurn
 from forge_cli.engine.turns.history import History
@@ -19,15 +18,12 @@ class Told:
     """System prompt and tools as they were recorded; they stand in a record only where they change."""
 
     system: str
-    specs: tuple[JsonObject, ...]
+    specs: tuple[ToolSpec, ...]
 
     @property
     def whole(self) -> bool:
         """Is it what the model was told, with no secret taken out?"""
-        return not has_mark([self.system, *self.specs])
-
-    def tools(self) -> list[ToolSpec]:
-        return [ToolSpec(spec["name"], spec["description"], spec["inputSchema"]) for spec in self.specs]
+        return not has_mark([self.system, *(spec.wire() for spec in self.specs)])
 
 
 def differences(
@@ -39,7 +35,7 @@ def differences(
     if told:
         if not likeness.same(told.system, request.system):
             found.append(other_text("request", "the system prompt differs", told.system, request.system))
-        known = {spec.get("name"): spec for spec in told.specs}
+        known = {spec.name: spec for spec in told.specs}
         found += [other_spec(known[tool.name], tool, likeness) for tool in request.tools if tool.name in known]
     found.append(_other_words(turn, request.messages, likeness))
     yield from filter(None, found)
@@ -74,10 +70,10 @@ def _last_words(messages: Sequence[Message]) -> list[Message]:
 
 def _other_history(turn: RecordedTurn, told: Told | None, request: ModelRequest) -> Drift | None:
     """Whatever else is in a request; it is compared as a whole, so nothing tells where it differs."""
-    digest = turn.request.get("requestDigest") if turn.request else None
+    digest = turn.request.request_digest if turn.request else None
     if not isinstance(request.messages, History) or digest is None or (told and not told.whole):
         return None
-    system, tools = (told.system, told.tools()) if told else (request.system, request.tools)
+    system, tools = (told.system, told.specs) if told else (request.system, request.tools)
     if request.messages.digest(system, tools) == digest:
         return None
     return Drift("request", f"the {'history' if told else 'request'} differs, and the record does not say in what")

@@ -12,9 +12,11 @@ from typing import Any, Literal
 from forge_cli.core.approval import Verdict
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, Mark
+from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import ToolSpec
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut, nearest
+from forge_cli.record.calls import PastVerdict
 from forge_cli.sandbox.secrets import MARKS
 
 DriftKind = Literal["tools", "request", "verdict", "result", "turns"]
@@ -116,13 +118,13 @@ def _cut(line: str | None, start: int) -> str:
     return ("..." if start else "") + cut(line[start:], WIDTH, "end") or "(nothing)"
 
 
-def other_spec(recorded: JsonObject, now: ToolSpec, likeness: Likeness) -> Drift | None:
+def other_spec(recorded: ToolSpec, now: ToolSpec, likeness: Likeness) -> Drift | None:
     """A tool that is described differently, or wants other input."""
-    name, description = now.name, str(recorded.get("description"))
-    if not likeness.same(description, now.description):
-        return other_text("request", f"the description of '{name}' differs", description, now.description)
-    found = _first_difference(recorded.get("inputSchema"), now.input_schema)
-    if found is None or likeness.same(json.dumps(recorded.get("inputSchema")), json.dumps(now.input_schema)):
+    name = now.name
+    if not likeness.same(recorded.description, now.description):
+        return other_text("request", f"the description of '{name}' differs", recorded.description, now.description)
+    found = _first_difference(recorded.input_schema, now.input_schema)
+    if found is None or likeness.same(json.dumps(recorded.input_schema), json.dumps(now.input_schema)):
         return None
     path, before, after = found
     place = f" at {'.'.join(path)}" if path else ""
@@ -145,19 +147,19 @@ def _shown(value: Any) -> str:
     return "(nothing)" if value is None else _cut(json.dumps(value, ensure_ascii=False), 0)
 
 
-def other_verdict(call: ToolCall, recorded: JsonObject, now: Verdict) -> Drift | None:
+def other_verdict(call: ToolCall, recorded: PastVerdict, now: Verdict) -> Drift | None:
     """Another verdict, or the same one by another rule; where the rule stands does not matter."""
-    if (recorded["verdict"], recorded.get("rule")) == (now.approval.value, now.rule):
+    if (recorded.verdict, recorded.rule) == (now.approval.value, now.rule):
         return None
-    before = _reasons(recorded["verdict"], recorded.get("rule"), recorded.get("reason", ""))
+    before = _reasons(recorded.verdict, recorded.rule, recorded.reason)
     after = _reasons(now.approval.value, now.rule, now.reason)
-    what = "judged differently" if recorded["verdict"] != now.approval.value else "judged by another rule"
+    what = "judged differently" if recorded.verdict != now.approval.value else "judged by another rule"
     return Drift("verdict", f"{described(call)} is {what}", recorded=before, now=after)
 
 
-def now_possible(call: ToolCall, refused: JsonObject, now: Verdict) -> Drift:
+def now_possible(call: ToolCall, refused: ToolResult, now: Verdict) -> Drift:
     """A call that could not be made at all, and now could."""
-    before = f"{refused['status']}: {refused.get('error', '')}"
+    before = f"{refused.status}: {refused.error or ''}"
     after = _reasons(now.approval.value, now.rule, now.reason)
     return Drift("verdict", f"{described(call)} was refused, and now is not", recorded=before, now=after)
 

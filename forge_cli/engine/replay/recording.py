@@ -9,36 +9,55 @@ from pathlib import Path
 
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.events import VERSION
-from forge_cli.core.messages import Message, TurnEnd, Usage
-from forge_cli.core.results import from_wire
+from forge_cli.core.events import (
+    VERSION,
+    ApprovalDecided,
+    ApprovalRequired,
+    ContextUsage,
+    MessageEvent,
+    SessionStart,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+    WorkerUpdate,
+)
+from forge_cli.core.messages import Message, TurnEnd
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import snake_case
-from forge_cli.record.log import Log
-from forge_cli.record.messages import read_message
-from forge_cli.record.resume import Past, read_past
-from forge_cli.record.sound import is_sound
+from forge_cli.record.calls import PastVerdict
+from forge_cli.record.line import Line
+from forge_cli.record.log import Log, find_record, read_session
+from forge_cli.record.resume import Past, read_past, restored
 
 
 @dataclass
 class RecordedCall:
     """What the log says of a call; a verdict or a result that it never came to is None."""
 
-    decided: JsonObject | None = None
+    decided: Line | None = None
     """The line that settled it, or the request that was left open."""
-    result: JsonObject | None = None
+    result: Line | None = None
 
-    def settle(self, line: JsonObject) -> None:
+    def settle(self, line: Line) -> None:
         """The first verdict counts; a call that asks again has another one, which nobody could foresee."""
-        if self.decided is None or self.decided["type"] != line["type"]:
+        if self.decided is None or self.decided.type != line.type:
             self.decided = line
 
+    @property
+    def verdict(self) -> PastVerdict | None:
+        event = self.decided.event if self.decided else None
+        return PastVerdict.of(event) if isinstance(event, ApprovalDecided | ApprovalRequired) else None
+
+    @property
+    def ended(self) -> ToolResult | None:
+        event = self.result.event if self.result else None
+        return event if isinstance(event, ToolResult) else None
+
     def outcome(self, call: ToolCall) -> ToolOutcome | None:
-        if self.result is None:
+        ended, verdict = self.ended, self.verdict
+        if ended is None:
             return None
-        by = self.decided.get("by") if self.decided else None
-        value = from_wire(self.result["value"])
-        return ToolOutcome(call, self.result["status"], value, error=self.result.get("error"), by=by)
+        return ToolOutcome(call, ended.status, ended.value, error=ended.error, by=verdict.by if verdict else None)
 
 
 @dataclass
@@ -49,16 +68,21 @@ class RecordedTurn:
     """
 
     number: int = 0
-    request: JsonObject | None = None
+    request: TurnStart | None = None
     said: tuple[Message, ...] = ()
     """What was said to the model since the turn before."""
+    seq: int = 1
+    """The number of the line with its request."""
     reply: Message | None = None
     end: TurnEnd | None = None
     calls: dict[str, RecordedCall] = field(default_factory=dict)
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return tuple(self.request.get("tools", ())) if self.request else ()
+        return self.request.tools if self.request else ()
+
+    def call(self, id: str) -> RecordedCall:
+        return self.calls.setdefault(id, RecordedCall())
 
 
 @dataclass
@@ -83,9 +107,9 @@ class Track:
 class RecordedPart:
     """From one task, or from one start of the session, to the next; ``past`` is what it found."""
 
-    lines: tuple[JsonObject, ...]
+    lines: tuple[Line, ...]
     past: Past
-    last: JsonObject | None
+    last: Line | None
     """The line before."""
 
     @property
@@ -119,115 +143,114 @@ class Recording:
     parts: tuple[RecordedPart, ...]
 
 
+def open_recording(name: str) -> Recording:
+    """A session by its id, or by the path of a record."""
+    return read_recording(read_session(find_record(name)))
+
+
 def read_recording(log: Log) -> Recording:
     """Read a log to be repeated; one in which no model was asked is an error."""
-    start = next((line for line in log.lines if line["type"] == "sessionStart"), None)
-    if start is None:
+    first = next((line for line in log.lines if line.type == SessionStart.type), None)
+    if first is None:
         raise WorkerError(Mark(str(log.path)), "this is no record of a session", hint="forge run --record makes one")
-    if start.get("v") != VERSION:
-        problem = f"this record is of version {start.get('v')}, which this forge cannot read"
+    if first.version != VERSION:
+        problem = f"this record is of version {first.version}, which this forge cannot read"
         raise WorkerError(Mark(str(log.path)), problem)
-    if broken := next((number for number, line in enumerate(log.lines, 1) if not is_sound(line)), None):
-        raise _unreadable(log, broken)
-    try:
-        parts = tuple(part for part in _parts(log.lines) if not part.empty)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise _unreadable(log) from None
+    start = next(event for event in [line.event for line in log.lines] if isinstance(event, SessionStart))
+    parts = tuple(part for part in _parts(log.lines) if not part.empty)
     if not parts:
         raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
     return Recording(
         path=log.path,
-        session=start["session"],
-        worker=start["worker"],
-        model=start["model"],
-        workspace=start["workspace"],
-        worker_file=start.get("workerFile"),
-        output_schema=start.get("outputSchema"),
+        session=first.session,
+        worker=first.worker,
+        model=start.model,
+        workspace=start.workspace,
+        worker_file=start.worker_file,
+        output_schema=dict(start.output_schema) if start.output_schema is not None else None,
         parts=parts,
     )
 
 
-def _unreadable(log: Log, line: int = 1) -> WorkerError:
-    problem = f"line {line} of this record lacks what it should have" if line > 1 else "this record cannot be read"
-    return WorkerError(Mark(str(log.path), line), problem, hint="record it anew with forge run --record")
-
-
-def _parts(lines: Sequence[JsonObject]) -> Iterator[RecordedPart]:
+def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
     starts = [*_starts(lines), len(lines)]
     for begin, end in pairwise(starts):
         yield RecordedPart(tuple(lines[begin:end]), read_past(lines[:begin]), lines[begin - 1] if begin else None)
 
 
-def _starts(lines: Sequence[JsonObject]) -> Iterator[int]:
-    """Where a session starts or goes on, and where it is given another task: turns are counted anew."""
+def _starts(lines: Sequence[Line]) -> Iterator[int]:
+    """Where a session starts or is resumed, and where it is given another task: turns are counted anew."""
     said, fresh = None, False
     for index, line in enumerate(lines):
-        if "delegation" in line:
-            continue
-        match line["type"]:
-            case "sessionStart":
+        match line.event if line.delegation is None else None:
+            case SessionStart():
                 yield index
                 said, fresh = None, True
-            case "message" if _is_said(line) and said is None:
+            case MessageEvent() as event if _is_said(event) and said is None:
                 said = index
-            case "turnStart":
-                if line["turn"] == 1 and not fresh:
+            case TurnStart(turn=turn):
+                if turn == 1 and not fresh:
                     yield index if said is None else said
                 said, fresh = None, False
 
 
-def _is_said(line: JsonObject) -> bool:
+def _is_said(event: MessageEvent) -> bool:
     """Is it a message for the model, and not one that stands for others?"""
-    return line["message"]["role"] == "user" and "summaryOf" not in line["message"]
+    return event.message.role == "user" and event.summary_of is None
 
 
-def _track(lines: Sequence[JsonObject], delegation: str | None) -> Track:
+def _track(lines: Sequence[Line], delegation: str | None) -> Track:
     track, said = Track(), list[Message]()
     for line in lines:
-        if line["type"] == "workerUpdate" and line.get("within") == delegation:
-            _note_task(track, line)
-        elif line.get("delegation") == delegation:
-            _take(track, said, line)
+        match line.event:
+            case WorkerUpdate() as update if update.within == delegation:
+                _note_task(track, update, line)
+            case _ if line.delegation == delegation:
+                _take(track, said, line)
     return track
 
 
-def _note_task(track: Track, line: JsonObject) -> None:
-    call = line["toolCallId"]
-    if line["status"] in ("started", "resumed"):
-        track.given.setdefault(call, []).append((line["worker"], line["delegation"]))
-    elif line["status"] != "completed":
+def _note_task(track: Track, update: WorkerUpdate, line: Line) -> None:
+    call = update.tool_call_id
+    if update.status in ("started", "resumed"):
+        track.given.setdefault(call, []).append((line.worker, line.delegation or ""))
+    elif update.status != "completed":
         track.failed.add(call)
 
 
-def _take(track: Track, said: list[Message], line: JsonObject) -> None:
+def _take(track: Track, said: list[Message], line: Line) -> None:
     turn = track.turns[-1]
-    match line["type"]:
-        case "turnStart":
-            track.turns.append(RecordedTurn(line["turn"], line, tuple(said)))
+    match line.event:
+        case TurnStart() as request:
+            track.turns.append(RecordedTurn(request.turn, request, tuple(said), line.seq))
             said.clear()
-        case "message" if _is_said(line):
-            said.append(read_message(line["message"]))
-        case "message" if line["message"]["role"] == "assistant":
-            turn.reply = read_message(line["message"])
-        case "message" if summary := read_message(line["message"]).summary:
-            turn.reply = Message("assistant", summary.text)
-            _was_apart(turn, said)
-        case "contextUsage":
-            track.window = line.get("window") or track.window
-        case "turnEnd":
+        case MessageEvent(message=message) as event:
+            _hear(turn, said, restored(message), event)
+        case ContextUsage(window=window):
+            track.window = window or track.window
+        case TurnEndEvent(stop=stop, usage=usage):
             if turn.reply is None:
                 turn.reply = Message("assistant")
                 _was_apart(turn, said)
-            usage = Usage(**{snake_case(name): count for name, count in line["usage"].items()})
-            turn.end = TurnEnd(line["stop"], usage, turn.reply.native if turn.reply else None)
-        case "toolStarted":
-            turn.calls.setdefault(line["toolCallId"], RecordedCall())
-        case "approvalRequired":
-            turn.calls.setdefault(line["toolCallId"], RecordedCall()).settle({**line, "verdict": "ask"})
-        case "approvalDecided":
-            turn.calls.setdefault(line["toolCallId"], RecordedCall()).settle(line)
-        case "toolResult":
-            turn.calls.setdefault(line["toolCallId"], RecordedCall()).result = line
+            turn.end = TurnEnd(stop, usage, turn.reply.native)
+        case ToolStarted(tool_call_id=call):
+            turn.call(call)
+        case ApprovalRequired(request=request):
+            turn.call(request.tool_call_id).settle(line)
+        case ApprovalDecided(tool_call_id=call):
+            turn.call(call).settle(line)
+        case ToolResult(tool_call_id=call):
+            turn.call(call).result = line
+
+
+def _hear(turn: RecordedTurn, said: list[Message], message: Message, event: MessageEvent) -> None:
+    if _is_said(event):
+        said.append(message)
+    elif message.role == "assistant":
+        turn.reply = message
+    elif message.summary:
+        turn.reply = Message("assistant", message.summary.text)
+        _was_apart(turn, said)
 
 
 def _was_apart(turn: RecordedTurn, said: list[Message]) -> None:

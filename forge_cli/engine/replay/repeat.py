@@ -7,17 +7,18 @@ from pathlib import Path
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import Mark
+from forge_cli.core.errors import Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift, Likeness
-from forge_cli.engine.replay.recording import RecordedPart, Recording
+from forge_cli.engine.replay.recording import RecordedPart, Recording, open_recording
 from forge_cli.engine.replay.replay import Course, Replay, Tools
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.wiring import Resumed, Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.files.worker import Worker
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.record.resume import Resumed
 
 
 class ReplayStopped(Exception):
@@ -36,6 +37,51 @@ def course_of(recording: Recording, workspace: Path, tools: Tools) -> Course:
 def driven_by(recording: Recording, workspace: Path) -> Replay:
     """The first part of a record in the place of a model, for work that is otherwise as real as any."""
     return Replay.of(recording.parts[0], course_of(recording, workspace, Tools.LIVE), recording.model)
+
+
+def worker_of(recording: Recording, named: str | Path | None = None) -> Worker:
+    """The worker that is named, or the one that the session was recorded with."""
+    file = named or recording.worker_file
+    if not file or not Path(file).exists():
+        where = f" in {file}" if file else ""
+        problem = f"the worker '{recording.worker}' of this session is no longer there{where}"
+        raise WorkerError(None, problem, hint="say where it is with --worker WORKER")
+    worker = load_worker(file)
+    if worker.name != recording.worker:
+        raise UsageError(f"the session is one of the worker '{recording.worker}', not of '{worker.name}'")
+    return worker
+
+
+async def replay(
+    session: str | Path,
+    *,
+    worker: Worker | None = None,
+    workspace: Path | None = None,
+    tools: Tools | str = Tools.READ_ONLY,
+    approval_mode: ApprovalMode | str | None = None,
+    bus: EventBus | None = None,
+) -> Course:
+    """Repeat a session, or a record of one, without a model; the first difference is raised as Drift.
+
+    ``worker`` and ``workspace`` are those of the session unless others are given. ``tools`` says which calls run: those
+    that only read (``read-only``), all (``live``) or none (``recorded``); the others have their recorded results.
+    """
+    recording = open_recording(str(session))
+    repetition = Repetition(
+        worker=worker or worker_of(recording),
+        recording=recording,
+        workspace=workspace or recorded_workspace(recording),
+        tools=Tools(tools),
+        mode=ApprovalMode(approval_mode) if approval_mode is not None else None,
+        bus=bus or EventBus(),
+    )
+    return await repetition.go()
+
+
+def recorded_workspace(recording: Recording) -> Path:
+    """The folder that a session worked in, or where the caller stands if that is gone."""
+    before = Path(recording.workspace)
+    return (before if before.is_dir() else Path.cwd()).resolve()
 
 
 @dataclass(kw_only=True)
@@ -82,4 +128,4 @@ class Repetition:
             turn = replay.left
             ended = f"{result.status}: {result.error}" if result.error else result.status
             drift = Drift("turns", "this turn is not reached, for the work has ended before", now=ended)
-            raise drift.at(Mark(str(course.file), turn.request["seq"] if turn.request else 1), turn.number)
+            raise drift.at(Mark(str(course.file), turn.seq), turn.number)

@@ -13,11 +13,11 @@ from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError, Mark, ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
 from forge_cli.core.results import Diff
-from forge_cli.core.signature import JsonObject
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.replay.compare import Told, differences
 from forge_cli.engine.replay.drift import Drift, Likeness, described, now_possible, other_text, other_verdict
 from forge_cli.engine.replay.recording import RecordedCall, RecordedPart, RecordedTurn, Track
+from forge_cli.record.line import Line
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.sandbox.zones.zones import DEFAULT_ZONE
 
@@ -58,9 +58,8 @@ class Course:
         if failure := self.drift or self.end:
             raise failure
 
-    def lost(self, drift: Drift, turn: RecordedTurn, line: JsonObject | None) -> Drift:
-        place = line or turn.request
-        self.drift = drift.at(Mark(str(self.file), place["seq"] if place else 1), turn.number)
+    def lost(self, drift: Drift, turn: RecordedTurn, line: Line | None) -> Drift:
+        self.drift = drift.at(Mark(str(self.file), line.seq if line else turn.seq), turn.number)
         return self.drift
 
 
@@ -150,13 +149,13 @@ class Replay:
         self.course.end = EndOfRecord(sentence)
         return self.course.end
 
-    def _lost(self, drift: Drift, line: JsonObject | None = None) -> Drift:
+    def _lost(self, drift: Drift, line: Line | None = None) -> Drift:
         return self.course.lost(drift, self._turn, line)
 
     def _compare(self, turn: RecordedTurn, request: ModelRequest) -> None:
-        recorded: JsonObject = turn.request or {}
-        if "system" in recorded or "specs" in recorded:
-            self._told = Told(str(recorded.get("system", "")), tuple(recorded.get("specs", ())))
+        recorded = turn.request
+        if recorded and (recorded.system is not None or recorded.specs is not None):
+            self._told = Told(recorded.system or "", recorded.specs or ())
         for drift in differences(turn, self._told, request, self._came, self.course.likeness):
             raise self._lost(drift)
 
@@ -187,7 +186,7 @@ class Replay:
             return None
         self.course.taken += 1
         if not judged.offer.tool.read_only and outcome.status not in ("denied", "blocked"):
-            self._touched |= places | _places(known.result)
+            self._touched |= places | _places(outcome.value.wire())
         return outcome
 
     def _recorded(self, call: ToolCall) -> RecordedCall | None:
@@ -197,12 +196,12 @@ class Replay:
         return self._turn.calls.get(call.id)
 
     def _judge(self, judged: Judged, known: RecordedCall) -> None:
-        verdict, result = judged.verdict, known.result
-        if known.decided:
-            if drift := other_verdict(judged.call, known.decided, verdict):
+        verdict, ended = judged.verdict, known.ended
+        if known.verdict:
+            if drift := other_verdict(judged.call, known.verdict, verdict):
                 raise self._lost(drift, known.decided)
-        elif result and result["status"] not in ("success", "interrupted", *_by_preview(verdict)):
-            raise self._lost(now_possible(judged.call, result, verdict), result)
+        elif ended and ended.status not in ("success", "interrupted", *_by_preview(verdict)):
+            raise self._lost(now_possible(judged.call, ended, verdict), known.result)
 
     def _runs(self, judged: Judged, outcome: ToolOutcome) -> bool:
         if judged.verdict.approval is Approval.BLOCKED:

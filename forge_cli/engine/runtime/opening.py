@@ -71,7 +71,7 @@ class OpenWorker:
             str(self.workspace),
             self.controller.mode.value,
             worker_file=str(self.spec.worker.path),
-            resumed=resume.last["seq"] if resume else None,
+            resumed=resume.last.seq if resume and resume.last else None,
             forked_from=resume.forked_from if resume else None,
             output_schema=schema.json_schema if schema else None,
         )
@@ -141,7 +141,7 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Non
             worker=spec.worker.name,
             depth=spec.depth,
             redactor=redactor,
-            after=dict(spec.resume.last) if spec.resume else None,
+            after=spec.resume.last if spec.resume else None,
         )
         for sink in spec.wiring.sinks:
             recorder.add_sink(sink)

@@ -27,13 +27,14 @@ from forge_cli.engine.runtime.children import Child, Children
 from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, how_to_answer, result_of
-from forge_cli.engine.runtime.wiring import Resumed, RuntimeSpec, Wiring
+from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.log import SessionLost, new_session_id
-from forge_cli.record.resume import Past
+from forge_cli.record.open import OpenSession
+from forge_cli.record.resume import Past, Resumed
 
 
 class WorkerRuntime:
@@ -58,11 +59,15 @@ class WorkerRuntime:
         on_ask: OnAsk = OnAsk.DENY,
         limits: Limits | None = None,
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
+        session: OpenSession | None = None,
         resume: Resumed | None = None,
         wiring: Wiring | None = None,
     ) -> None:
-        """``wiring`` is what only forge itself gives, and may change."""
+        """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change."""
         wiring = wiring or Wiring()
+        if session is not None:
+            resume = session.resumed
+            wiring = replace(wiring, session_id=session.id, sinks=(*session.sinks, *wiring.sinks))
         if isinstance(output_schema, Mapping):
             output_schema = OutputSchema.load(output_schema, where=None, folder=worker.folder)
         self._spec = spec = RuntimeSpec(
@@ -203,7 +208,7 @@ class WorkerRuntime:
             bus=child.bus,
             workspace=opened.workspace,
             on_ask=spec.on_ask,
-            resume=Resumed(child.past, {}) if child.past else None,
+            resume=Resumed(child.past) if child.past else None,
             wiring=Wiring(host=spec.wiring.host, session_id=spec.session_id, parent=child.parent, replay=child.replay),
         )
 

@@ -1,11 +1,10 @@
-"""What a runtime is made of: what programs give, what only forge itself gives, and a session to resume."""
+"""What a runtime is made of: what programs give, and what only forge itself gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -19,24 +18,7 @@ from forge_cli.engine.runtime.model import ReplayedModel
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.recorder import Sink
-from forge_cli.record.resume import Past
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """A session to resume: what it has come to, and the last line of its log."""
-
-    past: Past
-    last: Mapping[str, Any]
-    forked_from: str | None = None
-    model: str | None = None
-    """The model that answered before; it does so again where nobody names one."""
-    output_schema: OutputSchema | None = None
-    """What the answer had to fit; it still has to, where the same task is resumed."""
-
-    @property
-    def session_id(self) -> str | None:
-        return self.last.get("session")
+from forge_cli.record.resume import Past, Resumed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +70,5 @@ class RuntimeSpec:
     @property
     def stated_schema(self) -> OutputSchema | None:
         """What the program says of the answer, else what an unfinished task was begun with."""
-        if self.output_schema is None and self.resume and self.resume.past.unfinished:
-            return self.resume.output_schema
-        return self.output_schema
+        before = self.resume.output_schema if self.resume and self.resume.past.unfinished else None
+        return OutputSchema(before) if self.output_schema is None and before is not None else self.output_schema

@@ -37,7 +37,6 @@ from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
 from forge_cli.engine.turns.window import Ask, Context, Keep
-from forge_cli.record.messages import message_wire
 from forge_cli.record.resume import Past
 from forge_cli.sandbox.secrets import has_mark
 
@@ -190,7 +189,7 @@ class Loop:
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:
             if aloud:
-                self._say(Message("assistant", text or INTERRUPTED_ANSWER), cutOff=True)
+                self._say(Message("assistant", text or INTERRUPTED_ANSWER), cut_off=True)
             raise Interrupted(self.interrupt.reason)
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
@@ -235,9 +234,9 @@ class Loop:
     def _keep(self, reply: Message, end: TurnEnd) -> None:
         self._say(reply)
 
-    def _say(self, message: Message, **more: Any) -> None:
+    def _say(self, message: Message, *, cut_off: bool = False) -> None:
         self.history.append(message)
-        self.bus.emit(MessageEvent({**message_wire(message), **more}))
+        self.bus.emit(MessageEvent(message, cut_off))
 
 
 def _result(outcome: ToolOutcome) -> CallResult:

@@ -16,7 +16,6 @@ from forge_cli.core.wire import jsonable
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import tokens_of
 from forge_cli.engine.turns.summary import kept_of, size_of, summary_message, transcript
-from forge_cli.record.messages import message_wire
 from forge_cli.record.resume import without
 
 CROWDED, ROOMY = 0.8, 0.6
@@ -145,7 +144,7 @@ class Context:
         return next((cut for cut in cuts if self._used - sum(map(tokens_in, self.history[:cut])) <= goal), cuts[-1])
 
     def _replace(self, older: Sequence[Message], summary: Message) -> None:
-        self.bus.emit(MessageEvent({**message_wire(summary), "summaryOf": len(older)}))
+        self.bus.emit(MessageEvent(summary, summary_of=len(older)))
         used = self._used - sum(map(tokens_in, older)) + tokens_in(summary)
         self.history.rewrite([summary, *self.history[len(older) :]])
         self.counted = max(0, used), len(self.history)

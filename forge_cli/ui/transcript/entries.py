@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
-from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text, from_wire
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    ContextUsage,
+    InputPrompt,
+    Interrupt,
+    ManualToolInvoke,
+    ManualToolsAvailable,
+    MessageEvent,
+    OtherEvent,
+    SessionEnd,
+    SessionStart,
+    StatusEvent,
+    Streaming,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+    UserInput,
+    WorkerUpdate,
+)
+from forge_cli.core.results import ResultValue
 from forge_cli.core.text import counted
+from forge_cli.record.line import BadLine, Line
 
 DEEPEST = 10
 
@@ -29,7 +52,7 @@ class Called:
     """A call with everything that came of it."""
 
     tool: str
-    args: Any
+    args: Mapping[str, Any]
     depth: int = 0
     verdict: str = ""
     status: str = ""
@@ -65,19 +88,23 @@ class Transcript:
     entries: list[TranscriptEntry] = field(default_factory=list)
 
 
-def read_transcript(lines: Iterable[JsonObject]) -> Transcript:
+def read_transcript(lines: Iterable[Line]) -> Transcript:
+    """A conversation from its lines; one that somebody broke is named, and passed over."""
     reader = _Reader()
     for line in lines:
-        reader.take(line)
+        try:
+            reader.take(line)
+        except BadLine as error:
+            reader.note(line, f"line {line.where.line}: {error.message}")
     return reader.told
 
 
-def local_time(time: Any, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """A time of the record where the reader is."""
+def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
+    """A time of the record where the reader is; what is not a time is left as it is."""
     try:
         return datetime.fromisoformat(time).astimezone().strftime(shape)
-    except (TypeError, ValueError, OverflowError):
-        return _text(time)
+    except (ValueError, OverflowError):
+        return time
 
 
 class _Reader:
@@ -85,116 +112,126 @@ class _Reader:
 
     def __init__(self) -> None:
         self.told = Transcript()
-        self.calls: dict[tuple[str, str], Called] = {}
-        """By the task that a worker further down was given, and the call."""
+        self.calls: dict[tuple[str | None, str], Called] = {}
+        """By the task that a child worker was given, and the call."""
         self.asked: dict[str, Called] = {}
-        self.parents: dict[str, str] = {}
+        self.parents: dict[str | None, str] = {}
 
-    def take(self, line: JsonObject) -> None:
-        depth = min(max(line["depth"], 0), DEEPEST) if isinstance(line.get("depth"), int) else 0
-        match line["type"]:
-            case "sessionStart":
-                self.start(line)
-            case "message" if isinstance(line.get("message"), dict):
-                self.message(line["message"], line, depth)
-            case "toolStarted" if _key(line, line) not in self.calls:
-                self.call(line, line, depth)
-            case "approvalRequired" | "approvalResponse" | "approvalDecided":
-                self.approval(line)
-            case "toolResult":
-                self.result(line, depth)
-            case kind:
-                if kind == "workerUpdate":
-                    self.parents[_text(line.get("delegation"))] = _text(line.get("parent"))
-                self.note(_note(kind, line), depth)
+    def take(self, line: Line) -> None:
+        match line.event:
+            case SessionStart() as event:
+                self.start(line, event)
+            case MessageEvent() as event:
+                self.message(line, event)
+            case ToolStarted(tool_call_id=id) as event:
+                if (line.delegation, id) not in self.calls:
+                    self.call(line, id, event.tool_name, event.args)
+            case ApprovalRequired(request=request):
+                self.required(line, request)
+            case ApprovalResponse() as event:
+                self.response(event)
+            case ApprovalDecided() as event:
+                self.decided(line, event)
+            case ToolResult() as event:
+                self.result(line, event)
+            case WorkerUpdate() as event:
+                self.parents[line.delegation] = event.parent
+                why = f": {event.error}" if event.error is not None else ""
+                self.note(line, f"{line.worker} {event.status}{why}")
+            case StatusEvent(level=level, message=message):
+                self.note(line, f"{level}: {message}" if level in ("warning", "error") else None)
+            case Interrupt(reason=reason):
+                self.note(line, reason)
+            case InputPrompt(prompt=prompt):
+                self.note(line, f"asks: {prompt}")
+            case UserInput(content=content):
+                self.note(line, f"answers: {content}")
+            case ContextUsage() as event:
+                self.note(line, _room(event))
+            case SessionEnd(result=result):
+                self.note(line, _ending(result))
+            case TurnStart() | TurnEndEvent() | Streaming() | ManualToolsAvailable() | ManualToolInvoke():
+                pass
+            case OtherEvent():
+                pass
+            case never:
+                assert_never(never)
 
-    def start(self, line: JsonObject) -> None:
-        told = self.told
-        model, place, when = _text(line.get("model")), _text(line.get("workspace")), local_time(line.get("time"))
+    def start(self, line: Line, event: SessionStart) -> None:
+        told, when = self.told, local_time(line.time)
         if not told.session:
-            told.session, told.worker = _text(line.get("session")), _text(line.get("worker"))
-            told.model, told.workspace, told.started = model, place, when
+            told.session, told.worker, told.started = line.session, line.worker, when
+            told.model, told.workspace = event.model, event.workspace
             return
-        copy = f", as a copy of {line['forkedFrom']}" if "forkedFrom" in line else ""
-        moved = f", in {place}" if place != told.workspace else ""
-        other = f", with {model}" if model != told.model else ""
-        told.model, told.workspace = model, place
-        self.note(f"goes on at {when}{copy}{moved}{other}", 0)
+        copy = f", as a copy of {event.forked_from}" if event.forked_from is not None else ""
+        moved = f", in {event.workspace}" if event.workspace != told.workspace else ""
+        other = f", with {event.model}" if event.model != told.model else ""
+        told.model, told.workspace = event.model, event.workspace
+        self.told.entries.append(Noted(f"goes on at {when}{copy}{moved}{other}"))
 
-    def message(self, message: JsonObject, line: JsonObject, depth: int) -> None:
-        names = [_text(file.get("name")) for file in _dicts(message.get("attachments"))]
-        self.told.entries.append(Said(self.who(message, line), _text(message.get("content")), tuple(names), depth))
-        for call in _dicts(message.get("calls")):
-            self.call(call, line, depth)
+    def message(self, line: Line, event: MessageEvent) -> None:
+        names = tuple(file.name for file in event.message.attachments)
+        self.told.entries.append(Said(self.who(line, event), event.message.text, names, _depth(line)))
+        for call in event.message.calls:
+            self.call(line, call.id, call.name, call.input)
 
-    def who(self, message: JsonObject, line: JsonObject) -> str:
-        """The task of a worker further down comes from the one that called it."""
-        role = _text(message.get("role"))
-        if role == "assistant" or "summaryOf" in message:
-            return _text(line.get("worker")) if role == "assistant" else "summary"
-        return self.parents.get(_text(line.get("delegation")), role)
+    def who(self, line: Line, event: MessageEvent) -> str:
+        """The task of a child worker comes from its parent."""
+        if event.message.role == "assistant":
+            return line.worker
+        return "summary" if event.summary_of is not None else self.parents.get(line.delegation, event.message.role)
 
-    def call(self, data: JsonObject, line: JsonObject, depth: int) -> Called:
-        called = Called(_text(data.get("toolName")), data.get("args"), depth)
-        self.calls[_key(data, line)] = called
+    def call(self, line: Line, id: str, tool: str, args: Mapping[str, Any]) -> Called:
+        called = self.calls[line.delegation, id] = Called(tool, args, _depth(line))
         self.told.entries.append(called)
         return called
 
-    def approval(self, line: JsonObject) -> None:
-        request = _text(line.get("requestId"))
-        called = self.calls.get(_key(line, line)) or self.asked.get(request)
-        if called is None:
-            return
-        yes, place = "yes" if line.get("approved") is True else "no", f" ({line['where']})" if line.get("where") else ""
-        match line["type"]:
-            case "approvalRequired":
-                self.asked[request] = called
-                called.verdict = f"asks: {_text(line.get('reason'))}{place}; {request} waits for an answer"
-            case "approvalResponse":
-                note = f": {_text(line['note'])}" if line.get("note") else ""
-                called.verdict = f"{called.verdict.partition('; approval_')[0]}; answered {yes}{note}"
-            case _:
-                settled = f"{_text(line.get('verdict'))} -> {yes} by {_text(line.get('by'))}"
-                called.verdict = f"{settled}: {_text(line.get('reason'))}{place}"
+    def required(self, line: Line, request: ApprovalRequest) -> None:
+        if called := self.calls.get((line.delegation, request.tool_call_id)):
+            self.asked[request.request_id] = called
+            place = f" ({request.where})" if request.where else ""
+            called.verdict = f"asks: {request.reason}{place}; {request.request_id} waits for an answer"
 
-    def result(self, line: JsonObject, depth: int) -> None:
-        called = self.calls.get(_key(line, line)) or self.call(line, line, depth)
-        called.status, called.value = _text(line.get("status")), drawable(line.get("value"))
-        called.error = _text(line["error"]) if "error" in line else None
+    def response(self, event: ApprovalResponse) -> None:
+        if called := self.asked.get(event.request_id):
+            note = f": {event.decision.note}" if event.decision.note else ""
+            asked = called.verdict.partition("; approval_")[0]
+            called.verdict = f"{asked}; answered {_yes_or_no(event.decision.approved)}{note}"
 
-    def note(self, text: str | None, depth: int) -> None:
+    def decided(self, line: Line, event: ApprovalDecided) -> None:
+        if called := self.calls.get((line.delegation, event.tool_call_id)):
+            place = f" ({event.where})" if event.where else ""
+            settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}"
+            called.verdict = f"{settled}: {event.reason}{place}"
+
+    def result(self, line: Line, event: ToolResult) -> None:
+        key = line.delegation, event.tool_call_id
+        called = self.calls.get(key) or self.call(line, event.tool_call_id, event.tool_name, {})
+        called.status, called.value, called.error = event.status, event.value, event.error
+
+    def note(self, line: Line, text: str | None) -> None:
         if text:
-            self.told.entries.append(Noted(text, depth))
+            self.told.entries.append(Noted(text, _depth(line)))
 
 
-def _key(data: JsonObject, line: JsonObject) -> tuple[str, str]:
-    return _text(line.get("delegation")), _text(data.get("toolCallId"))
+def _depth(line: Line) -> int:
+    return min(max(line.depth, 0), DEEPEST)
 
 
-def _note(kind: str, line: JsonObject) -> str | None:
-    match kind:
-        case "status" if line.get("level") in ("warning", "error"):
-            return f"{line['level']}: {_text(line.get('message'))}"
-        case "interrupt":
-            return _text(line.get("reason"))
-        case "inputPrompt":
-            return f"asks: {_text(line.get('prompt'))}"
-        case "userInput":
-            return f"answers: {_text(line.get('content'))}"
-        case "workerUpdate":
-            why = f": {_text(line['error'])}" if "error" in line else ""
-            return f"{_text(line.get('worker'))} {_text(line.get('status'))}{why}"
-        case "contextUsage" if line.get("elided"):
-            return f"room was made: the results of {len(line['elided'])} calls were taken out of the history"
-        case "contextUsage" if line.get("summarised"):
-            return f"room was made: a summary stands for {line['summarised']} messages from here on"
-        case "sessionEnd" if isinstance(line.get("result"), dict):
-            return _ending(line["result"])
-        case _:
-            return None
+def _yes_or_no(approved: bool) -> str:
+    return "yes" if approved else "no"
 
 
-def _ending(result: JsonObject) -> str:
+def _room(event: ContextUsage) -> str | None:
+    if event.elided:
+        return f"room was made: the results of {len(event.elided)} calls were taken out of the history"
+    if event.summarised:
+        return f"room was made: a summary stands for {event.summarised} messages from here on"
+    return None
+
+
+def _ending(result: Mapping[str, Any]) -> str:
+    """``result`` is the object of ``--output-format json``, in a log that somebody may have changed."""
     status, error = _text(result.get("status")), _text(result.get("error")).partition("\n")[0]
     counts = f"{_counted(result.get('turns'), 'turn')}, {_counted(result.get('tool_calls'), 'call')}"
     return f"{status}: {counts}" + (f"; {error.removeprefix(f'{status}: ')}" if error else "")
@@ -202,23 +239,6 @@ def _ending(result: JsonObject) -> str:
 
 def _counted(number: Any, what: str) -> str:
     return counted(number, what) if isinstance(number, int | float) else f"? {what}s"
-
-
-def drawable(data: Any) -> ResultValue:
-    """A result that can be drawn; whatever else stands in its place is shown as it is."""
-    match from_wire(data):
-        case Text(content=str()) | FileContent(content=str()) | Json() | Custom() as value:
-            return value
-        case Diff(path=str(), original=str() | None, modified=str()) as value:
-            return value
-        case FileList(files=files, count=int()) as value if all(isinstance(name, str) for name in files):
-            return value
-        case _:
-            return Json(data)
-
-
-def _dicts(value: Any) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:

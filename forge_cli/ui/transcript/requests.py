@@ -8,10 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from forge_cli.core.results import read_result
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
-from forge_cli.ui.transcript.entries import drawable, local_time
+from forge_cli.ui.transcript.entries import local_time
 
 LOST = "its input held a secret, which the session does not keep: it will be denied"
 
@@ -27,7 +28,7 @@ def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = 
     for name, value in row["args"].items():
         line(f"    {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
     if row["preview"] is not None:
-        console.print(Indented(render(drawable(row["preview"]), find), 4), end="")
+        console.print(Indented(render(read_result(row["preview"]), find), 4), end="")
     place = f" ({row['where']})" if row["where"] else ""
     line(f"  why: {row['reason']}{place}", "dim")
     if row["held_secret"]:

@@ -9,6 +9,7 @@ import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest
 from forge_cli.core.events import ApprovalDecided, ToolResult
+from forge_cli.record.line import Line
 from forge_cli.sandbox.files import sandbox as sandbox_module
 from forge_cli.testing import Project, Seen, call, calls
 
@@ -242,8 +243,8 @@ def test_a_link_that_flips_after_judging_is_judged_again(worker: Project) -> Non
     link = worker.folder / "free/link"
     link.symlink_to("a.txt")
 
-    def flip(line: dict[str, Any]) -> None:
-        if line["type"] == "approvalDecided":
+    def flip(line: Line) -> None:
+        if line.type == "approvalDecided":
             link.unlink(missing_ok=True)
             link.symlink_to(".env")
 

@@ -21,11 +21,11 @@ from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.replay.replay import Course, Tools
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.wiring import Resumed, Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import load_worker
+from forge_cli.record.line import Line
 from forge_cli.record.log import Log
-from forge_cli.record.messages import message_wire
-from forge_cli.record.resume import read_past
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 WORKER = """
@@ -78,8 +78,8 @@ def clerk(project: Project) -> Project:
 
 def recording(*sessions: Seen, file: str = "record.jsonl") -> Recording:
     """What was seen, read back as from a file; several of them are one session that was resumed."""
-    lines = [line for seen in sessions for line in seen.lines if "seq" in line]
-    return read_recording(Log(Path(file), tuple(json.loads(json.dumps(lines)))))
+    lines = [Line.read(line.text().encode()) for seen in sessions for line in seen.record]
+    return read_recording(Log(Path(file), tuple(lines)))
 
 
 def replay(project: Project, record: Recording, tools: Tools = Tools.READ_ONLY, **options: Any) -> Course:
@@ -371,9 +371,9 @@ def test_repairs_are_part_of_the_record(adder: Project) -> None:
 
 def test_a_session_that_reached_a_limit_is_replayed_as_far_as_it_went(adder: Project) -> None:
     seen = adder.run(calls(call("add", a=1, b=1)), calls(call("add", a=2, b=2)), "Done.", on_ask=OnAsk.FAIL)
-    lines = [line for line in seen.lines if "seq" in line]
+    lines = seen.record
     for end in range(4, len(lines)):
-        cut = Seen(lines=lines[:end])
+        cut = Seen(record=lines[:end])
         assert replay(adder, recording(cut)).turns <= 3
 
 
@@ -386,7 +386,7 @@ def test_a_session_stopped_by_a_refusal_is_replayed(adder: Project) -> None:
 
 
 def resume(project: Project, before: list[Seen], *turns: Any, **options: Any) -> Seen:
-    lines = [line for seen in before for line in seen.lines if "seq" in line]
+    lines = [line for seen in before for line in seen.record]
     resumed = Resumed(read_past(lines), lines[-1])
     model = scripted_model(*turns, name="later")
     return project.run(model=model, resume=resumed, **options)
@@ -406,9 +406,8 @@ def test_a_resumed_session_is_replayed_part_by_part(adder: Project) -> None:
 def test_a_session_cut_in_a_call_and_resumed_is_replayed(adder: Project) -> None:
     rewrite(adder, "worker.yaml", "{default: ask, tools: {add: preApproved}}", "{default: preApproved}")
     first = adder.run(calls(call("note", text="x"), call("add", a=1, b=1)), "Never.")
-    kept = [line for line in first.lines if "seq" in line]
-    place = next(index for index, line in enumerate(kept) if line["type"] == "toolResult")
-    cut = Seen(lines=kept[:place])
+    place = next(index for index, line in enumerate(first.record) if line.type == "toolResult")
+    cut = Seen(record=first.record[:place])
     second = resume(adder, [cut], calls(call("note", text="x")), "Done.", task="go on", answers=[True])
     assert second.asked[0].reason.endswith("it may have run")
     course = replay(adder, recording(cut, second))
@@ -438,7 +437,7 @@ def test_attachments_come_from_the_record(adder: Project, monkeypatch: pytest.Mo
 
     with adder.environment():
         worker = load_worker(adder.folder / "worker.yaml")
-        model, wiring = scripted_model("Fine."), Wiring(sinks=(seen.lines.append,))
+        model, wiring = scripted_model("Fine."), Wiring(sinks=(seen.take,))
         in_loop(work, WorkerRuntime(worker=worker, model=model, workspace=adder.folder, wiring=wiring))
     monkeypatch.delenv("MY_TOKEN")
     assert replay(adder, recording(seen)).turns == 1
@@ -457,7 +456,7 @@ def test_calls_by_hand_are_not_made_again(adder: Project) -> None:
 
     with adder.environment():
         worker = load_worker(adder.folder / "worker.yaml")
-        model, wiring = scripted_model(*SUM, *SUM), Wiring(sinks=(seen.lines.append,))
+        model, wiring = scripted_model(*SUM, *SUM), Wiring(sinks=(seen.take,))
         options: dict[str, Any] = {"workspace": adder.folder, "wiring": wiring, "approval_mode": "approve_all"}
         in_loop(work, WorkerRuntime(worker=worker, model=model, **options))
     record = recording(seen)
@@ -565,7 +564,7 @@ class Narrow:
         self.asked_for_summaries = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        told = sum(len(json.dumps(message_wire(message))) for message in request.messages)
+        told = sum(len(json.dumps(message.wire())) for message in request.messages)
         told += sum(len(result.text) for message in request.messages for result in message.results)
         if told // 3 > self.holds:
             raise ModelError("too long", too_long=True)

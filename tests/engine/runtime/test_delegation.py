@@ -34,7 +34,7 @@ def test_the_called_worker_sees_nothing_but_its_task(tree: Tree) -> None:
 def test_the_events_say_whose_they_are(tree: Tree) -> None:
     tree.worker("helper", calls(call("note", text="x")), "helped", toolsets=(custom("note"),))
     seen = tree.run(ASK_HELPER, "done")
-    told = [(line["worker"], line["depth"], line["type"]) for line in recorded(seen)]
+    told = [(line.worker, line.depth, line.type) for line in recorded(seen)]
     turn, called = ["turnStart", "message", "turnEnd"], ["toolStarted", "approvalDecided", "toolResult"]
     assert [kind for worker, depth, kind in told if (worker, depth) == ("helper", 1)] == [
         *("workerUpdate", "status", "message", *turn, *called, *turn, "workerUpdate")

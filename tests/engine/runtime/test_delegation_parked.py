@@ -1,14 +1,13 @@
 """Asks with nobody there, in a worker that another one called: denied, the end of everything, or left on disk."""
 
 import json
-from typing import Any
 
 import pytest
 
 from forge_cli import OnAsk
 from forge_cli.core.events import WorkerUpdate
-from forge_cli.engine.runtime.wiring import Resumed
-from forge_cli.record.resume import call_identity, read_past
+from forge_cli.record.line import Line
+from forge_cli.record.resume import Resumed, call_identity, read_past
 from forge_cli.testing import Seen, call, calls
 
 from ..tree import ASK_HELPER, Tree, allowed, custom, recorded, script, texts, unanswered
@@ -68,7 +67,7 @@ def test_parked_and_gone_on_with_where_it_stopped(chain: Tree) -> None:
 
 def test_a_turn_of_the_model_is_never_repeated(chain: Tree) -> None:
     again = chain.go_on(chain.park(*TURNS), *TURNS)
-    said = [(line["worker"], line["message"]["content"]) for line in recorded(again) if line["type"] == "message"]
+    said = [(line.worker, line.data["message"]["content"]) for line in recorded(again) if line.type == "message"]
     assert len([worker for worker, _ in said if worker == "leaf"]) == 4
     assert len([worker for worker, _ in said if worker == "helper"]) == 3
     assert len([worker for worker, _ in said if worker == "boss"]) == 3
@@ -183,10 +182,10 @@ def test_forge_approvals_answers_what_a_called_worker_asked(chain: Tree) -> None
 # Cut off
 
 
-def cut(seen: Seen, worker: str, kind: str) -> list[dict[str, Any]]:
+def cut(seen: Seen, worker: str, kind: str) -> list[Line]:
     """The log as it would be if the process had been killed right after such a line."""
     lines = recorded(seen)
-    last = next(index for index, line in enumerate(lines) if (line["worker"], line["type"]) == (worker, kind))
+    last = next(index for index, line in enumerate(lines) if (line.worker, line.type) == (worker, kind))
     return lines[: last + 1]
 
 
@@ -202,7 +201,7 @@ def test_what_was_cut_off_further_down_has_its_end_too(noted: Tree) -> None:
     turns = [ASK_HELPER, "boss: {result}"]
     lines = cut(noted.run(*turns), "leaf", "approvalDecided")
     again = noted.run(*turns, task="", resume=Resumed(read_past(lines), lines[-1]))
-    ended = [(line["worker"], line["type"], line["status"]) for line in recorded(again) if line.get("status")]
+    ended = [(line.worker, line.type, line.data["status"]) for line in recorded(again) if line.data.get("status")]
     assert ended == [
         ("leaf", "toolResult", "interrupted"),
         ("leaf", "workerUpdate", "interrupted"),
@@ -210,7 +209,7 @@ def test_what_was_cut_off_further_down_has_its_end_too(noted: Tree) -> None:
         ("helper", "workerUpdate", "interrupted"),
         ("boss", "toolResult", "interrupted"),
     ]
-    again.lines[:0] = lines
+    again.record[:0] = lines
     assert unanswered(again) == []
 
 
@@ -237,6 +236,6 @@ def test_a_log_that_is_cut_anywhere_goes_on(chain: Tree, step: int) -> None:
     kept = lines[: max(1, len(lines) * step // 60)]
     past = read_past(kept)
     again = chain.run(*TURNS, task="go", resume=Resumed(past, kept[-1]), approval_mode="approve_all")
-    again.lines[:0] = kept
+    again.record[:0] = kept
     assert unanswered(again) == []
     assert again.result.status in ("completed", "failed")

@@ -34,8 +34,8 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Delta
 from forge_cli.core.results import Json
 from forge_cli.engine.gate.judge import Caller
-from forge_cli.engine.runtime.wiring import Resumed, Wiring
-from forge_cli.record.resume import read_past
+from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +100,7 @@ async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Projec
 
 async def test_the_session_ends_once_and_last(worker: Project) -> None:
     seen = Seen()
-    runtime = runtime_of(worker, "hi", on_event=seen.events.append, wiring=Wiring(sinks=(seen.lines.append,)))
+    runtime = runtime_of(worker, "hi", on_event=seen.events.append, wiring=Wiring(sinks=(seen.take,)))
     await runtime.initialize()
     result = await runtime.run("go")
     await runtime.aclose()
@@ -113,7 +113,7 @@ async def test_the_session_ends_once_and_last(worker: Project) -> None:
 
 async def test_a_child_never_ends_the_session(worker: Project) -> None:
     seen = Seen()
-    wiring = Wiring(sinks=(seen.lines.append,))
+    wiring = Wiring(sinks=(seen.take,))
     async with runtime_of(worker, "hi", depth=1, on_event=seen.events.append, wiring=wiring) as runtime:
         assert (runtime.depth, runtime.is_root) == (1, False)
         await runtime.run("go")
@@ -197,7 +197,7 @@ async def test_somebody_on_the_bus_answers(worker: Project) -> None:
 
     bus.subscribe(answer, answers=True)
     seen = Seen()
-    options = {"bus": bus, "wiring": Wiring(sinks=(seen.lines.append,)), "on_event": seen.events.append}
+    options = {"bus": bus, "wiring": Wiring(sinks=(seen.take,)), "on_event": seen.events.append}
     with anyio.fail_after(10):
         async with runtime_of(worker, calls(call("add", a=1)), "{result}", **options) as runtime:
             await runtime.run("go")
@@ -243,7 +243,7 @@ def test_a_program_says_what_the_answer_has_to_be(worker: Project) -> None:
 
 
 def test_a_task_that_is_refused_leaves_a_resumed_session_as_it_was(worker: Project) -> None:
-    lines = [line for line in worker.run("hi").lines if "seq" in line]
+    lines = worker.run("hi").record
     model = scripted_model("{task}")
 
     async def work() -> WorkerResult:

@@ -3,9 +3,10 @@
 import pytest
 
 from forge_cli import WorkerRuntime, load_worker
-from forge_cli.engine.runtime.wiring import Resumed, Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.record.resume import read_past
+from forge_cli.record.line import Line
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, calls
 
 NUMBER, TEXT = OutputSchema({"type": "number"}), OutputSchema({"type": "string"})
@@ -14,7 +15,7 @@ NUMBER, TEXT = OutputSchema({"type": "number"}), OutputSchema({"type": "string"}
 def test_a_resumed_session_keeps_its_id(project: Project) -> None:
     project.write("worker.yaml", "name: w\n")
     seen = project.run("hi")
-    lines = [line for line in seen.lines if "seq" in line]
+    lines = seen.record
     again = project.run("hi again", resume=Resumed(read_past(lines), lines[-1]))
     assert again.result.session_id == seen.result.session_id
     assert {line["session"] for line in again.lines} == {seen.result.session_id}
@@ -23,7 +24,7 @@ def test_a_resumed_session_keeps_its_id(project: Project) -> None:
 
 def test_the_id_that_forge_gives_comes_before_that_of_the_log(project: Project) -> None:
     worker = load_worker(project.write("worker.yaml", "name: w\n"))
-    resume = Resumed(read_past([]), {"session": "s1"})
+    resume = Resumed(read_past([]), Line({"seq": 1, "type": "status", "session": "s1"}))
     assert WorkerRuntime(worker=worker, resume=resume).session_id == "s1"
     assert WorkerRuntime(worker=worker, resume=resume, wiring=Wiring(session_id="s2")).session_id == "s2"
 
@@ -38,9 +39,9 @@ def test_which_schema_a_resumed_task_has_to_fit(
 ) -> None:
     project.write("worker.yaml", "name: w\n")
     seen = project.run(calls(), "done")
-    lines = [line for line in seen.lines if "seq" in line]
+    lines = seen.record
     kept = lines[:2] if unfinished else lines
-    resume = Resumed(read_past(kept), kept[-1], output_schema=NUMBER)
+    resume = Resumed(read_past(kept), kept[-1], output_schema=NUMBER.json_schema)
     answer = '"7"' if given else "7"
     again = project.run(answer, task="" if unfinished else "go", resume=resume, output_schema=given)
     assert (again.result.status, again.result.output) == ("completed", output)

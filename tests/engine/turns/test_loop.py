@@ -102,7 +102,7 @@ def test_the_events_of_a_task(worker: Project) -> None:
         "turnEnd",
         "sessionEnd",
     ]
-    asked, called, answered = [dict(event.message) for event in seen.of(MessageEvent)]
+    asked, called, answered = [event.payload()["message"] for event in seen.of(MessageEvent)]
     assert asked == {"role": "user", "content": "Look!"}
     assert (called["role"], called["content"]) == ("assistant", "Let me see.")
     assert called["calls"] == [{"toolCallId": "call_1_1", "toolName": "look", "args": {"n": 3}}]
@@ -283,7 +283,7 @@ def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> Non
     assert ended(seen) == ("interrupted", ExitCode.INTERRUPTED, "[Interrupted]", None)
     assert seen.of(ToolStarted) == []
     assert [event.done for event in seen.of(Streaming)] == [False, True]
-    assert [dict(event.message) for event in seen.of(MessageEvent)][1:] == [
+    assert [event.payload()["message"] for event in seen.of(MessageEvent)][1:] == [
         {"role": "assistant", "content": "Once upon", "cutOff": True}
     ]
 

@@ -2,15 +2,14 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from forge_cli import InterruptSignal, Message, ModelRequest, OnAsk, TextDelta, ToolCall, TurnEnd
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta
-from forge_cli.engine.runtime.wiring import Resumed
-from forge_cli.record.resume import read_past
+from forge_cli.record.line import Line
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """
@@ -96,8 +95,8 @@ def numbered(name: str, *numbers: int) -> list[ToolCall]:
     return [ToolCall(f"{name}{n}", name, {"n": n}) for n in numbers]
 
 
-def lines(seen: Seen) -> list[dict[str, Any]]:
-    return [line for line in seen.lines if "seq" in line]
+def lines(seen: Seen) -> list[Line]:
+    return seen.record
 
 
 def test_eight_functions_wait_for_each_other(worker: Project) -> None:
@@ -113,7 +112,7 @@ def test_two_hundred_calls_in_one_turn(worker: Project) -> None:
     assert (seen.result.status, seen.result.tool_calls) == ("completed", 200)
     assert [result.call_id for result in model.read.results] == [each.id for each in made]
     assert {result.text.partition(",")[0] for result in model.read.results} == {f"saw {n}" for n in range(1000, 1200)}
-    assert [line["seq"] for line in lines(seen)] == list(range(1, len(lines(seen)) + 1))
+    assert [line.seq for line in lines(seen)] == list(range(1, len(lines(seen)) + 1))
 
 
 def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(worker: Project) -> None:
@@ -123,7 +122,7 @@ def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(wor
     assert [result.call_id for result in read] == ["look1", "look13", "look5", "write0", "look2", "look19"]
     assert [result.is_error for result in read] == [False, True, False, False, False, False]
     assert read[3].text == "wrote after 3"
-    assert [line["toolCallId"] for line in lines(seen) if line["type"] == "toolResult"][:3] != [
+    assert [line.data["toolCallId"] for line in lines(seen) if line.type == "toolResult"][:3] != [
         "look1",
         "look13",
         "look5",
@@ -161,12 +160,12 @@ def test_a_log_cut_between_calls_side_by_side_gives_each_its_one_result(worker: 
     made = numbered("look", *range(1, 9))
     seen = worker.run(model=Told(*made))
     recorded = lines(seen)
-    first = next(number for number, line in enumerate(recorded) if line["type"] == "toolStarted")
-    last = max(number for number, line in enumerate(recorded) if line["type"] == "toolResult")
+    first = next(number for number, line in enumerate(recorded) if line.type == "toolStarted")
+    last = max(number for number, line in enumerate(recorded) if line.type == "toolResult")
     for end in range(first, last + 1):
         past = read_past(recorded[:end])
         assert [result.call_id for result in past.messages[-1].results] == [each.id for each in made]
-        known = {line["toolCallId"] for line in recorded[:end] if line["type"] == "toolResult"}
+        known = {line.data["toolCallId"] for line in recorded[:end] if line.type == "toolResult"}
         lost = [result.call_id for result in past.messages[-1].results if result.text == '{"type": "interrupted"}']
         assert lost == [each.id for each in made if each.id not in known]
         assert [each.id for each in past.cut_off] == lost

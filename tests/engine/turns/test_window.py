@@ -13,11 +13,11 @@ from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.messages import Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
-from forge_cli.engine.runtime.wiring import Resumed
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.engine.turns.window import CROWDED, ROOMY, WHOLE_TURNS, turns_back
 from forge_cli.files.worker import Limits
-from forge_cli.record.resume import read_past
+from forge_cli.record.line import Line
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """
@@ -139,8 +139,8 @@ def worker(project: Project) -> Project:
     return project
 
 
-def recorded(seen: Seen) -> list[dict[str, Any]]:
-    return [line for line in seen.lines if "seq" in line]
+def recorded(seen: Seen) -> list[Line]:
+    return seen.record
 
 
 def resumed(seen: Seen) -> Resumed:
@@ -288,9 +288,11 @@ def test_a_summary_stands_for_the_older_messages(worker: Project) -> None:
     assert "\n\nSUMMARY 1\n\n" in first.text
     plan = json.dumps({"plan": STEPS})
     assert f"Your last call of update_plan, word for word\n\n{plan}\nPlan updated" in first.text
-    (recorded,) = [event.message for event in seen.of(MessageEvent) if "summaryOf" in event.message]
-    assert (recorded["role"], recorded["content"], recorded["summaryOf"]) == ("user", first.text, made.summarised)
-    assert recorded["summary"]["text"] == "SUMMARY 1"
+    (recorded,) = [event for event in seen.of(MessageEvent) if event.summary_of is not None]
+    message = recorded.message
+    assert (message.role, message.text, recorded.summary_of) == ("user", first.text, made.summarised)
+    assert message.summary is not None
+    assert message.summary.text == "SUMMARY 1"
     told = [event.message for event in seen.of(StatusEvent)]
     assert told == [
         f"the model's window is {told[0].split()[4]} full: the first {made.summarised} of "
@@ -301,7 +303,7 @@ def test_a_summary_stands_for_the_older_messages(worker: Project) -> None:
 def recorded_after(seen: Seen, made: ContextUsage) -> list[Message]:
     """What stayed whole when the summary was made."""
     lines = recorded(seen)
-    index = next(number for number, line in enumerate(lines) if line.get("summarised") == made.summarised)
+    index = next(number for number, line in enumerate(lines) if line.data.get("summarised") == made.summarised)
     return list(read_past(lines[: index + 1]).messages[1:])
 
 
@@ -358,9 +360,7 @@ def test_the_files_of_the_task_stay(worker: Project) -> None:
     image = Attachment("a.png", "image/png", b"png")
     messages = [Message("user", "Look", attachments=(image,)), *spoken(20)]
     model = Reader("Done.")
-    seen = worker.run(
-        model=model, resume=Resumed(replace(read_past([]), messages=tuple(messages)), after()), task="And?"
-    )
+    seen = worker.run(model=model, resume=Resumed(replace(read_past([]), messages=tuple(messages))), task="And?")
     assert seen.result.status == "completed"
     first = model.asked[-1].messages[0]
     assert first.summary
@@ -372,10 +372,6 @@ def spoken(count: int) -> list[Message]:
     """A conversation without calls."""
     pairs = [(Message("assistant", f"({n})" + "z" * 2000), Message("user", f"more {n}")) for n in range(count)]
     return [message for pair in pairs for message in pair][:-1]
-
-
-def after() -> dict[str, Any]:
-    return {"seq": 1, "hash": "0"}
 
 
 @pytest.mark.parametrize(
@@ -502,16 +498,16 @@ def test_a_session_that_goes_on_sends_what_it_would_have_sent(worker: Project, t
     whole = worker.run(model=model, task=TASK, limits=limits)
     assert whole.result.status == "completed"
     lines = recorded(whole)
-    starts = [index for index, line in enumerate(lines) if line["type"] == "turnStart"]
+    starts = [index for index, line in enumerate(lines) if line.type == "turnStart"]
     for place in starts[1 :: len(starts) // 5]:
-        answered = sum(line["type"] == "turnEnd" and line["stop"] == "tool_use" for line in lines[:place])
+        answered = sum(line.type == "turnEnd" and line.data["stop"] == "tool_use" for line in lines[:place])
         again = Reader(*turns[answered:], "Done.", counts=counts)
-        summaries = sum("summaryOf" in line["message"] for line in lines[:place] if line["type"] == "message")
+        summaries = sum("summaryOf" in line.data["message"] for line in lines[:place] if line.type == "message")
         again.summaries = [f"SUMMARY {summaries + number}" for number in range(1, 9)]
         before = lines[:place]
         seen = worker.run(model=again, task="", resume=Resumed(read_past(before), before[-1]), limits=limits)
-        digests = [line["requestDigest"] for line in recorded(seen) if line["type"] == "turnStart"]
-        assert digests == [lines[index]["requestDigest"] for index in starts if index >= place]
+        digests = [line.data["requestDigest"] for line in recorded(seen) if line.type == "turnStart"]
+        assert digests == [lines[index].data["requestDigest"] for index in starts if index >= place]
 
 
 @pytest.mark.parametrize("after", [8, 9])
@@ -542,8 +538,8 @@ def test_a_session_in_which_room_was_made_can_be_repeated_whatever_the_config_sa
 def test_the_past_is_valid_wherever_it_is_cut(worker: Project) -> None:
     model = Reader(plans("p1"), *reads(5), *notes(8), *reads(9, first=6), "Done.")
     lines = recorded(worker.run(model=model, task=TASK, limits=Limits(max_turns=100)))
-    assert any("elided" in line for line in lines)
-    assert any("summarised" in line for line in lines)
+    assert any("elided" in line.data for line in lines)
+    assert any("summarised" in line.data for line in lines)
     for end in range(3, len(lines)):
         past = read_past(lines[:end])
         check([*past.messages, Message("user", "and?")] if past.messages[-1].role == "assistant" else past.messages)

@@ -8,8 +8,8 @@ import pytest
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.phrases import ELIDED_RESULT
-from forge_cli.engine.runtime.wiring import Resumed
-from forge_cli.record.resume import read_past
+from forge_cli.record.line import Line
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen
 
 from .server import Answer, Api, Fails, Received, say, thinking, tool_use
@@ -86,7 +86,7 @@ def begins_with(one: Received, other: Received) -> bool:
 
 def going_on(seen: Seen) -> Resumed:
     """The session as another process would find it."""
-    lines = [json.loads(json.dumps(line)) for line in seen.lines if "seq" in line]
+    lines = [Line.read(line.text().encode()) for line in seen.record]
     return Resumed(read_past(lines), lines[-1])
 
 

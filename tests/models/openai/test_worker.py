@@ -102,7 +102,7 @@ def test_an_interrupt_ends_a_stream_that_would_go_on_for_ever(server, make, proj
     server.will(Reply((chunk(content="Well,"),), end="silence"))
 
     def interrupt(line) -> None:
-        if line["type"] == "streaming":
+        if line.type == "streaming":
             signal.interrupt()
 
     seen = project.run(model=make(read=60), interrupt_signal=signal, sinks=(interrupt,))

@@ -12,6 +12,7 @@ from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text
 from forge_cli.core.signature import JsonObject
+from forge_cli.record.line import Line
 from forge_cli.testing import Project, call, calls
 
 WriteTool = Callable[..., Path]
@@ -49,10 +50,10 @@ def test_a_yes_for_the_session_ends_with_an_edit(project: Project, write_tool: W
     section(project, "{}")
     folder = write_tool("say", "echo 1")
     both = calls(call("say"), through("say"))
-    ended: list[JsonObject] = []
+    ended: list[Line] = []
 
-    def edit(line: JsonObject) -> None:
-        ended.extend([line] if line["type"] == "toolResult" else [])
+    def edit(line: Line) -> None:
+        ended.extend([line] if line.type == "toolResult" else [])
         if len(ended) == 4:
             (folder / "say.sh").write_text("echo 2")
 
@@ -134,10 +135,10 @@ def test_a_yes_is_for_where_a_path_leads(project: Project, write_tool: WriteTool
     project.write("b.txt", "b")
     link = project.folder / "link"
     link.symlink_to("a.txt")
-    ended: list[JsonObject] = []
+    ended: list[Line] = []
 
-    def turn(line: JsonObject) -> None:
-        ended.extend([line] if line["type"] == "toolResult" else [])
+    def turn(line: Line) -> None:
+        ended.extend([line] if line.type == "toolResult" else [])
         if len(ended) == 2:
             link.unlink(missing_ok=True)
             link.symlink_to("b.txt")

@@ -16,7 +16,7 @@ import pytest
 
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
-from forge_cli.core.signature import JsonObject
+from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
 from forge_cli.toolsets.executables.results import own_result
@@ -260,8 +260,8 @@ def test_what_changes_in_a_turn_is_not_called_before_the_next(worker: Project, w
     edited, gone = write_tool("edited", "echo old"), write_tool("gone", "echo old")
     write_tool("other", "echo other")
 
-    def meddle(line: JsonObject) -> None:
-        if line["type"] == "toolStarted":
+    def meddle(line: Line) -> None:
+        if line.type == "toolStarted":
             (edited / "edited.sh").write_text("echo new")
             (gone / "tool.yaml").unlink(missing_ok=True)
             write_tool("late", "echo late")

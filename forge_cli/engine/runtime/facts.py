@@ -1,32 +1,32 @@
-"""What can be told of a worker before it works: its zones, its tools, what is said of each, and whom it may call."""
+"""What can be told of a worker before it works: its zones, its tools, what is said of each, and its tree of workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from forge_cli.cli.opening import opened
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
-from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import blocked_by_parent
 from forge_cli.engine.gate.toolbox import Offer
-from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
 from forge_cli.engine.turns.limits import merged
-from forge_cli.files.allowed import find_allowed
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
-from forge_cli.toolsets.workers import allowed_by
 
 CALLS = "workers"
 """The toolset whose tools are workers."""
 
 Facts = dict[str, Any]
+ChildrenOf = Callable[[Worker], Iterable[Worker]]
+"""The workers that one may call, as its file says."""
+OpenChild = Callable[[Worker, Assembly], AbstractAsyncContextManager[Assembly]]
+"""Opens a worker to be looked at, capped by its parent."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
 
 
 def _mode(worker: Worker, settings: Settings | None) -> str | None:
-    """What is said of the approval mode; a called worker has the stricter of this and its caller's."""
+    """What is said of the approval mode; a child worker has the stricter of this and its parent's."""
     own = worker.config.approval.mode
     said = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE if settings else own
     return said.value if said else None
@@ -101,7 +101,7 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
 
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:
-    """The verdict on every call of a tool, with what is blocked in workers further up; None where arguments decide."""
+    """The verdict on every call of a tool, with what is blocked in its parents; None where arguments decide."""
     verdict, above = offer.policy.fixed(offer.tool), guard.judge.parent
     while above and not (verdict and verdict.approval is Approval.BLOCKED):
         same = above.same_tool(offer)
@@ -118,21 +118,21 @@ def _wire(verdict: Verdict) -> Facts:
 
 
 async def tree_of(
-    worker: Worker, assembly: Assembly, *, workspace: Path, host: PluginHost, bus: EventBus, settings: Settings
+    worker: Worker, assembly: Assembly, *, children_of: ChildrenOf, open_child: OpenChild, settings: Settings
 ) -> Facts:
-    """A worker with all that it may call, each capped by those above it; nothing of it is started."""
+    """A worker with all that it may call, each capped by its parents; nothing of it is started."""
 
-    async def below(worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None) -> Facts:
+    async def node(worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None) -> Facts:
         policy = policy_of(assembly)
-        called = [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker.section("toolsets", CALLS))]
+        children = children_of(worker)
         offered = {offer.original: offer for offer in assembly.toolbox.offers.values() if offer.toolset == CALLS}
-        workers = [await visit(each, offered[each.name], assembly, path) for each in called if each.name in offered]
+        workers = [await visit(each, offered[each.name], assembly, path) for each in children if each.name in offered]
         tools = {said["tool"]: said["verdict"] for said in policy["tools"]}
         return {**facts_of(worker, assembly, user), "tools": tools, "rules": policy["rules"], "workers": workers}
 
-    async def visit(called: Worker, offer: Offer, within: Assembly, path: tuple[Path, ...]) -> Facts:
-        file, verdict = called.path.resolve(), _always(offer, within.guard)
-        known = {"name": called.name, "file": str(called.path), "description": called.config.description}
+    async def visit(child: Worker, offer: Offer, parent: Assembly, path: tuple[Path, ...]) -> Facts:
+        file, verdict = child.path.resolve(), _always(offer, parent.guard)
+        known = {"name": child.name, "file": str(child.path), "description": child.config.description}
         if verdict and verdict.approval is Approval.BLOCKED:
             return {**known, "refused": f"blocked: {verdict.reason}"}
         if file in path:
@@ -140,45 +140,9 @@ async def tree_of(
         if len(path) > MAX_DEPTH:
             return {**known, "refused": f"it would be {len(path)} workers deep, and {MAX_DEPTH} is the most"}
         try:
-            async with opened(
-                called, workspace=workspace, host=host, bus=bus, within=within, make_zones=False
-            ) as assembly:
-                return await below(called, assembly, (*path, file), None)
+            async with open_child(child, parent) as assembly:
+                return await node(child, assembly, (*path, file), None)
         except ForgeError as error:
             return {**known, "refused": str(error)}
 
-    return await below(worker, assembly, (worker.path.resolve(),), settings)
-
-
-def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
-    """The tree as people read it: who, then what it could do, then whom it may call."""
-    about = f": {node['description']}" if node["description"] else ""
-    yield f"{indent}{node['name']}{about}"
-    if "refused" in node:
-        yield from (f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1])
-        return
-    for line in _abilities(node):
-        yield f"{indent}  {line}"
-    for called in node["workers"]:
-        yield from lines_of_tree(called, f"{indent}    ")
-
-
-def _abilities(node: Facts) -> Iterator[str]:
-    yield f"model: {node['model'] or 'that of its caller, or of the command line'}"
-    yield f"limits: {', '.join(f'{name} {value:g}' for name, value in node['limits'].items())}"
-    yield from lines_of_zones(node["zones"])
-    for rule in node["rules"]:
-        place = f" ({rule['where']})" if rule["where"] else ""
-        yield f"{rule['toolset']}: {rule['reason']}: {rule['verdict']}{place}"
-    for approval in ("preApproved", "ask", "depends", "blocked"):
-        names = [tool for tool, verdict in node["tools"].items() if verdict == approval]
-        if names:
-            yield f"{approval}: {', '.join(names)}"
-
-
-def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
-    for zone in zones:
-        says = f"write {zone['write']}, delete {zone['delete']}" if zone["mode"] == "rw" else "read only"
-        yield f"/{zone['name']}: {says} ({zone['path']})"
-    if not zones:
-        yield "no zones: it can use no files"
+    return await node(worker, assembly, (worker.path.resolve(),), settings)

@@ -1,0 +1,194 @@
+"""A line of the record: an event with its place in a session, written and read in one form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import Unreadable, camel_case
+
+Redact = Callable[[Any], Any]
+_ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
+_line_text = json.JSONEncoder(ensure_ascii=False).encode
+_seal_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+NOWHERE = Mark("-")
+"""Where a line is that does not come from a file."""
+
+
+class BadLine(WorkerError):
+    """A line of a log that is not what forge writes, with its place."""
+
+    def __init__(self, where: Mark, problem: str | None = None) -> None:
+        sentence = "this is not a line of a session"
+        hint = "forge sessions verify shows what is left of it"
+        super().__init__(where, f"{sentence}: {problem}" if problem else sentence, hint=hint)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the record has of one event, redacted: ``data`` is the JSON object as it stands in the log.
+
+    Keys of ``data`` that this forge does not know come from a newer one of the same version: they are passed over,
+    and kept wherever the line is copied. Who and when are empty in a line that somebody broke, until ``event`` says so.
+    """
+
+    data: JsonObject
+    where: Mark = NOWHERE
+    _event: AnyEvent | None = field(default=None, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, event: Event, *, session: str, worker: str, depth: int, redact: Redact, after: Line | None = None
+    ) -> Line:
+        """The line of an event; ``after`` is the one before it in the chain."""
+        data: JsonObject = {"v": VERSION}
+        if not event.transient:
+            data["seq"] = after.seq + 1 if after else 1
+        data |= {"time": _now(), "session": session}
+        if event.origin is None:
+            data |= {"worker": worker, "depth": depth}
+        else:
+            origin = event.origin
+            data |= {"worker": origin.worker, "depth": origin.depth, "delegation": origin.delegation}
+        data["type"] = event.type
+        data.update(redact(event.payload()))
+        return cls(data) if event.transient else cls(_sealed(data, after))
+
+    @classmethod
+    def read(cls, piece: bytes, where: Mark = NOWHERE) -> Line:
+        """A line of a log, without its end; BadLine for what is not one."""
+        try:
+            data = json.loads(piece.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            raise BadLine(where) from None
+        if not isinstance(data, dict) or not isinstance(data.get("seq"), int) or not isinstance(data.get("type"), str):
+            raise BadLine(where)
+        return cls(data, where)
+
+    def text(self) -> str:
+        return f"{_line_text(self.data)}\n"
+
+    def copied(self, session: str, after: Line | None) -> Line:
+        """The same as a line of another session, in a chain of its own."""
+        return Line(_sealed({**self.data, "session": session}, after), self.where)
+
+    @property
+    def event(self) -> AnyEvent:
+        """What happened; BadLine where that cannot be read."""
+        if self._event is None:
+            object.__setattr__(self, "_event", self._read_event())
+        return cast(AnyEvent, self._event)
+
+    def _read_event(self) -> AnyEvent:
+        for key, kind in _ENVELOPE:
+            if type(self.data.get(key)) is not kind and (key in self.data or key != "delegation"):
+                raise BadLine(self.where, f"{key}: not a {'text' if kind is str else 'whole number'}")
+        try:
+            return read_event(self.type, self.data)
+        except Unreadable as problem:
+            raise BadLine(self.where, f"{self.type}.{problem}") from None
+
+    @property
+    def version(self) -> Any:
+        return self.data.get("v")
+
+    @property
+    def transient(self) -> bool:
+        """Is it sent only, and not recorded?"""
+        return "seq" not in self.data
+
+    @property
+    def seq(self) -> int:
+        """Its number in the session; 0 for a transient line."""
+        return int(self.data.get("seq", 0))
+
+    @property
+    def type(self) -> str:
+        return str(self.data["type"])
+
+    @property
+    def time(self) -> str:
+        return self._text("time")
+
+    @property
+    def session(self) -> str:
+        return self._text("session")
+
+    @property
+    def worker(self) -> str:
+        return self._text("worker")
+
+    @property
+    def depth(self) -> int:
+        depth = self.data.get("depth")
+        return depth if isinstance(depth, int) else 0
+
+    @property
+    def delegation(self) -> str | None:
+        """The id of the task that a child worker was given; None for the root."""
+        return self._text("delegation") or None
+
+    @property
+    def prev(self) -> Any:
+        return self.data.get("prev")
+
+    @property
+    def hash(self) -> Any:
+        return self.data.get("hash")
+
+    @property
+    def intact(self) -> bool:
+        """Is it as it was written? Half a surrogate never was."""
+        try:
+            return bool(self.hash == _hash(self.data))
+        except UnicodeEncodeError:
+            return False
+
+    def _text(self, key: str) -> str:
+        value = self.data.get(key)
+        return value if isinstance(value, str) else ""
+
+
+def beginning(kind: type[Event]) -> bytes:
+    """What every line of an event has in a file, and no text can have: from its type to its first key."""
+    first = camel_case(next(field.name for field in fields(kind) if field.name != "origin"))
+    return f', "type": "{kind.type}", "{first}": '.encode()
+
+
+def beginning_at_root(kind: type[Event], payload: str = "") -> bytes:
+    """The same for lines of the root worker; ``payload`` is the beginning of the JSON that follows."""
+    return f'"depth": 0, "type": "{kind.type}"{payload}'.encode()
+
+
+def line_at(data: bytes, place: int) -> Line | None:
+    """The line around a place of a log; None where that is not a whole one."""
+    end = data.find(b"\n", place) if place >= 0 else -1
+    if end < 0:
+        return None
+    try:
+        return Line.read(data[data.rfind(b"\n", 0, place) + 1 : end])
+    except BadLine:
+        return None
+
+
+def _sealed(data: JsonObject, after: Line | None) -> JsonObject:
+    data["prev"] = after.hash if after else None
+    data["hash"] = _hash(data)
+    return data
+
+
+def _hash(data: JsonObject) -> str:
+    """The hash that seals a line: over everything in it but the hash itself, ``prev`` included."""
+    sealed = {key: value for key, value in data.items() if key != "hash"}
+    return hashlib.sha256(_seal_text(sealed).encode()).hexdigest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

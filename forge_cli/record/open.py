@@ -1,0 +1,157 @@
+"""Opening a session to work on: a new one, one that is resumed, or a copy of one; locked, and checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError, UsageError, WorkerError
+from forge_cli.core.events import VERSION
+from forge_cli.core.signature import JsonObject
+from forge_cli.files.worker import Worker
+from forge_cli.record.line import Line
+from forge_cli.record.log import (
+    Log,
+    SessionLog,
+    broken_link,
+    find_session,
+    new_session_id,
+    read_session,
+    session_files,
+)
+from forge_cli.record.overview import overview
+from forge_cli.record.recorder import Sink
+from forge_cli.record.resume import Past, Resumed, last_start, read_past
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class OpenSession:
+    """A session to work on, for ``WorkerRuntime(session=...)``; without a log nothing of it is kept."""
+
+    id: str
+    log: SessionLog | None = None
+    resumed: Resumed | None = None
+    lines: tuple[Line, ...] = ()
+    """What the log of a session that is resumed held already."""
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        return (self.log,) if self.log else ()
+
+
+@contextmanager
+def open_session(
+    worker: Worker,
+    *,
+    resume: str | None = None,
+    last: bool = False,
+    fork: bool = False,
+    keep: bool = True,
+    workspace: Path | None = None,
+    task: str | None = None,
+    warn: Warn = lambda sentence: None,
+) -> Iterator[OpenSession]:
+    """A session of a worker, locked and open for as long as it is worked on; a new one unless another is named.
+
+    ``resume`` names a session by its id, the beginning or the random end of it, or by the path of a log; ``last`` means
+    the last one of this worker in ``workspace``. With ``fork`` that session stays as it is, and a copy is resumed.
+    Without ``keep`` nothing is written. With an empty ``task`` there must be something left to do. ``warn`` gets
+    sentences about what is not an error, such as a home that cannot be written.
+    """
+    with ExitStack() as stack:
+        if resume is None and not last:
+            yield _new(stack, keep, warn)
+            return
+        folder = (workspace or Path.cwd()).resolve()
+        path = find_session(resume) if resume is not None else last_session(worker, folder, warn)
+        read, log = _reopened(path, keep and not fork, stack, warn)
+        check_log(read)
+        if (name := read.lines[0].worker) != worker.name:
+            raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
+        if read.dropped:
+            warn(f"the last line of the session {read.session} was not finished, and is dropped")
+        past = read_past(read.lines)
+        if task == "" and not past.unfinished:
+            hint = 'say what to do next: forge run WORKER -r ID "TASK"'
+            raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
+        if fork:
+            yield _forked(read, past, _new(stack, keep, warn))
+        else:
+            resumed = _resumed(read, past if log else past.without_yes())
+            yield OpenSession(read.session, log, resumed, read.lines)
+
+
+def _new(stack: ExitStack, keep: bool, warn: Warn) -> OpenSession:
+    session = new_session_id()
+    if not keep:
+        return OpenSession(session)
+    try:
+        return OpenSession(session, stack.enter_context(SessionLog.create(session)))
+    except OSError as error:
+        warn(f"this session is not kept: {_what(error)}")
+        return OpenSession(session)
+
+
+def _reopened(path: Path, keep: bool, stack: ExitStack, warn: Warn) -> tuple[Log, SessionLog | None]:
+    if not keep:
+        return read_session(path), None
+    try:
+        log, read = SessionLog.resume(path)
+    except OSError as error:
+        warn(f"what follows is not kept: {_what(error)}")
+        return read_session(path), None
+    stack.enter_context(log)
+    return read, log
+
+
+def _forked(read: Log, past: Past, session: OpenSession) -> OpenSession:
+    lines = read.copied(session.id)
+    if session.log:
+        session.log.copy(lines)
+    resumed = replace(_resumed(read, past), last=lines[-1], forked_from=read.session)
+    return replace(session, resumed=resumed, lines=lines)
+
+
+def _resumed(read: Log, past: Past) -> Resumed:
+    """What stays as it was where nobody says otherwise: the model, and the schema of the task."""
+    start = last_start(read.lines)
+    schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
+    return Resumed(past, read.lines[-1], model=start.model if start else None, output_schema=schema)
+
+
+def check_log(read: Log) -> None:
+    """Refuse to resume a log that is not what forge wrote."""
+    if not read.lines:
+        raise WorkerError(None, f"the session {read.session} is empty", hint="start a new one")
+    if (version := read.lines[0].version) != VERSION:
+        raise WorkerError(None, f"the session {read.session} is of version {version}, which this forge cannot read")
+    if problem := broken_link(read):
+        hint = f"forge sessions show {read.session} shows what it says"
+        raise WorkerError(None, f"the session {read.session} was tampered with: {problem}", hint=hint)
+
+
+def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: None) -> Path:
+    """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
+    moved: tuple[Path, str] | None = None
+    for path in session_files():
+        try:
+            seen = overview(path)
+        except ForgeError:
+            continue
+        if seen.worker == worker.name and seen.workspace == str(workspace):
+            return path
+        if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
+            moved = path, seen.workspace
+    if moved:
+        warn(f"going on with the session {moved[0].stem} of {moved[1]}, which is no longer there")
+        return moved[0]
+    hint = "leave -c out to start one, or name one with -r; forge sessions list shows them"
+    raise WorkerError(None, f"'{worker.name}' has no session in {workspace}", hint=hint)
+
+
+def _what(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)

@@ -1,0 +1,61 @@
+"""What can be told of a worker before it works: its tree, each worker capped by its parents, with nothing started."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from forge_cli import load_worker
+from forge_cli.cli.opening import opened
+from forge_cli.cli.signals import in_loop
+from forge_cli.engine.runtime.facts import facts_of, policy_of, tree_of
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
+from forge_cli.testing import Project
+
+BOSS = """
+name: boss
+limits: {max_turns: 7}
+toolsets:
+  plan:
+  workers: {allowed: [helper], approval: {default: preApproved}}
+"""
+HELPER = """
+name: helper
+model: script:nowhere.yaml
+toolsets:
+  workers: {allowed: [boss], approval: {default: preApproved}}
+"""
+OTHER = {"boss": "helper.yaml", "helper": "boss.yaml"}
+
+
+def look(project: Project) -> tuple[Any, ...]:
+    project.write("boss.yaml", BOSS)
+    worker = load_worker(project.write("helper.yaml", HELPER).with_name("boss.yaml"))
+    settings = load_settings(forge_home())
+
+    async def found() -> tuple[Any, ...]:
+        see = partial(opened, workspace=project.folder, make_zones=False)
+        async with see(worker) as assembly:
+            tree = await tree_of(
+                worker,
+                assembly,
+                children_of=lambda each: [load_worker(project.folder / OTHER[each.name])],
+                open_child=lambda child, parent: see(child, within=parent),
+                settings=settings,
+            )
+            return facts_of(worker, assembly, settings), policy_of(assembly), tree
+
+    return in_loop(found)
+
+
+def test_the_tree_has_every_worker_that_may_be_called_and_ends_at_a_cycle(project: Project) -> None:
+    facts, policy, tree = look(project)
+    assert (facts["name"], facts["limits"]) == ("boss", {"max_turns": 7})
+    assert facts["toolsets"] == {"plan": ["update_plan"], "workers": ["helper"]}
+    assert {tool["tool"]: tool["verdict"] for tool in policy["tools"]} == tree["tools"]
+    (helper,) = tree["workers"]
+    assert (helper["name"], helper["model"]) == ("helper", "script:nowhere.yaml")
+    assert helper["tools"] == {"boss": "preApproved"}
+    (again,) = helper["workers"]
+    assert (again["name"], again["refused"]) == ("boss", "it is at work already: a cycle")
+    assert Path(again["file"]).name == "boss.yaml"

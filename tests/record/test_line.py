@@ -1,0 +1,236 @@
+"""A line of the record: every event survives being written and read, and what nobody wrote is named by its place."""
+
+import dataclasses
+import json
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forge_cli import (
+    ApprovalDecision,
+    Attachment,
+    Custom,
+    Diff,
+    DisplayHints,
+    FileContent,
+    FileList,
+    Json,
+    Line,
+    Message,
+    Text,
+    ToolCall,
+)
+from forge_cli.core.errors import Mark
+from forge_cli.core.events import (
+    ACTIONS,
+    DISPLAY,
+    ApprovalResponse,
+    Event,
+    MessageEvent,
+    OtherEvent,
+    SessionEnd,
+    SessionStart,
+    StatusEvent,
+    ToolResult,
+    TurnEndEvent,
+)
+from forge_cli.core.messages import Summary
+from forge_cli.core.results import ResultValue
+from forge_cli.core.wire import Unreadable
+from forge_cli.record.line import BadLine, beginning, beginning_at_root, line_at
+
+from ..lines import CHILD, lines_of
+
+WORDS = st.text(max_size=20)
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(WORDS, DATA, max_size=3)
+HINTS = st.none() | st.builds(DisplayHints, language=st.none() | WORDS, collapsed=st.none() | st.booleans())
+KINDS = st.from_regex(r"[a-z]{2,5}\.[a-z]{2,5}", fullmatch=True)
+MARKS = st.builds(Mark, WORDS, st.integers(1, 999), st.integers(1, 999))
+CALLS = st.builds(ToolCall, WORDS, WORDS, OBJECTS, st.none() | WORDS)
+FILES = st.builds(Attachment, WORDS, st.just("image/png"), st.binary(max_size=9)) | st.builds(
+    Attachment, WORDS, st.just("text/plain"), WORDS.map(str.encode)
+)
+RESULTS = st.one_of(
+    st.builds(Text, WORDS, HINTS),
+    st.builds(Diff, WORDS, st.none() | WORDS, WORDS, st.booleans(), st.integers(0, 99), HINTS),
+    st.builds(FileContent, WORDS, WORDS, st.integers(0, 99), HINTS),
+    st.builds(FileList, WORDS, st.lists(WORDS, max_size=3).map(tuple), st.integers(0, 99), HINTS),
+    st.builds(Json, DATA, HINTS),
+    st.builds(Custom, KINDS, DATA, st.none() | WORDS, st.none() | WORDS, HINTS, st.none() | WORDS),
+)
+MESSAGES = st.builds(
+    Message,
+    st.sampled_from(["user", "assistant"]),
+    WORDS,
+    calls=st.lists(CALLS, max_size=2).map(tuple),
+    attachments=st.lists(FILES, max_size=2).map(tuple),
+    native=st.none() | OBJECTS,
+    summary=st.none()
+    | st.builds(Summary, WORDS, st.lists(WORDS, max_size=2).map(tuple), st.dictionaries(WORDS, WORDS, max_size=2)),
+)
+DECISIONS = st.builds(ApprovalDecision, st.booleans(), st.none() | st.just("session"), st.none() | WORDS)
+SCALARS: dict[Any, st.SearchStrategy[Any]] = {
+    str: WORDS,
+    int: st.integers(0, 999),
+    float: st.floats(allow_nan=False),
+    bool: st.booleans(),
+    Any: DATA,
+    Mark: MARKS,
+    Message: MESSAGES,
+    ApprovalDecision: DECISIONS,
+    ResultValue: RESULTS,
+}
+
+
+def values(hint: Any) -> st.SearchStrategy[Any]:
+    """Whatever a field of this type may hold."""
+    if hint in SCALARS:
+        return SCALARS[hint]
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin in (Union, UnionType):
+        rest = [each for each in inner if each is not NoneType]
+        whole = rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007
+        return st.none() | values(whole)
+    if origin is tuple:
+        return st.lists(values(inner[0]), max_size=3).map(tuple)
+    if origin in (dict, Mapping):
+        return OBJECTS
+    return made(hint)
+
+
+def made(kind: type[Any]) -> st.SearchStrategy[Any]:
+    hints = typing.get_type_hints(kind)
+    fields = [field.name for field in dataclasses.fields(kind) if field.name != "origin"]
+    return st.fixed_dictionaries({name: values(hints[name]) for name in fields}).map(lambda given: kind(**given))
+
+
+RECORDED = [kind for kind in (*DISPLAY, *ACTIONS) if not kind.transient]
+
+
+@pytest.mark.parametrize("kind", RECORDED, ids=lambda kind: kind.type)
+@settings(max_examples=25)
+@given(st.data())
+def test_every_event_survives_being_written_and_read(kind: type[Event], data: st.DataObject) -> None:
+    event = data.draw(made(kind))
+    (line,) = lines_of(event)
+    again = Line.read(line.text().encode())
+    assert again.event == event
+    assert again.event.payload() == event.payload()
+    assert (again.data, again.intact) == (line.data, True)
+
+
+def test_who_and_when_are_read_from_the_line() -> None:
+    root, child = lines_of(StatusEvent("info", "a"), StatusEvent("info", "b", origin=CHILD))
+    assert (root.seq, root.session, root.worker, root.depth, root.delegation) == (1, "s", "w", 0, None)
+    assert (child.seq, child.worker, child.depth, child.delegation) == (2, "child", 1, "task_1")
+    assert (root.prev, child.prev, child.version) == (None, root.hash, 1)
+    assert root.time.endswith("Z")
+
+
+def test_a_newer_forge_may_say_more() -> None:
+    """Of the same version: keys that are not known are kept and passed over, and so are events."""
+    (line,) = lines_of(ToolResult("c", "t", "success", Text("x"), 3))
+    more = {**line.data, "cost": 1, "value": {**line.data["value"], "colour": "red"}}
+    assert Line(more).event == line.event
+    copy = Line(more).copied("other", None)
+    assert (copy.session, copy.data["cost"], copy.intact) == ("other", 1, True)
+    assert isinstance(Line({**line.data, "type": "invented later"}).event, OtherEvent)
+    assert Line({**line.data, "status": "postponed"}).event == dataclasses.replace(
+        typing.cast(ToolResult, line.event),
+        status="postponed",  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"time": None}, "time: not a text"),
+        ({"worker": 5}, "worker: not a text"),
+        ({"depth": "0"}, "depth: not a whole number"),
+        ({"delegation": 1}, "delegation: not a text"),
+        ({"durationMs": True}, "toolResult.durationMs: not a whole number"),
+        ({"status": None}, "toolResult.status: not a text"),
+        ({"value": "x"}, "toolResult.value: not an object"),
+        ({"value": {"kind": "text"}}, "toolResult.value.content: missing"),
+        ({"value": {"kind": "file_list", "path": "/", "files": "a", "count": 1}}, "toolResult.value.files: not a list"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_told_with_its_place(change: dict[str, Any], problem: str) -> None:
+    (line,) = lines_of(ToolResult("c", "t", "success", Text("x"), 3))
+    broken = Line({**line.data, **change}, Mark("log.jsonl", 7))
+    with pytest.raises(BadLine, match=f"^log.jsonl:7:1: this is not a line of a session: {problem}\n"):
+        _ = broken.event
+
+
+@pytest.mark.parametrize("garbage", [b"", b"no json", b"[]", b"{}", b'{"seq": "1", "type": "x"}', b"[" * 100_000])
+def test_what_is_not_a_line_is_told_with_its_place(garbage: bytes) -> None:
+    with pytest.raises(BadLine) as caught:
+        Line.read(garbage, Mark("log.jsonl", 3))
+    assert (caught.value.where, caught.value.exit_code) == (Mark("log.jsonl", 3), 3)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        StatusEvent("odd", 5, progress="half"),  # type: ignore[arg-type]
+        StatusEvent("info", "x", progress=float("inf")),
+        ApprovalResponse("r", ApprovalDecision(1, note=5)),  # type: ignore[arg-type]
+        SessionEnd({"odd": {1, 2}, 3: b"x"}),  # type: ignore[dict-item]
+    ],
+)
+def test_what_third_party_code_puts_into_an_event_can_be_read_back(event: Event) -> None:
+    (line,) = lines_of(event)
+    again = Line.read(line.text().encode())
+    assert again.event.payload() == event.payload()
+
+
+@pytest.mark.parametrize("kind", [SessionStart, MessageEvent, ToolResult, TurnEndEvent], ids=lambda kind: kind.type)
+@settings(max_examples=5)
+@given(st.data())
+def test_the_bytes_that_an_overview_looks_for(kind: type[Event], data: st.DataObject) -> None:
+    """They are in each line of the event, and in no other."""
+    events = [data.draw(made(each)) for each in RECORDED]
+    whole = "".join(line.text() for line in lines_of(*events)).encode()
+    assert whole.count(beginning(kind)) == 1
+    found = line_at(whole, whole.find(beginning_at_root(kind)))
+    assert found is not None
+    assert found.type == kind.type
+
+
+def test_an_overview_is_not_misled_by_words() -> None:
+    words = json.dumps({"depth": 0, "type": "turnEnd", "turn": 1})
+    (line,) = lines_of(StatusEvent("info", words))
+    assert beginning(TurnEndEvent) not in line.text().encode()
+    assert beginning_at_root(TurnEndEvent) not in line.text().encode()
+
+
+def test_an_event_does_not_read_what_another_wrote() -> None:
+    with pytest.raises(Unreadable, match="^model: missing$"):
+        SessionStart.read(StatusEvent("info", "x").payload())
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/tests/*.jsonl"))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.parent.parent.name)
+def test_what_was_recorded_long_ago_would_be_written_again_byte_for_byte(file: Path) -> None:
+    for piece in file.read_bytes().splitlines():
+        line = Line.read(piece)
+        order = list(line.data)
+        envelope = {key: line.data[key] for key in order[: order.index("type") + 1]}
+        again = Line({**envelope, **line.event.payload(), "prev": line.prev, "hash": line.hash})
+        assert again.text().encode() == piece + b"\n"
+        assert again.intact

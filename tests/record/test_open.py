@@ -1,0 +1,176 @@
+"""Opening a session: which one is meant, who may have it, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli import ForgeError, Message, Worker, WorkerResult, WorkerRuntime, load_worker, open_session
+from forge_cli.cli.signals import in_loop
+from forge_cli.core.events import MessageEvent, SessionStart, StatusEvent
+from forge_cli.record.line import BadLine, Line
+from forge_cli.record.lock import SessionBusy
+from forge_cli.record.log import SessionLog, broken_link, find_session, read_session, session_files
+from forge_cli.testing import Project, scripted_model
+
+from ..lines import lines_of
+
+
+@pytest.fixture
+def worker(project: Project) -> Worker:
+    return load_worker(project.write("worker.yaml", "name: w\ninstructions: x\n"))
+
+
+def kept(session: str, workspace: Path, *events: Any) -> Path:
+    """A session of the worker in that folder, with something left to do."""
+    start = SessionStart("script:x", str(workspace), "interactive", output_schema={"type": "object"})
+    with SessionLog.create(session) as log:
+        log.copy(lines_of(start, MessageEvent(Message("user", "go")), *events))
+    return log.path
+
+
+async def work(worker: Worker, task: str, said: str, **which: Any) -> WorkerResult:
+    with open_session(worker, workspace=worker.folder, **which) as session:
+        async with WorkerRuntime(
+            worker=worker, model=scripted_model(said), workspace=worker.folder, session=session
+        ) as runtime:
+            return await runtime.run(task)
+
+
+def texts(session: str) -> list[str]:
+    events = [line.event for line in read_session(find_session(session)).lines]
+    return [event.message.text for event in events if isinstance(event, MessageEvent)]
+
+
+def test_a_program_keeps_resumes_and_forks_a_session(worker: Worker) -> None:
+    first = in_loop(lambda: work(worker, "one", "First."))
+    again = in_loop(lambda: work(worker, "two", "Second.", resume=first.session_id))
+    copy = in_loop(lambda: work(worker, "three", "Third.", last=True, fork=True))
+    assert again.session_id == first.session_id != copy.session_id
+    assert texts(first.session_id) == ["one", "First.", "two", "Second."]
+    assert texts(copy.session_id) == ["one", "First.", "two", "Second.", "three", "Third."]
+    assert [broken_link(read_session(path)) for path in session_files()] == [None, None]
+    nothing = in_loop(lambda: work(worker, "four", "Fourth.", resume=first.session_id, keep=False))
+    assert nothing.status == "completed"
+    assert texts(first.session_id) == ["one", "First.", "two", "Second."]
+
+
+def test_a_session_is_found_by_any_of_its_names(worker: Worker, tmp_path: Path) -> None:
+    old = kept("20260101-000000-aaaa1111", tmp_path)
+    new = kept("20260102-000000-bbbb2222", tmp_path)
+    for name in (old.stem, "20260101", "aaaa1111", str(old)):
+        assert find_session(name) == old
+    assert find_session("last") == new
+    with open_session(worker, resume="aaaa1111") as session:
+        assert session.id == old.stem
+    with open_session(worker, last=True, workspace=tmp_path) as session:
+        assert session.id == new.stem
+    for name in ("1111", "-aaaa1111", "aaaa"):
+        with pytest.raises(ForgeError, match=f"there is no session '{name}'"):
+            find_session(name)
+
+
+def test_the_last_one_of_a_folder_that_is_gone_is_taken_with_a_warning(worker: Worker, tmp_path: Path) -> None:
+    kept("s1", tmp_path / "gone")
+    warned: list[str] = []
+    with open_session(worker, last=True, workspace=tmp_path, warn=warned.append) as session:
+        assert session.id == "s1"
+    assert warned == [f"going on with the session s1 of {tmp_path}/gone, which is no longer there"]
+    (tmp_path / "gone").mkdir()
+    with pytest.raises(ForgeError, match="'w' has no session in"), open_session(worker, last=True, workspace=tmp_path):
+        pass
+
+
+def test_it_is_locked_while_it_is_open(worker: Worker, tmp_path: Path) -> None:
+    kept("s1", tmp_path)
+    with open_session(worker, resume="s1"):
+        with pytest.raises(SessionBusy), open_session(worker, resume="s1"):
+            pass
+        with open_session(worker, resume="s1", fork=True) as copy:
+            assert copy.id != "s1"
+    with open_session(worker, resume="s1"):
+        pass
+
+
+def test_what_stays_as_it_was_begun(worker: Worker, tmp_path: Path) -> None:
+    path = kept("s1", tmp_path)
+    with open_session(worker, resume="s1") as session:
+        assert session.resumed is not None
+        assert (session.resumed.model, session.resumed.output_schema) == ("script:x", {"type": "object"})
+        assert [message.text for message in session.resumed.past.messages] == ["go"]
+        assert (session.resumed.last, session.resumed.forked_from) == (session.lines[-1], None)
+    with open_session(worker, resume="s1", fork=True) as copy:
+        assert copy.resumed is not None
+        assert (copy.resumed.forked_from, {line.session for line in copy.lines}) == ("s1", {copy.id})
+    assert [line.text() for line in read_session(path).lines] == [line.text() for line in session.lines]
+
+
+def test_a_new_session_without_a_word_leaves_nothing(worker: Worker) -> None:
+    with open_session(worker) as session:
+        assert (session.resumed, session.log is not None, len(session.sinks)) == (None, True, 1)
+    with open_session(worker, keep=False) as session:
+        assert (session.log, session.sinks) == (None, ())
+    assert session_files() == []
+
+
+def test_half_a_line_is_dropped_and_that_is_said(worker: Worker, tmp_path: Path) -> None:
+    with kept("s1", tmp_path).open("ab") as file:
+        file.write(b'{"v": 1, "seq": 3')
+    warned: list[str] = []
+    with open_session(worker, resume="s1", warn=warned.append) as session:
+        assert len(session.lines) == 2
+    assert warned == ["the last line of the session s1 was not finished, and is dropped"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"content": "go"', '"content": "stop"', "the session s1 was tampered with: line 2: it was changed"),
+        ('{"v": 1, "seq": 1', '{"v": 2, "seq": 1', "the session s1 is of version 2, which this forge cannot read"),
+        ("", "", "the session s1 is one of the worker 'w', not of 'other'"),
+        (None, None, "the session s1 is empty"),
+    ],
+)
+def test_what_cannot_be_resumed_is_refused(
+    project: Project, tmp_path: Path, old: str | None, new: str | None, problem: str
+) -> None:
+    path = kept("s1", tmp_path)
+    path.write_text("" if old is None or new is None else path.read_text().replace(old, new, 1))
+    other = load_worker(project.write("other.yaml", f"name: {'w' if old != '' else 'other'}\ninstructions: x\n"))
+    for fork in (False, True):
+        with pytest.raises(ForgeError, match=problem), open_session(other, resume="s1", fork=fork):
+            pass
+    assert session_files() == [path]
+
+
+def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(worker: Worker, tmp_path: Path) -> None:
+    path = kept("s1", tmp_path)
+    first, second = read_session(path).lines
+    broken = Line({**second.data, "message": {"role": "user"}}).copied("s1", first)
+    path.write_text(first.text() + broken.text())
+    problem = f"^{path}:2:1: this is not a line of a session: message.message.content: missing"
+    with pytest.raises(BadLine, match=problem), open_session(worker, resume="s1"):
+        pass
+
+
+def test_with_an_empty_task_there_must_be_something_left_to_do(worker: Worker, tmp_path: Path) -> None:
+    kept("s1", tmp_path)
+    with open_session(worker, resume="s1", task=""):
+        pass
+    done = kept("s2", tmp_path, MessageEvent(Message("assistant", "Done.")), StatusEvent("info", "x"))
+    for fork in (False, True):
+        nothing = pytest.raises(ForgeError, match="the session s2 has nothing left to do")
+        with nothing, open_session(worker, resume="s2", fork=fork, task=""):
+            pass
+    assert sorted(path.stem for path in session_files()) == ["s1", done.stem]
+
+
+def test_a_home_that_cannot_be_written_costs_the_session_only(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("FORGE_HOME", str(tmp_path / "file"))
+    warned: list[str] = []
+    with open_session(worker, warn=warned.append) as session:
+        assert session.log is None
+    assert warned == [f"this session is not kept: {tmp_path}/file/sessions: Not a directory"]
