@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import forge_cli
+
 ROOT = Path(__file__).parent.parent
 
 BASE = frozenset({"core", "files", "sandbox"})
@@ -333,3 +335,12 @@ def test_a_module_without_a_test_is_found() -> None:
         Module("tests/test_kit.py", '"""A kit.\n\nCovers forge_cli.testing."""'),
     ]
     assert without_a_test(modules, tests) == ["forge_cli/core/text.py"]
+
+
+def test_the_stub_of_the_public_api_names_what_is_loaded() -> None:
+    """Editors read ``__init__.pyi``, programs the table in ``__init__.py``: both say the same."""
+    stub = ast.parse((ROOT / "forge_cli/__init__.pyi").read_text("utf-8"))
+    named = {
+        (node.module, alias.name) for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert named == {(f"forge_cli.{room}", name) for name, room in forge_cli._ROOM_OF.items()}
