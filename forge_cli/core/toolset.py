@@ -108,7 +108,7 @@ class Toolset:
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterable[Path]:
-        """Files that decide what the toolset does, existing or not: writing one always asks.
+        """Files that decide what the toolset does, existing or not: writing one always asks; ``*`` is any name.
 
         ``config`` is the toolset's section as the worker file in ``folder`` has it, not checked yet.
         """

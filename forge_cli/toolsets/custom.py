@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.abc import InspectLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
@@ -18,9 +14,9 @@ from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool import Source, Tool, digest_of
+from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.core.wire import error_text
+from forge_cli.files.module import LocalModule, imported_beside
 
 
 class CustomConfig(ToolsetConfig):
@@ -37,9 +33,12 @@ class CustomToolset(Toolset):
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
+        """The module, what it imports of the files beside it, and whatever could be imported from its folder."""
         module = config.get("module") if isinstance(config, Mapping) else None
         if isinstance(module, str):
-            yield folder / module
+            yield from imported_beside(folder / module)
+            yield (folder / module).parent / "*.py"
+            yield (folder / module).parent / "*" / "__init__.py"
 
     async def tools(self) -> Sequence[Tool]:
         if not hasattr(self, "_tools"):
@@ -50,9 +49,8 @@ class CustomToolset(Toolset):
         path = (self.env.worker_dir / self.config.module).resolve()
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
-        content = path.read_bytes()
-        digest = digest_of(content)
-        module = load_module(path, content, digest)
+        local = LocalModule.read(path)
+        module, digest = local.load(), local.digest
         source = Source("local", self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):
@@ -86,46 +84,6 @@ def _offerable(thing: Any, module: ModuleType) -> bool:
         return True
     own = getattr(thing, "__module__", None) == module.__name__
     return own and (inspect.isfunction(thing) or is_toolset(thing))
-
-
-class _Content(InspectLoader):
-    """Loads the very bytes that the digest is of; a .pyc in a cache may be older than the file beside it."""
-
-    def __init__(self, path: Path, content: bytes) -> None:
-        self.path = path
-        self.content = content
-
-    def get_source(self, fullname: str) -> str:
-        return importlib.util.decode_source(self.content)
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.content, str(self.path))
-
-
-def load_module(path: Path, content: bytes, digest: str) -> ModuleType:
-    """Import a file under a name of its own; modules beside it can be imported from it, after everything installed."""
-    name, loader = f"forge_worker_tools_{digest[:16]}", _Content(path, content)
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader) if path.suffix == ".py" else None
-    if spec is None:
-        raise WorkerError(Mark(str(path)), "this is no Python file; a module of tools ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    sys.modules[name] = module
-    try:
-        loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # foreign code: whatever happens while it is imported
-        del sys.modules[name]
-        raise WorkerError(_blame(error, path), f"cannot be imported: {error_text(error)}") from error
-    return module
-
-
-def _blame(error: BaseException, path: Path) -> Mark:
-    """The line of the file at which its import failed."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return Mark(str(path), error.lineno or 1, error.offset or 1)
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return Mark(str(path), (lines[-1] if lines else None) or 1)
 
 
 @hookimpl

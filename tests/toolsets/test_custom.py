@@ -172,7 +172,7 @@ def test_a_toolset_class_is_opened_used_and_closed(project: Project) -> None:
     seen = project.run(calls(call("up"), call("up", by=2), call("reset")), "done")
     assert seen.statuses == ["success", "success", "blocked"]
     assert [result.value for result in seen.outcomes[:2]] == [Json(1), Json(3)]
-    module = sys.modules[f"forge_worker_tools_{digest_of((project.folder / 'tools.py').read_bytes())[:16]}"]
+    module = sys.modules[f"forge_local_{digest_of((project.folder / 'tools.py').read_bytes())[:16]}"]
     assert module.LIFE == ["open", "up", "up", "closed"]
 
 
@@ -371,7 +371,7 @@ def test_problems_with_their_place(project: Project, module: str, tools: list[st
 def test_a_module_that_fails_leaves_nothing_behind(project: Project) -> None:
     before = set(sys.modules)
     problem_of(project, "raise RuntimeError('at import')\n", "f")
-    assert not [name for name in set(sys.modules) - before if name.startswith("forge_worker_tools_")]
+    assert not [name for name in set(sys.modules) - before if name.startswith("forge_local_")]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_a_module_that_fails_leaves_nothing_behind(project: Project) -> None:
         ),
         (
             "{module: ./notes.txt, tools: [f]}",
-            "FOLDER/notes.txt:1:1: this is no Python file; a module of tools ends in .py",
+            "FOLDER/notes.txt:1:1: this is not a Python file; a module of tools ends in .py",
         ),
     ],
 )

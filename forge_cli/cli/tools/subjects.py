@@ -16,13 +16,13 @@ from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool import digest_of
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import user_home
+from forge_cli.files.module import LocalModule
 from forge_cli.sandbox.names import shown
-from forge_cli.toolsets.custom import CustomToolset, load_module, offers_of
+from forge_cli.toolsets.custom import CustomToolset, offers_of
 from forge_cli.toolsets.executables.manage import ExecutableManager, copy_of
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import CREATE, RUN
@@ -135,8 +135,7 @@ class ToolsFile:
         return [check for name in names for check in await self._offered([name], name)]
 
     def _names(self) -> list[str]:
-        content = self.path.read_bytes()
-        module = load_module(self.path, content, digest_of(content))
+        module = LocalModule.read(self.path).load()
         return [name for name in offers_of(module) if not hasattr(getattr(module, name), HOOK)]
 
     async def _offered(self, names: list[str], called: str | None = None) -> list[ConformanceCheck]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from forge_cli.sandbox.files.place import Place
+from forge_cli.sandbox.files.place import Place, readable
 from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.names import folded
 
-FOLDERS = frozenset({".git", ".forge"})
+FOLDERS = frozenset({".git", ".forge", ".cargo", ".vscode", ".husky", ".devcontainer"})
 """What lies in a folder of such a name is protected with it."""
 _MCP = frozenset({".mcp.json", "mcp.json"})
 _BASH = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"})
 _ZSH = frozenset({".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"})
 _OTHER_SHELLS = frozenset({".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish"})
-_NAMES = FOLDERS | _MCP | _BASH | _ZSH | _OTHER_SHELLS
+_SETTINGS = frozenset({".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"})
+"""Settings of programs that name other programs, or where code comes from; sources such as conftest.py are not."""
+_WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
+_NAMES = FOLDERS | _MCP | _BASH | _ZSH | _OTHER_SHELLS | _SETTINGS | _WORKERS
+_TOOLS, _WORKER_SUFFIX = "tools.py", ".worker"
 
 
 def is_secret(name: str) -> bool:
@@ -26,7 +31,7 @@ def is_secret(name: str) -> bool:
 
 def is_protected(name: str) -> bool:
     """Whether a file or folder of that name is written or deleted only after asking, wherever it is."""
-    return is_secret(name) or folded(name) in _NAMES
+    return is_secret(name) or folded(name) in _NAMES or folded(name).endswith(_WORKER_SUFFIX)
 
 
 def secret_in(place: Place) -> str | None:
@@ -38,7 +43,16 @@ def protected_in(place: Place) -> str | None:
     """The name on the way to a place, or of a link that led there, that is protected."""
     around = (*place.zone.root.parts, *(name for link in place.links for name in link.parts))
     folders = (name for name in around if folded(name) in FOLDERS)
-    return next((name for name in _names(place) if is_protected(name)), None) or next(folders, None)
+    found = next((name for name in _names(place) if is_protected(name)), None) or next(folders, None)
+    return found or (place.name if folded(place.name) == _TOOLS and _lies_beside_a_worker(place) else None)
+
+
+def _lies_beside_a_worker(place: Place) -> bool:
+    if place.missing or not place.parts:
+        return False
+    with readable(place.folder) as folder:
+        names = map(folded, os.listdir(folder))
+        return any(name in _WORKERS or name.endswith(_WORKER_SUFFIX) for name in names)
 
 
 def _names(place: Place) -> Iterator[str]:
@@ -47,17 +61,24 @@ def _names(place: Place) -> Iterator[str]:
 
 
 class OwnFiles:
-    """The worker's own files: whoever may change them may change what the worker is allowed to do."""
+    """The worker's own files: whoever may change them may change what the worker is allowed to do.
+
+    A ``*`` in a path stands for any name, of files that are still to be made as well.
+    """
 
     def __init__(self, paths: Iterable[Path]) -> None:
         given = [Path(os.path.abspath(path)) for path in paths]
         real = [Path(os.path.realpath(path)) for path in given]
-        self._paths = tuple(dict.fromkeys((*given, *real)))
+        named = dict.fromkeys((*given, *real))
+        self._paths = tuple(path for path in named if "*" not in str(path))
         self._folded = {tuple(map(folded, path.parts)) for path in self._paths}
+        self._patterns = {tuple(map(folded, path.parts)) for path in named if "*" in str(path)}
 
     def __contains__(self, place: Place) -> bool:
         ways = [tuple(map(folded, path.parts)) for path in (place.real, *place.links)]
         if any(way[: len(own)] == own for way in ways for own in self._folded):
+            return True
+        if any(_fits(way, pattern) for way in ways for pattern in self._patterns):
             return True
         return place.info is not None and any(self._is(path, place.info) for path in self._paths)
 
@@ -67,3 +88,17 @@ class OwnFiles:
             return os.path.samestat(os.stat(path), info)
         except OSError:
             return False
+
+
+def _fits(way: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    return len(way) == len(pattern) and all(map(fnmatchcase, way, pattern))
+
+
+def existing_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that the worker's own paths name right now."""
+    for path in paths:
+        if "*" not in str(path):
+            yield path
+            continue
+        first = next(index for index, part in enumerate(path.parts) if "*" in part)
+        yield from Path(*path.parts[:first]).glob("/".join(path.parts[first:]))

@@ -16,6 +16,7 @@ from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.notify import StatusLevel
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_home
+from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.held import held
@@ -154,7 +155,7 @@ class WorkerProcesses(Processes):
             workspace=self._workspace,
             user_home=user_home(),
             forge_home=self._home,
-            protected=self._sandbox.protected,
+            protected=existing_files(self._sandbox.protected),
             network=wanted.network,
         )
         return Confined(found, confinement)

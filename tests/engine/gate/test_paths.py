@@ -156,7 +156,8 @@ def test_the_workers_own_files_ask_whoever_writes_them(worker: Project) -> None:
     worker.write("worker.yaml", WORKER.replace("path: free", "path: ."))
     for name in ("worker.yaml", "tools.py"):
         result, seen = once(worker, "put", [False], path=f"/free/{name}", text="x")
-        assert (result.status, seen.asked[0].reason) == ("denied", "it is one of the worker's own files")
+        assert result.status == "denied"
+        assert "it is one of the worker's own files" in seen.asked[0].reason
 
 
 @pytest.mark.parametrize("mode", [None, "approve_all"])

@@ -117,7 +117,7 @@ def test_a_folder_lies_in_a_zone_by_where_it_really_is(tmp_path: Path) -> None:
     ],
 )
 def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool) -> None:
-    file = tmp_path / "worker.yaml"
+    file = tmp_path / "helper.yaml"
     file.touch()
     sandbox = Sandbox([Zone("all", tmp_path, **{"mode": ZoneMode.RW, **zone})])
     assert can_write_silently(sandbox, file) is silent

@@ -87,6 +87,14 @@ def test_the_default_zone_asks_before_anything_changes(open_sandbox: OpenSandbox
         ".mcp.json",
         "MCP.json",
         ".bashrc",
+        ".gitconfig",
+        ".npmrc",
+        ".cargo",
+        ".vscode",
+        ".husky",
+        "worker.yaml",
+        "Worker.YML",
+        "x.worker",
         ".zshrc",
     ],
 )
@@ -246,3 +254,12 @@ def test_every_reason_to_ask_is_told(open_sandbox: OpenSandbox) -> None:
 
     assert verdict.reason == "zone 'z' asks before write; '.git' is a protected name"
     assert verdict.rule == "sandbox.zones.z.approval.write"
+
+
+@pytest.mark.parametrize("beside", ["worker.yaml", "worker.md", "helper.worker", None])
+def test_tools_beside_any_worker_file_ask(open_sandbox: OpenSandbox, root: Path, beside: str | None) -> None:
+    (root / "scratch/sub").mkdir()
+    if beside:
+        (root / "scratch/sub" / beside).touch()
+    verdict = open_sandbox().judge("/scratch/sub/tools.py", Access.WRITE)
+    assert verdict.approval is (Approval.ASK if beside else Approval.PRE_APPROVED)

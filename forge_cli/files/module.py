@@ -1,0 +1,172 @@
+"""A Python file beside a worker, imported under a name of its own; the modules beside it are found only from it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.wire import error_text
+
+PREFIX = "forge_local_"
+
+
+@dataclass(frozen=True)
+class LocalModule:
+    """The source of a module as it is on disk; ``digest`` covers the modules beside it that it imports, too."""
+
+    path: Path
+    content: bytes
+    digest: str
+
+    @classmethod
+    def read(cls, path: Path) -> LocalModule:
+        content = path.read_bytes()
+        digest = sha256(content)
+        for beside in sorted(imported_beside(path) - {path}):
+            digest.update(b"\0%b\0%b" % (str(beside.relative_to(path.parent)).encode(), beside.read_bytes()))
+        return cls(path, content, digest.hexdigest())
+
+    def load(self) -> ModuleType:
+        """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at."""
+        if self.path.suffix != ".py":
+            raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
+        name = f"{PREFIX}{self.digest[:16]}"
+        finder = _BesideFinder(name, self.path.parent)
+        loader = _SourceLoader(self.path, self.content, finder)
+        spec = ModuleSpec(name, loader, origin=str(self.path), is_package=True)
+        spec.submodule_search_locations = [str(self.path.parent)]
+        spec.has_location = True
+        module = importlib.util.module_from_spec(spec)
+        if not any(isinstance(known, _BesideFinder) and known.package == name for known in sys.meta_path):
+            sys.meta_path.insert(0, finder)
+        sys.modules[name] = module
+        try:
+            loader.exec_module(module)
+        except (Exception, SystemExit) as error:  # third-party code: whatever happens while it is imported
+            del sys.modules[name]
+            raise WorkerError(_blame(error, self.path), f"cannot be imported: {error_text(error)}") from error
+        return module
+
+
+def imported_beside(path: Path) -> set[Path]:
+    """The files beside a module that it imports, and those that they import, as far as import statements tell."""
+    folder, found, waiting = path.parent, {path}, [path]
+    while waiting:
+        try:
+            tree = ast.parse(waiting.pop().read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for name in _imported_names(tree):
+            for file in _files_of(folder, name):
+                if file not in found and file.is_file():
+                    found.add(file)
+                    waiting.append(file)
+    return found
+
+
+def _imported_names(tree: ast.Module) -> Iterator[tuple[str, ...]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = tuple(node.module.split(".")) if node.module else ()
+            yield module
+            yield from ((*module, alias.name) for alias in node.names)
+
+
+def _files_of(folder: Path, name: Sequence[str]) -> Iterator[Path]:
+    """Where a module of that name and the packages on the way to it can lie."""
+    for depth in range(1, len(name) + 1):
+        here = folder.joinpath(*name[:depth])
+        yield here / "__init__.py"
+        yield here.with_name(f"{here.name}.py")
+
+
+class _SourceLoader(InspectLoader):
+    """Runs the very bytes that were read: a .pyc in a cache may be older than the file beside it, or planted."""
+
+    def __init__(self, path: Path, content: bytes, finder: _BesideFinder) -> None:
+        self.path, self.content, self.finder = path, content, finder
+
+    def get_source(self, fullname: str) -> str:
+        return importlib.util.decode_source(self.content)
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.content, str(self.path))
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.finder.import_from_here}
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102
+
+
+class _BesideFinder(MetaPathFinder):
+    """Finds the modules in one folder, for imports that stand in that folder; nobody else can name them."""
+
+    def __init__(self, package: str, folder: Path) -> None:
+        self.package, self.folder = package, folder
+
+    def import_from_here(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """What an import statement does: a library is found first, then a module beside."""
+        top, _, rest = name.partition(".")
+        if level or not self._lies_here(top):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        found = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist or ("__name__",), 0)
+        return found if fromlist or not rest else sys.modules[f"{self.package}.{top}"]
+
+    def _lies_here(self, top: str) -> bool:
+        if top in sys.modules or not (self._file(top, self.folder) or (self.folder / top).is_dir()):
+            return False
+        return importlib.util.find_spec(top) is None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(f"{self.package}."):
+            return None
+        name = fullname.rpartition(".")[2]
+        for folder in map(Path, path or [str(self.folder)]):
+            if file := self._file(name, folder):
+                is_package = file.name == "__init__.py"
+                loader = _SourceLoader(file, file.read_bytes(), self)
+                spec = ModuleSpec(fullname, loader, origin=str(file), is_package=is_package)
+                spec.has_location = True
+                if is_package:
+                    spec.submodule_search_locations = [str(file.parent)]
+                return spec
+            if (folder / name).is_dir():
+                namespace = ModuleSpec(fullname, None, is_package=True)
+                namespace.submodule_search_locations = [str(folder / name)]
+                return namespace
+        return None
+
+    @staticmethod
+    def _file(name: str, folder: Path) -> Path | None:
+        files = (folder / name / "__init__.py", folder / f"{name}.py")
+        return next((file for file in files if file.is_file()), None)
+
+
+def _blame(error: BaseException, path: Path) -> Mark:
+    """The line of the file at which its import failed."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return Mark(str(path), error.lineno or 1, error.offset or 1)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return Mark(str(path), (lines[-1] if lines else None) or 1)
