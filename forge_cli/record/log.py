@@ -17,6 +17,7 @@ from forge_cli.core.events import SessionEnd
 from forge_cli.files.home import forge_home
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.lock import lock, unlock
+from forge_cli.record.proof import Proof, is_proven
 
 SUFFIX = ".jsonl"
 LAST = "last"
@@ -151,6 +152,9 @@ class SessionLog:
     _written: bool = False
     _lost: SessionLost | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        self._proof = Proof(self.path)
+
     @classmethod
     def create(cls, session: str) -> Self:
         """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
@@ -174,6 +178,7 @@ class SessionLog:
             log.close()
             raise
         log._size, log._torn = read.size, read.dropped
+        log._proof.whole = is_proven(path, read.lines)
         return log, read
 
     def _open(self, flags: int) -> None:
@@ -197,6 +202,7 @@ class SessionLog:
             return
         if self._lost is None:
             self._write(line)
+            self._proof.write(line)
         elif line.type != SessionEnd.type:
             raise self._lost
 
@@ -230,6 +236,7 @@ class SessionLog:
 
     def close(self) -> None:
         """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
+        self._proof.close()
         if self._fd >= 0:
             with suppress(OSError):
                 self._leave()

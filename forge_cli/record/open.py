@@ -22,6 +22,7 @@ from forge_cli.record.log import (
     session_files,
 )
 from forge_cli.record.overview import overview
+from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Sink
 from forge_cli.record.resume import Past, Resumed, last_start, read_past
 
@@ -79,9 +80,10 @@ def open_session(
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
         if fork:
-            yield _forked(read, past, _new(stack, keep, warn))
+            yield _forked(read, past.without_consent(), _new(stack, keep, warn))
         else:
-            resumed = _resumed(read, past if log else past.without_yes())
+            proven = log is not None and is_proven(path, read.lines)
+            resumed = _resumed(read, past if proven else past.without_consent())
             yield OpenSession(read.session, log, resumed, read.lines)
 
 

@@ -70,20 +70,26 @@ class Past:
     """By call that is open: the workers that it called, in that order; one of them waits for a decision."""
     lost: tuple[Below, ...] = ()
     """Workers that were called by what was cut off, and were cut off with it."""
+    consented: bool = True
+    """Do approvals of calls that wait for a child worker still hold?"""
     mid_sentence: bool = False
     """Was the model stopped while it spoke?"""
 
-    def without_yes(self) -> Past:
-        """The same for work that is not kept: nobody would know later that a yes was made use of."""
+    def without_consent(self) -> Past:
+        """The same without any yes in it, so that every call asks again.
+
+        For a log that this user's forge did not write, for a copy, since a yes holds once, and for work that is not
+        kept, since nobody would know later that a yes was made use of.
+        """
         pending = {
             call: replace(each, answer=None) if each.answer is not None and each.answer.approved else each
             for call, each in self.pending.items()
         }
         below = {
-            call: tuple(replace(each, past=each.past.without_yes()) for each in workers)
+            call: tuple(replace(each, past=each.past.without_consent()) for each in workers)
             for call, workers in self.below.items()
         }
-        return replace(self, pending=pending, below=below)
+        return replace(self, pending=pending, below=below, consented=False)
 
     @property
     def unfinished(self) -> bool:

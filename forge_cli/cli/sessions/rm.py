@@ -12,6 +12,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.record.lock import lock, unlock
 from forge_cli.record.log import find_kept
+from forge_cli.record.proof import proof_file
 
 app = new_app()
 
@@ -26,6 +27,7 @@ def rm(
         held = lock(path)
         try:
             path.unlink()
+            proof_file(path).unlink(missing_ok=True)
         except OSError as error:
             raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
         finally:

@@ -88,6 +88,8 @@ class Judge:
     sandbox: Sandbox
     worker: str
     workspace: Path
+    setting: str = ""
+    """What else consent is bound to: the worker's file, its zones and its isolation."""
     parent: Judge | None = None
     """That of the parent worker: what is blocked there is blocked here."""
 
@@ -190,7 +192,9 @@ class Judge:
         tool, inside = real.tool, [path for path in real.places if not path.use.at]
         args = {**real.resolved, **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {})}
         source = str(tool.source) if tool.source else real.offer.toolset
-        return fingerprint(worker=self.worker, source=source, digest=tool.digest, tool=tool.name, args=args)
+        return fingerprint(
+            worker=f"{self.worker} {self.setting}", source=source, digest=tool.digest, tool=tool.name, args=args
+        )
 
 
 def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:

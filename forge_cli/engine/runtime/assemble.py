@@ -12,6 +12,7 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
+from forge_cli.core.tool import digest_of
 from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
@@ -140,9 +141,23 @@ async def assemble(
         sandbox=sandbox,
         worker=worker.name,
         workspace=workspace,
+        setting=_setting(worker, sandbox),
         parent=parent.guard.judge if parent else None,
     )
     return Assembly(toolbox, Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt))
+
+
+def _setting(worker: Worker, sandbox: Sandbox) -> str:
+    """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
+    zones = [
+        (zone.name, str(zone.path), zone.mode.value, zone.write.value, zone.delete.value) for zone in sandbox.zones
+    ]
+    isolation = sandbox.isolation.level.value, sandbox.isolation.network
+    try:
+        content = worker.path.read_bytes()
+    except OSError:
+        content = b""
+    return digest_of(repr([digest_of(content), str(sandbox.workspace), zones, isolation]).encode())
 
 
 def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
