@@ -38,6 +38,7 @@ from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.sandbox.zones.zones import SandboxConfig
+from forge_cli.toolsets.executables.manifest import Manifest
 
 ROOT = Path(__file__).parent.parent
 OWN = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
@@ -132,6 +133,10 @@ def config_keys() -> Iterator[Needed]:
 
 def script_keys() -> Iterator[Needed]:
     yield from (Needed(key, "script.yaml") for key in _keys(ScriptFile))
+
+
+def manifest_keys() -> Iterator[Needed]:
+    yield from (Needed(key, "tool.yaml") for key in _keys(Manifest))
 
 
 def _keys(config: type[Config], above: str = "") -> Iterator[str]:
@@ -256,7 +261,7 @@ def environment() -> Iterator[Needed]:
 
 Subject = Callable[[], Iterable[Needed]]
 SUBJECTS: list[Subject] = [
-    *(command_line, worker_keys, config_keys, script_keys, events, the_record, the_result, exit_codes),
+    *(command_line, worker_keys, config_keys, script_keys, manifest_keys, events, the_record, the_result, exit_codes),
     *(hooks, results, public_names, test_kit, environment),
 ]
 
