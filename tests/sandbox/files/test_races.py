@@ -10,7 +10,9 @@ from textwrap import dedent, indent
 
 import pytest
 
+from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.paths import PathUse
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import Sandbox
 
@@ -163,3 +165,48 @@ def test_no_descriptor_stays_open(sandbox: Sandbox, root: Path) -> None:
                 sandbox.delete(path)
 
     assert open_descriptors() == before
+
+
+BETWEEN_CONSENTS = """
+    for target in ("plain.txt", ".git/config", "plain.txt", ".env"):
+        with contextlib.suppress(OSError):
+            os.symlink(target, "flipping")
+            os.rename("flipping", "link")
+"""
+
+
+def race_between_consents(scratch: Sandbox, root: Path, calls: int) -> int:
+    """Calls through a link that flips between files that are free and files that ask; how many were carried out."""
+    zone, done = root / "scratch", 0
+    (zone / ".git").mkdir()
+    for name in (".git/config", ".env", "plain.txt"):
+        (zone / name).write_text("untouched")
+    (zone / "link").symlink_to("plain.txt")
+    with meanwhile(BETWEEN_CONSENTS, zone):
+        for number in range(calls):
+            access = "write" if number % 2 else "read"
+            judged = scratch.look(PathUse("/scratch/link", access))
+            if judged.verdict.approval is not Approval.PRE_APPROVED:
+                continue
+            view = scratch.view([judged])
+            with suppress(ToolError):
+                if access == "write":
+                    view.write_bytes("/scratch/link", b"changed")
+                else:
+                    view.read_bytes("/scratch/link")
+                    assert judged.place != "/scratch/.env"
+                done += 1
+    assert {name: (zone / name).read_text() for name in (".git/config", ".env")} == {
+        ".git/config": "untouched",
+        ".env": "untouched",
+    }
+    return done
+
+
+def test_a_link_that_flips_between_consents_writes_nothing_that_asks(scratch: Sandbox, root: Path) -> None:
+    assert race_between_consents(scratch, root, 600) > 0
+
+
+@pytest.mark.long
+def test_it_does_not_in_many_calls(scratch: Sandbox, root: Path) -> None:
+    assert race_between_consents(scratch, root, 15_000) > 0
