@@ -89,6 +89,23 @@ GIT_FOUND = [
 # fmt: on
 
 
+# fmt: off
+MAKE_FOUND = [
+    "make &\\\n>/dev/null deploy", "make >\\\n>o deploy", "make >\\\n|o deploy", "make 2\\\n>\\\n&1 deploy",
+    "make <\\\n<\\\n<x deploy",
+    "make {x}\\\n>o deploy", "make >&\\\n- deploy", "make &\\\n>\\\n>o deploy", "make <\\\n>o deploy",
+    "make >(a) deploy", "ma\\\nke dep\\\nloy",
+    "a &\\\n& make deploy", "a |\\\n& make deploy", "cat >\\\n(make deploy)", "cat <\\\n(make deploy)",
+    "# a \\\nmake &\\\n>o deploy",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("line", MAKE_FOUND)
+def test_a_blocked_command_of_two_words_is_found(line: str, judge: Judge) -> None:
+    assert judge(line, block=["make deploy"]).approval is Approval.BLOCKED
+
+
 @pytest.mark.parametrize("line", FOUND)
 def test_it_is_found(line: str, judge: Judge) -> None:
     assert judge(line, block=["rm"]).approval is Approval.BLOCKED

@@ -12,13 +12,20 @@ from forge_cli.toolsets.shell.block.frames import RESERVED, FoundCommand, Frame,
 from forge_cli.toolsets.shell.block.heredocs import Heredocs
 from forge_cli.toolsets.shell.block.quoting import ansi_c, protect
 
-_COMMAND = re.compile(r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+(?=[;\n|)]|&(?!>)|\Z)")
+_COMMAND = re.compile(
+    r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+(?=[;\n|)]|&(?!(?:\\\n)*+>)|\Z)"
+)
 _RUN = re.compile(r"([^ \t\n;&|()<>\"'`$\\#]+)([ \t]*)")
 _BLANKS = re.compile(r"[ \t]+")
 _EMPTY = re.compile(r"[ \t\n;|]+")
 _QUOTED_RUN = re.compile(r"[^\"\\$`]+")
 _BRACES_RUN = re.compile(r"[^\"'\\$`}\]<>]+")
-_REDIRECT = re.compile(r"<<<|<<-?|<>|[<>]&(?:[ \t]*-)?|>>|>\||&>>?|[<>]")
+_JOINED = r"(?:\\\n)*+"
+"""Backslash-newlines, which bash takes out before it looks at the operator that they stand in."""
+_REDIRECT = re.compile(
+    "<J<J<|<J<(?:J-)?|<J>|[<>]J&(?:(?:[ \t]|\\\\\n)*-)?|>J>|>J[|]|&J>(?:J>)?|[<>]".replace("J", _JOINED)
+)
+_PROCESS = re.compile(f"[<>]{_JOINED}[(]")
 _BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.DOTALL)
 _ESCAPED_IN_BACKTICKS = re.compile(r"\\([\\`$])")
 _ANSI_QUOTED = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
@@ -127,7 +134,7 @@ class _Scanner:
             self.pos = found.end()
 
     def _ampersand(self, frame: Frame) -> None:
-        if self.text.startswith("&>", self.pos):
+        if _REDIRECT.match(self.text, self.pos):
             self._redirect(frame)
         else:
             self._separator(frame)
@@ -270,23 +277,23 @@ class _Scanner:
         self._pop()
 
     def _redirect(self, frame: Frame) -> None:
-        if self.text.startswith(("<(", ">("), self.pos):
+        if process := _PROCESS.match(self.text, self.pos):
             frame.expand(self.pos, quoted=False)
-            self.pos += 2
+            self.pos = process.end()
             self._push("subst")
             return
         if frame.pieces and _DESCRIPTOR.fullmatch("".join(piece or "" for piece in frame.pieces)):
             frame.pieces = None
         frame.end_word(self.result)
-        operator = _REDIRECT.match(self.text, self.pos)
-        self.pos += len(operator[0]) if operator else 1
-        self._doubt_if(self.text.startswith("\\\n", self.pos))
-        if operator and operator[0] in ("<<", "<<-"):
-            self._doubt_if(frame.arithmetic)
+        found = _REDIRECT.match(self.text, self.pos)
+        operator = found[0].replace("\\\n", "") if found else ""
+        self.pos = found.end() if found else self.pos + 1
+        if operator in ("<<", "<<-"):
+            self._doubt_if(frame.arithmetic or self.text.startswith("\\\n", self.pos))
             if not frame.arithmetic:
-                self.pos = self._heredocs.announce(self.pos, tabs=operator[0] == "<<-", depth=self._depth)
-        elif operator and not operator[0].endswith("-"):
-            frame.redirect = operator[0]
+                self.pos = self._heredocs.announce(self.pos, tabs=operator == "<<-", depth=self._depth)
+        elif operator and not operator.endswith("-"):
+            frame.redirect = operator
 
 
 _AMONG_COMMANDS = {
