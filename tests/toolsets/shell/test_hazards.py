@@ -5,11 +5,15 @@ forge_cli.toolsets.shell.allow.redirects, forge_cli.toolsets.shell.programs.name
 forge_cli.toolsets.shell.programs.options.
 """
 
+import subprocess
+
 import pytest
 
 from forge_cli.core.approval import Approval
 
 from .conftest import Judge
+
+PRE, ASK = Approval.PRE_APPROVED, Approval.ASK
 
 # fmt: off
 COVERED = [
@@ -116,6 +120,57 @@ def test_a_rule_covers_what_its_program_is_for(pattern: str, line: str, judge: J
 def test_a_rule_does_not_cover_what_it_does_not_say(pattern: str, line: str, judge: Judge) -> None:
     assert judge(line, allow=[pattern]).approval is Approval.ASK
     assert judge(line, allow=[pattern], default=Approval.BLOCKED).approval is Approval.BLOCKED
+
+
+# fmt: off
+BUILTINS: dict[str, tuple[list[str], list[str]]] = {
+    ".": ([], [". x"]), ":": ([": a"], []), "[": (["[ -n x ]"], ["[ -v x ]", "[ -R x ]"]),
+    "alias": ([], ["alias a=b", "alias"]), "bg": (["bg"], []), "bind": ([], ["bind -x a"]), "break": (["break"], []),
+    "builtin": ([], ["builtin cd x"]), "caller": (["caller"], []), "cd": (["cd src"], ["cd", "cd ..", "cd -"]),
+    "command": ([], ["command ls"]), "compgen": ([], ["compgen -C id"]), "complete": ([], ["complete -C id x"]),
+    "compopt": ([], ["compopt -o x"]), "continue": (["continue"], []), "declare": ([], ["declare HOME=x"]),
+    "dirs": ([], ["dirs -c"]), "disown": ([], ["disown"]), "echo": (["echo -n x"], []), "enable": ([], ["enable -n [",
+    "enable -f x y"]),
+    "eval": ([], ["eval ls"]), "exec": ([], ["exec ls", "exec", "exec > o"]), "exit": (["exit 1"], []), "export": ([],
+    ["export HOME=x"]),
+    "false": (["false"], []), "fc": ([], ["fc -s"]), "fg": (["fg"], []), "getopts": ([], ["getopts a HOME"]),
+    "hash": ([], ["hash -p x ls"]), "help": (["help cd"], []), "history": ([], ["history -w x"]),
+    "jobs": (["jobs -l"], ["jobs -x ls"]), "kill": (["kill -l"], []), "let": ([], ["let HOME=0"]), "local": ([],
+    ["local HOME=x"]),
+    "logout": (["logout"], []), "mapfile": ([], ["mapfile HOME"]), "popd": ([], ["popd"]),
+    "printf": (["printf %s x", "printf '%%ln %s' x", "printf %d%% 1"], [
+        "printf -v HOME x", "printf -vHOME x", "printf %n HOME", "printf %ln HOME", "printf %hn HOME",
+        "printf %jn HOME",
+        "printf %zn HOME", "printf %Ln HOME", "printf %tn HOME", "printf %hhlln HOME", "printf %-5.3ln HOME",
+        "printf '%*ln' 3 HOME",
+        "printf %%%ln HOME", "printf '%s%ln' a HOME", "printf -- %ln HOME", "printf %#ln HOME", "printf '% ln' HOME"]),
+    "pushd": ([], ["pushd src"]), "pwd": (["pwd -P"], []), "read": ([], ["read HOME"]), "readarray": ([],
+    ["readarray HOME"]),
+    "readonly": ([], ["readonly HOME=x"]), "return": ([], ["return"]), "set": ([], ["set -- x"]), "shift": ([],
+    ["shift"]),
+    "shopt": ([], ["shopt -s extglob"]), "source": ([], ["source x"]), "suspend": ([], ["suspend"]),
+    "test": (["test -f x"], ["test -v x", "test ! -v x", "test a -a -R x"]), "times": (["times"], []), "trap": ([],
+    ["trap x EXIT"]),
+    "true": (["true"], []), "type": (["type ls"], []), "typeset": ([], ["typeset HOME=x"]), "ulimit": ([],
+    ["ulimit -c 0"]),
+    "umask": ([], ["umask 0"]), "unalias": ([], ["unalias a"]), "unset": ([], ["unset HOME"]),
+    "wait": (["wait", "wait -n", "wait -f 1"], ["wait -p HOME", "wait -pHOME", "wait -fp HOME", "wait -nfpHOME"]),
+}
+# fmt: on
+
+
+def test_every_builtin_of_bash_is_decided_on() -> None:
+    listed = subprocess.run(["bash", "-c", "compgen -b"], capture_output=True, text=True, check=True).stdout
+    assert set(listed.split()) <= BUILTINS.keys()
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_a_builtin_that_sets_a_variable_or_starts_something_asks(name: str, judge: Judge) -> None:
+    covered, not_covered = BUILTINS[name]
+    assert {line: judge(line, allow=[name]).approval for line in covered} == dict.fromkeys(covered, PRE)
+    assert {line: judge(line, allow=[name]).approval for line in not_covered} == dict.fromkeys(not_covered, ASK)
+    through = [f"command {line}" for line in not_covered if name == "printf"]
+    assert {judge(line, allow=["command printf"]).approval for line in through} <= {ASK}
 
 
 @pytest.mark.parametrize(("line", "covered"), WRITES)

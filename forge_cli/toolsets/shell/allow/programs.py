@@ -51,7 +51,7 @@ _SED_COMMAND = re.compile(
 )
 _AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b|\\\n")
 _NO_FILE = ("/dev/", "/proc/")
-_PRINTF_STORES = re.compile(r"%[^A-Za-z%]*n")
+_PRINTF_DIRECTIVE = re.compile(r"%%|%[^A-Za-z%]*[hjlLtz]*n")
 
 
 def program_hazard(name: str, argv: Argv) -> str | None:
@@ -171,9 +171,14 @@ def _second_operand(argv: Argv) -> str | None:
 
 
 def _printf(argv: Argv) -> str | None:
-    if any(word.startswith("-v") for word in argv.words[1:2]) or any(map(_PRINTF_STORES.search, argv.words)):
+    if "".join(argv.words[1:2]).startswith("-v") or any(map(_stores, argv.words)):
         return "printf would set a variable, and evaluate its subscript"
     return None
+
+
+def _stores(text: str) -> bool:
+    """Whether a format has a directive ``%n``, with whatever bash skips in front of the letter."""
+    return any(directive != "%%" for directive in _PRINTF_DIRECTIVE.findall(text))
 
 
 def _test(argv: Argv) -> str | None:
