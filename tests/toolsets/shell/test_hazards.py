@@ -181,6 +181,44 @@ def test_redirections_write_below_writable_folders_and_read_below_the_working_di
     assert (verdict.approval is Approval.PRE_APPROVED) is covered
 
 
+# fmt: off
+MOVED = [
+    ("cd src && ls", True), ("cd src && cat a.txt | grep x", True), ("cd src && git status", True),
+    ("cd src; git log | head", True), ("cd . && ./x", True), ("cd src/.. && ./x", False), ("(cd src && pwd)", True),
+    ("ls src && ./x", True), ("./x && cd src", True), ("make && cd src && ls", True), ("echo cd src; ./x", True),
+    ("git -C src status", True), ("git -C src -C sub log", True), ("cd src && git -C sub diff", True),
+    ("cd src && ./x", False), ("cd src; ./x", False), ("cd src || ./x", False), ("cd src & ./x", False),
+    ("(cd src); ./x", False), ("cd src | ./x", False), ("cd src && make", False), ("cd src\nmake", False),
+    ("cd src && python x.py", False), ("cd src && bash x.sh", False), ("cd src && npm test", False),
+    ("cd src && git commit -m x", False), ("cd src && git pull", False), ("cd src && unknown", False),
+    ("builtin cd src && ./x", False), ("command cd src && ./x", False), ("time cd src && ./x", False),
+    ("\\cd src && ./x", False), ("c''d src && ./x", False), ("cd -- src && ./x", False), ("eval cd src && ./x", False),
+    ("cd src && cd sub && ./x", False), ("cd src && cd .. && ls", False), ("cd s*c && ls", False),
+    ("cd scratch && ls", False), ("cd scratch && echo x", False), ("cd src && cd scratch && ls", False),
+    ("cd scratch/deep && git status", False), ("cd ./scratch/ && ls", False), ("cd src/../scratch && ls", False),
+    ("git -C scratch status", False), ("git -C src commit -m x", False), ("git -C . -C scratch status", False),
+    ("cd scratch && git -C x status", False), ("cd src && ls > scratch/o", False), ("cd src && ls < a.txt", True),
+]
+# fmt: on
+MOVED_RULES = ["cd", "ls", "cat", "grep", "head", "git", "make", "npm", "unknown", "pwd", "echo", "./x"]
+MOVED_RULES += ["python x.py", "bash x.sh", "builtin cd", "command cd", "time cd", "eval cd"]
+
+
+@pytest.mark.parametrize(("line", "covered"), MOVED)
+def test_a_rule_is_for_the_working_directory(line: str, covered: bool, judge: Judge) -> None:
+    verdict = judge(line, allow=MOVED_RULES, writable=["scratch"])
+    assert (verdict.approval, line) == (PRE if covered else ASK, line)
+
+
+def test_a_rule_may_name_the_other_folder(judge: Judge) -> None:
+    assert judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).approval is PRE
+
+
+def test_many_folders_that_a_shell_may_be_in_are_too_many(judge: Judge) -> None:
+    line = "; ".join(f"cd d{number}" for number in range(5000))
+    assert judge(f"{line}; ls", allow=["cd", "ls"]).approval is ASK
+
+
 @pytest.mark.parametrize("folder", ["scratch", "./scratch", "scratch/"])
 def test_a_writable_folder_may_be_spelled_as_people_do(folder: str, judge: Judge) -> None:
     assert judge("ls > scratch/o", allow=["ls"], writable=[folder]).approval is Approval.PRE_APPROVED

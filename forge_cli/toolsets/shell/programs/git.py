@@ -66,6 +66,13 @@ class GitWords:
         return end
 
 
+def git_folders(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The folders that ``git -C`` goes to, one after the other, and where they stand."""
+    if words[:1] == ["git"]:
+        end = GitWords(words).subcommand(0)
+        yield from ((pos, words[pos]) for pos in range(2, end) if words[pos - 1] == "-C")
+
+
 def git_hazard(words: Sequence[str]) -> str | None:
     """Why ``git`` with these words is not what its subcommand is for."""
     place = GitWords(words).subcommand(0)
