@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.programs.tables import OPTIONS
 
 from .conftest import Judge
 
@@ -120,6 +121,87 @@ def test_a_rule_covers_what_its_program_is_for(pattern: str, line: str, judge: J
 def test_a_rule_does_not_cover_what_it_does_not_say(pattern: str, line: str, judge: Judge) -> None:
     assert judge(line, allow=[pattern]).approval is Approval.ASK
     assert judge(line, allow=[pattern], default=Approval.BLOCKED).approval is Approval.BLOCKED
+
+
+# fmt: off
+OPTIONS_COVERED = [
+    ("make", "make -j4 test"), ("make", "make -ks test --no-print-directory"), ("tar", "tar -tzvf a.tgz"),
+    ("gcc", "gcc -O2 -Wall -Iinclude -c a.c"), ("g++", "g++ -std=c++17 a.cc"), ("go", "go build ./..."),
+    ("go", "go build -ldflags=-X=main.v=1 ./..."), ("curl", "curl -sSw '%{http_code}' http://h"),
+    ("kubectl", "kubectl get pods -o wide"), ("pylint", "pylint a.py"), ("mypy", "mypy --strict src"),
+    ("eslint", "eslint src"), ("python", "python -m json.tool in.json"), ("git", "git config get user.name"),
+    ("git", "git config --get core.x y"), ("git", "git clone --filter=blob:none https://x.invalid/y"),
+    ("mytool", "mytool --verbose --level=3 src/a.txt"), ("mytool", "mytool -la --format=json -j4 x"),
+    ("mytool --config=./x", "mytool --config=./x a"), ("mytool -B./x", "mytool -B./x"),
+    ("mytool", "mytool --url=https://x.invalid/y"), ("mytool", "mytool --message='a b'"),
+    ("mytool", "mytool -- --plugin=./x"), ("diff", "diff -u a b"), ("grep", "grep --include=src/a.py -r x"),
+    ("ls", "ls --color=auto"), ("pytest", "pytest -q -x --co tests/a.py"), ("apt-get", "apt-get update -q"),
+    ("python", "python tool.py --plugin=./x"), ("ssh-keygen", "ssh-keygen -l -f k"), ("diff3", "diff3 a b c"),
+]
+OPTIONS_NOT_COVERED = [
+    ("make", "make test -sE x"), ("make", "make -kC d"), ("make", "make -nef x"), ("make", "make test --eva=x"),
+    ("make", "make --direc d"), ("make", "make -sI d"), ("make", "make a:=b"), ("gmake", "gmake -sf x"),
+    ("diff3", "diff3 --diff-program=./x a b c"), ("diff3", "diff3 a b c --diff-p ./x"), ("sftp", "sftp -D ./x"),
+    ("sftp", "sftp -qb x host"), ("scp", "scp -D ./x a b"), ("scp", "scp -rqD./x a h:b"), ("scp", "scp a h:b -F x"),
+    ("gcc", "gcc -Bdir/ a.c"), ("gcc", "gcc -B dir a.c"), ("gcc", "gcc -specs=x a.c"), ("gcc", "gcc --specs=x a.c"),
+    ("gcc", "gcc -Wl,-plugin,./x a.c"), ("gcc", "gcc @x"), ("gcc", "gcc a.c -fplugin=x"), ("gcc-12", "gcc-12 -Bx a.c"),
+    ("g++", "g++ -wrapper ./x a.c"), ("clang", "clang -B./d a.c"), ("clang++-14", "clang++-14 -Xclang -load a.c"),
+    ("cc", "cc -Bx a.c"), ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-gcc -Bx a.c"), ("c99", "c99 @x"),
+    ("go", "go -C . run x.go"), ("go", "go -C=. generate"), ("go", "go -C x test"), ("go", "go build -C x"),
+    ("go", "go build -ldflags=-extld=./x"), ("go", "go build -ldflags '-s -extldflags=-B.'"), ("go",
+    "go test --exec x"),
+    ("apt-get", "apt-get update -o A::B=id"), ("apt-get", "apt-get -qo A=id update"), ("apt", "apt -c x update"),
+    ("curl", "curl --engine ./x h"), ("curl", "curl --eng x h"), ("curl", "curl -w '%output{F}' h"),
+    ("curl", "curl -sSw '%output{>>F}' h"), ("curl", "curl --write-out='%output{F}' h"), ("curl", "curl -w @f h"),
+    ("curl", "curl -sw@f h"), ("curl", "curl --expand-output x h"), ("man", "man -C ./x ls"), ("man", "man -kC x"),
+    ("ssh-keygen", "ssh-keygen -D ./x"), ("ssh-keygen", "ssh-keygen -qD./x"), ("openssl", "openssl rand -engine x 1"),
+    ("openssl", "openssl engine ./x"), ("openssl", "openssl req -config x"), ("openssl", "openssl rand -out x 1"),
+    ("kubectl", "kubectl --kubeconfig=f get pods"), ("kubectl", "kubectl get pods --kubeconfig f"),
+    ("kubectl", "kubectl edit x"), ("pylint", "pylint --init-hook=x a.py"), ("pylint", "pylint a.py --init-h x"),
+    ("mypy", "mypy --config-file=x a.py"), ("mypy", "mypy a.py --python-exe=./x"), ("eslint", "eslint -c ./x a.js"),
+    ("eslint", "eslint -cx a.js"), ("eslint", "eslint a.js --rulesdir=x"), ("python", "python -m json.tool a b"),
+    ("python", "python -mjson.tool a b"), ("python3", "python3 -m pickle f"), ("python",
+    "python -m cProfile -o x y.py"),
+    ("git", "git config core.x get"), ("git", "git config core.x list"), ("git", "git config --local core.x list"),
+    ("git", "git repack --filter-to=x"), ("git", "git repack --filter-t x"), ("git", "git read-tree --index-output=x"),
+    ("tar", "tar -C d -xf a"), ("tar", "tar xfC a d"), ("tar", "tar cfF a ./x src"), ("rsync", "rsync -aM--x a b"),
+    ("wget", "wget -qO x h"), ("npm", "npm --prefix x test"), ("cargo", "cargo --manifest-path x test"),
+    ("terraform", "terraform -chdir=x plan"), ("uv", "uv --directory x sync"), ("pytest", "pytest -c x"),
+    ("mytool", "mytool run --plugin=/tmp/x.so"), ("mytool", "mytool --x=./y"), ("mytool", "mytool --x=y/z"),
+    ("mytool", "mytool --x=~/y"), ("mytool", "mytool --x=y.so"), ("mytool", "mytool --pager=x"),
+    ("mytool", "mytool --x=sh"), ("mytool", "mytool --x='id;id'"), ("mytool", "mytool -B./x"),
+    ("mytool", "mytool a -I/x"), ("mytool", "mytool -fx.mk"), ("mytool", "mytool -x=./y"), ("mytool",
+    "mytool --config=f"),
+    ("mytool", "mytool --exec=id"), ("mytool --config=./x", "mytool --config=./x --plugin=./y"),
+    ("timeout 5 mytool", "timeout 5 mytool --plugin=./x"), ("./x", "./x --out=/tmp/y"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("pattern", "line"), OPTIONS_COVERED)
+def test_options_that_only_change_how_it_is_done_are_covered(pattern: str, line: str, judge: Judge) -> None:
+    verdict = judge(line, allow=[pattern])
+    assert (verdict.approval, [part.why for part in verdict.parts]) == (PRE, [None])
+
+
+@pytest.mark.parametrize(("pattern", "line"), OPTIONS_NOT_COVERED)
+def test_options_are_read_as_the_program_reads_them(pattern: str, line: str, judge: Judge) -> None:
+    assert (line, judge(line, allow=[pattern]).approval) == (line, ASK)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_of_the_tables_asks_in_each_of_its_spellings(name: str, judge: Judge) -> None:
+    options = OPTIONS[name]
+    spelled = []
+    for letter in options.runs_short + options.writes_short:
+        spelled += [f"-{letter} v", f"-{letter}v", f"-q{letter} v", f"a -q{letter}v", f"a -{letter}"]
+    for long in (*options.runs, *options.writes):
+        dashes = "" if long.startswith("-") else "--"
+        spelled += [f"{dashes}{long}=v", f"{dashes}{long} v", f"a {dashes}{long} v"]
+        spelled += [f"a --{long[:-1]}=v"] if dashes and len(long) > 3 else []
+    for prefix in options.prefixes:
+        spelled += [f"{prefix}v", f"a {prefix}v"]
+    assert {line: judge(f"{name} {line}", allow=[name]).approval for line in spelled} == dict.fromkeys(spelled, ASK)
 
 
 # fmt: off

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
 from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.options import OPTIONS
+from forge_cli.toolsets.shell.programs.tables import OPTIONS
 from forge_cli.toolsets.shell.programs.wrappers import (
     ANYWHERE,
     ASSIGNMENT,

@@ -10,7 +10,9 @@ from forge_cli.toolsets.shell.programs.names import names
 
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _LOADER = re.compile(r"ld(?:-[\w-]+)?\.so")
-_VERSION = re.compile(r"(?<=[a-z])[-.0-9]+\Z")
+_VERSION = re.compile(r"(?<=[a-z+])[-.0-9]+\Z")
+_NO_VERSION = names("diff3 c89 c99 base32 base64 flake8 autopep8 aria2c")
+_COMPILER = re.compile(r"[a-z0-9_.-]+-(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ld|cpp)")
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,10 @@ FIND_ACTIONS = names("-exec -execdir -ok -okdir")
 def program(word: str) -> str:
     """The name that a program is known by: without its path, in lower case, without a version."""
     name = word.rsplit("/", 1)[-1].lower()
-    if name in WRAPPERS or name in SHELLS or name in ANYWHERE:
+    if name in WRAPPERS or name in SHELLS or name in ANYWHERE or name in _NO_VERSION:
         return name
-    return "ld.so" if _LOADER.match(name) else _VERSION.sub("", name)
+    if _LOADER.match(name):
+        return "ld.so"
+    name = _VERSION.sub("", name)
+    cross = _COMPILER.fullmatch(name)
+    return cross[1] if cross else name
