@@ -14,8 +14,9 @@ from forge_cli.core.config import Config
 from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
-from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.lexer import ShellWord, Unreadable
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Simple, read_line
+from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import redirect_hazard
 from forge_cli.toolsets.shell.allow.suggest import suggestion_for
 from forge_cli.toolsets.shell.block.frames import FoundCommand
@@ -130,6 +131,7 @@ class LineJudge:
                 if rule.tokens:
                     self._add(_Match(origin.name, index, rule, rule.tokens))
         self._patterns = _patterns(tuple(match.tokens for match in self._blocked_rules))
+        self._blocked_names = {_base(match.tokens[0]) for match in self._blocked_rules}
 
     def _add(self, match: _Match) -> None:
         """Index a rule by the name of its program; blocked ones come first, they win wherever they stand."""
@@ -201,7 +203,18 @@ class LineJudge:
         moved = place.folders.moved
         hazards = (redirect_hazard(redirect, place.writable, moved=moved) for redirect in command.redirects)
         why = command_hazard(command.words, reach) or next(filter(None, hazards), None)
-        return why or folder_hazard([word.text for word in command.words], reach, place)
+        words = [word.text for word in command.words]
+        return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
+
+    def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:
+        """Why a command that is not blocked, as far as anybody can see, may still come to one that is."""
+        if not self._blocked_names:
+            return None
+        if any(word.glob for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):
+            return "file names may become words that are blocked"
+        if not is_known(texts[0]) and self._patterns.match_anywhere(texts[1:]) is not None:
+            return f"{texts[0]} is not known here, and some of its words are a command that is blocked"
+        return None
 
     def _combine(self, commands: Sequence[Simple], place: CommandPlace) -> LineVerdict:
         if not commands:
@@ -258,6 +271,10 @@ class LineJudge:
         approval = Approval.strictest(approval, self._unsure) if why else approval
         text = _found_text(command, found)
         return CommandPart(text, words, *_named(match), approval=approval, why=why, nested=found.nested)
+
+
+def _base(word: str) -> str:
+    return word.rsplit("/", 1)[-1].casefold()
 
 
 def _named(match: _Match | None) -> tuple[int | None, str | None]:

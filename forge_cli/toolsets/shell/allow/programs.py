@@ -12,6 +12,7 @@ from forge_cli.toolsets.shell.programs.names import names
 from forge_cli.toolsets.shell.programs.readers import READERS
 from forge_cli.toolsets.shell.programs.tables import OPTIONS
 from forge_cli.toolsets.shell.programs.unknown import unknown_option
+from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, CONTAINERS, RUNNERS, SHELLS, WRAPPERS, program
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,14 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
 def is_checked(name: str) -> bool:
     """Whether what the program does depends on its words, so that unknown words must not be added."""
     return name in CHECKS or name in OPTIONS or name in SHELL_STATE or name in INTERACTIVE
+
+
+def is_known(word: str) -> bool:
+    """Whether a program is in one of the tables, so that its words are not commands unless the tables say so."""
+    name = program(word)
+    return is_checked(name) or any(
+        name in table for table in (READERS, WRAPPERS, ANYWHERE, RUNNERS, CONTAINERS, SHELLS)
+    )
 
 
 def _git(argv: Argv) -> str | None:
