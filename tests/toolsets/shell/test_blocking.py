@@ -1,7 +1,8 @@
 """The block side: a blocked command is found wherever it hides, and text that is no command is left alone.
 
-Covers forge_cli.toolsets.shell.block.bare, forge_cli.toolsets.shell.block.frames,
-forge_cli.toolsets.shell.block.heredocs, forge_cli.toolsets.shell.block.patterns,
+Covers forge_cli.toolsets.shell.block.bare, forge_cli.toolsets.shell.block.expansions,
+forge_cli.toolsets.shell.block.frames, forge_cli.toolsets.shell.block.globs, forge_cli.toolsets.shell.block.heredocs,
+forge_cli.toolsets.shell.block.makefiles, forge_cli.toolsets.shell.block.patterns,
 forge_cli.toolsets.shell.block.quoting, forge_cli.toolsets.shell.block.scanner, forge_cli.toolsets.shell.block.search,
 forge_cli.toolsets.shell.block.unwrap, forge_cli.toolsets.shell.programs.wrappers.
 """
@@ -152,7 +153,8 @@ VALUES = [
     "c='git tag'; $c v1", "git ${a:-tag}", "git -C x ${a:=tag}", "a=tag; timeout 5 git $a", "a=tag; git -C x \"$a\"",
     "a=ta?; git $a",
     "a=(git tag); \"${a[@]}\"", "a='-C x tag'; git $a", "for a in log tag; do git $a; done", "f() { git $1; }; f tag",
-    "f() { git \"$@\"; }; f tag v1", "set -- tag; git $1", "a=tag; git `true`$a", "echo tag | xargs git",
+    "f() { git \"$@\"; }; f tag v1", "declare -A m=([k]=tag); git ${m[k]}", "set -- tag; git $1",
+    "a=tag; git `true`$a", "echo tag | xargs git",
     "xargs git <<< tag",
     "echo v1 | xargs git tag", "echo tag | xargs -I% git % v1", "xargs -I {} git {} <<E\ntag\nE",
     "echo rm | xargs -I{} {} x",

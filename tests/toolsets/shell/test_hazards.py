@@ -1,8 +1,10 @@
 """The allow side: what a rule covers, and what asks although a rule matches.
 
-Covers forge_cli.toolsets.shell.allow.hazards, forge_cli.toolsets.shell.allow.programs,
-forge_cli.toolsets.shell.allow.redirects, forge_cli.toolsets.shell.programs.names,
-forge_cli.toolsets.shell.programs.options.
+Covers forge_cli.toolsets.shell.allow.folders, forge_cli.toolsets.shell.allow.hazards,
+forge_cli.toolsets.shell.allow.programs, forge_cli.toolsets.shell.allow.redirects,
+forge_cli.toolsets.shell.programs.names, forge_cli.toolsets.shell.programs.options,
+forge_cli.toolsets.shell.programs.readers, forge_cli.toolsets.shell.programs.tables,
+forge_cli.toolsets.shell.programs.unknown.
 """
 
 import subprocess

@@ -1,4 +1,7 @@
-"""The rules of a worker in another folder: links and folders that the worker may write to are looked at as files."""
+"""The rules of a worker in another folder: links and folders that the worker may write to are looked at as files.
+
+Covers forge_cli.toolsets.shell.allow.folders.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Which commands may read what is written to the shell that started them."""
+"""Which commands may read what is written to the shell that started them.
+
+Covers forge_cli.toolsets.shell.allow.stdin.
+"""
 
 import pytest
 

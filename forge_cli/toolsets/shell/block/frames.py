@@ -65,6 +65,7 @@ _OPEN_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[(?![^\[\]]*\])")
 _PASSED_OVER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=|(?:builtin|command)\Z")
 _SETS_VARIABLES = names("for select read mapfile readarray set")
 _VALUES_MAX = 32
+_SUBSCRIPT = re.compile(r"\[[^]]*\]=")
 _STARTS_ITS_WORDS = names("eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh")
 _BETWEEN_COMMANDS = names("if then elif else fi while until do done ! { } esac")
 RESERVED = _BETWEEN_COMMANDS | _SETS_VARIABLES | names("case printf")
@@ -184,7 +185,8 @@ class Frame:
 def _note_values(words: Sequence[str], array: str, result: Scanned) -> None:
     """What the words of one command make the values of variables."""
     if array:
-        result.assignments += [Assignment(array, value) for value in (*words[:_VALUES_MAX], " ".join(words))]
+        values = [_SUBSCRIPT.sub("", word) for word in words[:_VALUES_MAX]]
+        result.assignments += [Assignment(array, value) for value in (*values, " ".join(words))]
     first = next((place for place, word in enumerate(words) if not _PASSED_OVER.match(word)), len(words))
     name, rest = "".join(words[first : first + 1]), words[first + 1 :]
     if name not in _SETS_VARIABLES and name != "printf":
