@@ -98,7 +98,7 @@ def make_place(place: Path) -> None:
     """A working directory with names that a glob could pick up."""
     for folder in ("src", "scratch"):
         (place / folder).mkdir(parents=True)
-    for name in ("a.txt", "src/b.c", "-x", "--upload-pack=evil", "rm", "deploy", "tag"):
+    for name in ("a.txt", "src/b.c", "-x", "--upload-pack=evil", "rm", "deploy", "tag", "a%ln"):
         (place / name).touch()
 
 
@@ -174,7 +174,7 @@ COMMANDS = (
 SETTERS = (
     "cd scratch", "builtin cd src", "git -C scratch log", "git -C src commit", "printf %ln x",
     "builtin printf %jn HOME",
-    "read x", "printf -vx y", "mapfile x", "getopts a x", "let x=1", "export x=tag", "wait -fpx",
+    "read x", "printf -vx y", "printf a* x", "mapfile x", "getopts a x", "let x=1", "export x=tag", "wait -fpx",
 )
 PLAIN = (
     *COMMANDS, "'a b'", '"a b"', "a\\ b", "''", '""', "'rm'", '"r"m', "src/*.c", "a*", "a~", "HEAD~1", "x@{u}",

@@ -127,6 +127,7 @@ def test_a_rule_does_not_cover_what_it_does_not_say(pattern: str, line: str, jud
 
 # fmt: off
 OPTIONS_COVERED = [
+    ("python", "python -m pytest tests/a*"), ("git", "git add src/*.py"), ("tar", "tar -tf a*"), ("ls", "ls a*"),
     ("make", "make -j4 test"), ("make", "make -ks test --no-print-directory"), ("tar", "tar -tzvf a.tgz"),
     ("gcc", "gcc -O2 -Wall -Iinclude -c a.c"), ("g++", "g++ -std=c++17 a.cc"), ("go", "go build ./..."),
     ("go", "go build -ldflags=-X=main.v=1 ./..."), ("curl", "curl -sSw '%{http_code}' http://h"),
@@ -175,6 +176,9 @@ OPTIONS_NOT_COVERED = [
     ("mytool", "mytool a -I/x"), ("mytool", "mytool -fx.mk"), ("mytool", "mytool -x=./y"), ("mytool",
     "mytool --config=f"),
     ("mytool", "mytool --exec=id"), ("mytool --config=./x", "mytool --config=./x --plugin=./y"),
+    ("printf", "printf a* HOME"), ("make", "make S*"), ("go", "go r*"), ("kubectl", "kubectl e*"), ("dd", "dd o*"),
+    ("git", "git config core.*"), ("git", "git fetch e*"), ("git", "git -C src clone e*"), ("tar", "tar x*"),
+    ("python", "python -m json.tool a*"), ("npm", "npm x*"), ("docker", "docker r*"), ("openssl", "openssl e*"),
     ("timeout 5 mytool", "timeout 5 mytool --plugin=./x"), ("./x", "./x --out=/tmp/y"),
 ]
 # fmt: on

@@ -57,6 +57,8 @@ _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
 _INLINE_MODULES = frozenset({""}) | names("timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo")
 _SECOND_WRITES = names("json.tool json uu quopri base64 xmlrpc")
 _OPTION_WRITES = names("cProfile profile zipapp trace")
+_MINDS_NAMES = names("printf make gmake bmake go kubectl oc helm npm pnpm yarn openssl dd docker podman terraform tofu")
+"""Programs that take an operand for a format, an assignment or a subcommand, so that the name of a file may be one."""
 _NO_FILE = ("/dev/", "/proc/")
 _PRINTF_DIRECTIVE = re.compile(r"%%|%[^A-Za-z%]*[hjlLtz]*n")
 
@@ -67,6 +69,8 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
         return f"{name} changes the state of the shell"
     if name in INTERACTIVE:
         return f"{name} can start other programs on its own"
+    if argv.globs and name in _MINDS_NAMES:
+        return f"file names may become words that tell {name} something else"
     if name in OPTIONS and (why := OPTIONS[name].used(argv.words[1:])):
         return why
     if check := CHECKS.get(name):
@@ -88,7 +92,7 @@ def is_known(word: str) -> bool:
 
 
 def _git(argv: Argv) -> str | None:
-    return git_hazard(argv.words)
+    return git_hazard(argv.words, globs=bool(argv.globs))
 
 
 def _cd(argv: Argv) -> str | None:
@@ -104,7 +108,7 @@ def _python(argv: Argv) -> str | None:
             return _STDIN if word.startswith(_NO_FILE) else None
         for place, letter in enumerate(word[1:], 2):
             if letter == "m":
-                return _module(word[place:] or next(values, ""), list(values))
+                return _module(word[place:] or next(values, ""), list(values), globs=bool(argv.globs))
             if letter in "WX":
                 if place == len(word):
                     next(values, "")
@@ -116,12 +120,12 @@ def _python(argv: Argv) -> str | None:
     return _STDIN
 
 
-def _module(name: str, rest: Sequence[str]) -> str | None:
+def _module(name: str, rest: Sequence[str], *, globs: bool) -> str | None:
     """Modules of Python itself that take code or a second file name as words."""
     if name in _INLINE_MODULES:
         return _INLINE
     operands = [word for word in rest if not word.startswith("-") or word == "-"]
-    if (name in _SECOND_WRITES and len(operands) > 1) or (name in _OPTION_WRITES and _has_letter(rest, "o")):
+    if (name in _SECOND_WRITES and (globs or len(operands) > 1)) or (name in _OPTION_WRITES and _has_letter(rest, "o")):
         return f"python -m {name} would write a file"
     return None
 
@@ -225,7 +229,7 @@ def _pager(argv: Argv) -> str | None:
 
 def _tar(argv: Argv) -> str | None:
     bundle = "".join(argv.words[1:2])
-    risky = not bundle.startswith("-") and not set("IFCg").isdisjoint(bundle)
+    risky = not bundle.startswith("-") and (1 in argv.globs or not set("IFCg").isdisjoint(bundle))
     return f"tar {bundle} starts a program, goes elsewhere or writes" if risky else None
 
 

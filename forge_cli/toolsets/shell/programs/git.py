@@ -74,9 +74,11 @@ def git_folders(words: Sequence[str]) -> Iterator[tuple[int, str]]:
         yield from ((pos, words[pos]) for pos in range(2, end) if words[pos - 1] == "-C")
 
 
-def git_hazard(words: Sequence[str]) -> str | None:
-    """Why ``git`` with these words is not what its subcommand is for."""
+def git_hazard(words: Sequence[str], *, globs: bool = False) -> str | None:
+    """Why ``git`` with these words is not what its subcommand is for; ``globs`` when file names may be among them."""
     place = GitWords(words).subcommand(0)
+    if globs and not {*_TALKS_TO_REMOTES, "config"}.isdisjoint(words[place : place + 1]):
+        return f"file names may become words that tell git {words[place]} something else"
     return _global_hazard(words[1:place]) or (_hazard(words[place], words[place + 1 :]) if place < len(words) else None)
 
 
