@@ -37,6 +37,9 @@ PIECES = (
     "bash -o ", "trap 'a' ", "alias a=b ", "printf 'a[$b]' ", "a", "é", "\\a", "\\\\", "\\\n", "''", '""', '\'a\'"b"',
     "$x", "${", "$(", "$((", "$[", "(", "{ ", "`", "'", '"', "$'", "*", "#", "#\n", ";", "\n", " ", "\t\n", "<", "-",
     "~ ", "@(", "[[ ", "if ", "coproc ", "case a in a) ", "cat<<E\nE\n", "cat<<E\n", "cat <<E\n$a\nE\n", "<<E ",
+    "a=b; git $a;", "a+=b;", "a=a$a$a;", "${x:-a} ", "git ${x:-", "git p*;", "git ~;", "echo a|xargs git;", "cd a;",
+    "t=(a b) ",
+    "make -f-;", "for a in b;do $a;done;", "git $1;", "git {p,q}ush;", "&\\\n>a ", "$\\\na ", "${x#a} ", "x --y=z ",
 )
 # fmt: on
 WHOLE: dict[str, Callable[[int], str]] = {
@@ -54,6 +57,12 @@ WHOLE: dict[str, Callable[[int], str]] = {
     "different scripts": lambda size: ";".join(f"bash -c 'a{number}'" for number in range(size // 16)),
     "a printed script": lambda size: "echo " + " ".join(f"'{number}'" for number in range(size // 8)) + "| sh",
     "variables behind commands": lambda size: "a;" * (size // 4) + "$x " * (size // 6),
+    "commands with a variable": lambda size: "a=x;" + ";".join(f"git c{number} $a" for number in range(size // 14)),
+    "values of one variable": lambda size: ";".join(f"a={number}" for number in range(size // 8)) + ";git $a",
+    "different folders": lambda size: ";".join(f"cd d{number}" for number in range(size // 9)),
+    "globs behind a program": lambda size: ";".join(f"git c{number}*" for number in range(size // 10)),
+    "defaults in defaults": lambda size: "${x:-" * (size // 6) + "}" * (size // 6),
+    "variables in one word": lambda size: "a=x;git " + "$a" * (size // 2),
     "a cluster of options": lambda size: "tar -" + "I" * size,
     "a script of sed": lambda size: "sed '" + "s/a/" * (size // 4) + "' f",
 }

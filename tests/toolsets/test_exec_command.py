@@ -372,6 +372,20 @@ async def test_a_shell_that_went_elsewhere_writes_elsewhere(opened: Open, projec
     assert (project.read("scratch/x"), project.read("sub/scratch/x")) == ("here\n", "there\n")
 
 
+async def test_the_rules_follow_a_shell_into_other_folders(opened: Open, project: Project) -> None:
+    project.write("sub/a", "")
+    async with opened() as hands:
+        await hands.start("bash")
+        await hands.write("cd su")
+        await hands.write("b\ncat a\n")
+        await hands.write("cat a; echo two\n")
+        assert len(hands.asked) == 1
+        await hands.write("cd scratch\n")
+        await hands.write("echo three\n")
+        assert len(hands.asked) == 2
+        assert "scratch is a link, or a folder whose files are written without asking" in hands.asked[1].reason
+
+
 @pytest.mark.parametrize("command", ["bash -i", "/bin/bash", "bash < /dev/stdin", "exec bash", "python3 -i", "tail -f"])
 async def test_what_other_programs_are_told_asks(opened: Open, command: str) -> None:
     async with opened() as hands:

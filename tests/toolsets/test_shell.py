@@ -285,7 +285,7 @@ def test_the_workers_own_file_asks(project: Project) -> None:
     with_shell(project, "{rules: [{pattern: echo, approval: preApproved}]}", zones)
     assert verdict(project, "echo hi > notes.txt") == "preApproved"
     (decided,) = shell(project, "echo hi > worker.yaml").of(ApprovalDecided)
-    assert decided.reason.startswith("it writes worker.yaml: it is one of the worker's own files")
+    assert (decided.verdict, decided.approved) == ("ask", False)
 
 
 # --- what comes back

@@ -68,9 +68,9 @@ class ShellPolicy:
         where = self.worker.where("default") if "default" in self.worker.model_fields_set else None
         yield Verdict(self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule")
 
-    def verdict(self, command: str, *, moved: bool = False) -> Verdict:
-        """The verdict on a line; ``moved`` when the shell that reads it may have left the working directory."""
-        found = self._judge.judge(command, writable=() if moved else self._writable())
+    def verdict(self, command: str, *, moved: str = "") -> Verdict:
+        """The verdict on a line; ``moved`` are the lines by which the shell that reads it has changed its folder."""
+        found = self._judge.judge(command, writable=self._writable(), is_link=self._is_link, before=moved)
         rule, where = self._rule(found)
         verdict = Verdict(found.approval, found.reason, rule, where, by="rule", details=_details(found))
         return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
@@ -102,24 +102,24 @@ class ShellPolicy:
         inside = [zone.root for zone in zones if zone.root.is_relative_to(self.workspace)]
         return [str(root.relative_to(self.workspace)) for root in inside]
 
+    def _is_link(self, folder: str) -> bool:
+        """Whether a folder is reached through a link, or is not there yet and may become one."""
+        path = self.workspace / folder
+        return not path.is_dir() or path.resolve() != self.workspace.resolve() / folder
+
     def _with_zones(self, command: str, verdict: Verdict) -> Verdict:
         """The verdict unless the zones are stricter: the name of a file may be protected, or a link to another."""
         for target in _files_written(command):
-            word = self._zone_word(target)
+            word = self._zone_verdict(target)
             if word.approval is not Approval.PRE_APPROVED:
                 approval = Approval.strictest(word.approval, self.worker.default)
                 reason = f"it writes {target}: {word.reason}"
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         return verdict
 
-    def _zone_word(self, target: str) -> Verdict:
-        path = Path(os.path.normpath(self.workspace / target))
-        around = [zone for zone in self.sandbox.zones if path.is_relative_to(zone.root)]
-        innermost = max(around, key=lambda zone: len(zone.root.parts), default=None)
-        if innermost is None:
-            return Verdict(Approval.ASK, "it lies in no zone")
+    def _zone_verdict(self, target: str) -> Verdict:
         try:
-            return self.sandbox.judge(f"/{innermost.name}/{path.relative_to(innermost.root)}", Access.WRITE)
+            return self.sandbox.judge(os.path.normpath(self.workspace / target), Access.WRITE)
         except ToolError as error:
             return Verdict(Approval.ASK, str(error))
 

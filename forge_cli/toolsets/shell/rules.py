@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,10 +12,12 @@ from pydantic import Field
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.text import cut, visible
+from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
-from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.lexer import ShellWord, Unreadable
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Simple, read_line
-from forge_cli.toolsets.shell.allow.redirects import Places, redirect_hazard
+from forge_cli.toolsets.shell.allow.programs import is_known
+from forge_cli.toolsets.shell.allow.redirects import redirect_hazard
 from forge_cli.toolsets.shell.allow.suggest import suggestion_for
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import Patterns
@@ -129,6 +131,7 @@ class LineJudge:
                 if rule.tokens:
                     self._add(_Match(origin.name, index, rule, rule.tokens))
         self._patterns = _patterns(tuple(match.tokens for match in self._blocked_rules))
+        self._blocked_names = {_base(match.tokens[0]) for match in self._blocked_rules}
 
     def _add(self, match: _Match) -> None:
         """Index a rule by the name of its program; blocked ones come first, they win wherever they stand."""
@@ -139,19 +142,31 @@ class LineJudge:
         else:
             matches.append(match)
 
-    def judge(self, command: str, *, writable: Sequence[str] = ()) -> LineVerdict:
-        """The verdict on one line, whose redirections may write below the folders ``writable`` without asking."""
+    def judge(
+        self,
+        command: str,
+        *,
+        writable: Sequence[str] = (),
+        is_link: Callable[[str], bool] = no_links,
+        before: str = "",
+    ) -> LineVerdict:
+        """The verdict on one line, whose redirections may write below the folders ``writable`` without asking.
+
+        ``is_link`` tells of a folder whether it leads elsewhere; ``before`` are the lines of the same shell.
+        """
         if "\0" in command:
             return LineVerdict(Approval.BLOCKED, "a command cannot contain a NUL character")
         search = Search(command, self._patterns)
         hit = search.hit() if self._blocked_rules else None
-        verdict = self._read(command, search, writable)
+        verdict = self._read(command, search, CommandPlace(writable, is_link=is_link), before)
         return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
 
-    def _read(self, command: str, search: Search, writable: Sequence[str]) -> LineVerdict:
+    def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
         """What is said of a line in which nothing is blocked, as far as it can be read."""
         try:
-            return self._combine(read_line(command), writable)
+            for earlier in read_line(before):
+                place = replace(place, folders=place.folders.after(earlier))
+            return self._combine(read_line(command), place)
         except Unreadable as error:
             return self._unreadable(command, search, error)
         except Exception as error:  # whatever goes wrong in reading a line, somebody is asked about it
@@ -163,14 +178,14 @@ class LineJudge:
         firsts = (next((match for match in matches if match.covers(words)), None) for matches in candidates)
         return [match for match in firsts if match]
 
-    def _part(self, command: Simple, places: Places) -> CommandPart:
+    def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
         words = tuple(word.text for word in command.words)
         matches = self._matches(words)
         match, approval = self._strictest(matches)
         why = None
         if matches or approval is Approval.PRE_APPROVED or not words:
             reach = max((len(match.tokens) for match in matches), default=0)
-            why = self._hazard(command, reach, places)
+            why = self._hazard(command, reach, place)
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
         return CommandPart(_shown(command), words, *_named(match), approval=approval, why=why)
@@ -181,30 +196,45 @@ class LineJudge:
         approval = Approval.strictest(*(match.rule.approval for match in matches))
         return next(match for match in matches if match.rule.approval is approval), approval
 
-    def _hazard(self, command: Simple, reach: int, places: Places) -> str | None:
+    def _hazard(self, command: Simple, reach: int, place: CommandPlace) -> str | None:
         """What a pattern of ``reach`` tokens that matches the command does not cover."""
         if not command.words:
             return _NOTHING
-        redirects = (redirect_hazard(redirect, places) for redirect in command.redirects)
-        return command_hazard(command.words, reach) or next(filter(None, redirects), None)
+        moved = place.folders.moved
+        hazards = (redirect_hazard(redirect, place.writable, moved=moved) for redirect in command.redirects)
+        why = command_hazard(command.words, reach) or next(filter(None, hazards), None)
+        words = [word.text for word in command.words]
+        return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
 
-    def _combine(self, commands: Sequence[Simple], writable: Sequence[str]) -> LineVerdict:
+    def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:
+        """Why a command that is not blocked, as far as anybody can see, may still come to one that is."""
+        if not self._blocked_names:
+            return None
+        if any(word.glob for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):
+            return "file names may become words that are blocked"
+        if not is_known(texts[0]) and self._patterns.match_anywhere(texts[1:]) is not None:
+            return f"{texts[0]} is not known here, and some of its words are a command that is blocked"
+        return None
+
+    def _combine(self, commands: Sequence[Simple], place: CommandPlace) -> LineVerdict:
         if not commands:
             return LineVerdict(self._unsure, _NOTHING)
-        places = Places(writable, any(word.text == "cd" for command in commands for word in command.words))
         known: dict[tuple[object, ...], CommandPart] = {}
-        parts = []
+        parts, places = [], []
         for command in commands:
-            key = (*command.words, *command.redirects)
+            key = (*command.words, *command.redirects, place.folders)
             if key not in known:
-                known[key] = self._part(command, places)
+                known[key] = self._part(command, place)
             parts.append(known[key])
+            places.append(place)
+            if (folders := place.folders.after(command)) != place.folders:
+                place = replace(place, folders=folders)
         approval = Approval.strictest(*(part.approval for part in parts))
-        place, part = next((place, part) for place, part in enumerate(parts) if part.approval is approval)
+        at, part = next((at, part) for at, part in enumerate(parts) if part.approval is approval)
         suggestion = None
         if approval is Approval.ASK and part.rule is None and part.why is None:
-            part = parts[place] = replace(part, why=self._hazard(commands[place], len(part.words), places))
-            suggestion = None if part.why else suggestion_for(commands[place].words)
+            part = parts[at] = replace(part, why=self._hazard(commands[at], len(part.words), places[at]))
+            suggestion = None if part.why else suggestion_for(commands[at].words)
         reason = self._reason(part, self._matches(part.words), len(parts))
         return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin)
 
@@ -241,6 +271,10 @@ class LineJudge:
         approval = Approval.strictest(approval, self._unsure) if why else approval
         text = _found_text(command, found)
         return CommandPart(text, words, *_named(match), approval=approval, why=why, nested=found.nested)
+
+
+def _base(word: str) -> str:
+    return word.rsplit("/", 1)[-1].casefold()
 
 
 def _named(match: _Match | None) -> tuple[int | None, str | None]:

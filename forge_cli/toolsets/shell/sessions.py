@@ -11,6 +11,7 @@ import anyio
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.processes.process import Child
+from forge_cli.toolsets.shell.allow.folders import Folders
 from forge_cli.toolsets.shell.allow.lexer import Unreadable
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.stdin import may_read
@@ -47,8 +48,8 @@ class ProcessSession:
     """It is a bare shell: each line written to it is a command line."""
     doubt: str | None = None
     """Why a line that is pre-approved elsewhere asks here."""
-    moved: bool = False
-    """It may have left the working directory."""
+    moved: str = ""
+    """The lines by which it may have left the working directory."""
     unfinished: str = ""
     """The end of what was written, which the next characters may go on with."""
 
@@ -59,8 +60,8 @@ class ProcessSession:
     def wrote(self, chars: str, *, pre_approved: bool) -> None:
         text = self.judged_text(chars)
         self.doubt = self.doubt or self._new_doubt(text, pre_approved)
-        self.moved = self.moved or _may_move(text)
         self.unfinished = _last_line(text)
+        self.moved += _moves(text.removesuffix(self.unfinished))
 
     @staticmethod
     def _new_doubt(text: str, pre_approved: bool) -> str | None:
@@ -106,11 +107,12 @@ def _last_line(text: str) -> str:
     return text[end + 1 :]
 
 
-def _may_move(text: str) -> bool:
+def _moves(text: str) -> str:
+    """The text if it may change the folder; what cannot be read may go anywhere."""
     try:
-        return any(word.text == "cd" for simple in read_line(text) for word in simple.words)
+        return text if any(Folders().after(simple).moved for simple in read_line(text)) else ""
     except Unreadable:
-        return True
+        return "cd ..\n"
 
 
 class Sessions:

@@ -60,7 +60,7 @@ class ShellToolset(Toolset):
             return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
         return verdict
 
-    def verdict(self, command: str, *, moved: bool = False) -> Verdict:
+    def verdict(self, command: str, *, moved: str = "") -> Verdict:
         """What the rules say of a line; what is blocked in a worker that called this one is blocked here."""
         verdict, above = self._policy.verdict(command, moved=moved), self.env.above
         if isinstance(above, ShellToolset) and verdict.approval is not Approval.BLOCKED:

@@ -1,7 +1,8 @@
 """The block side: a blocked command is found wherever it hides, and text that is no command is left alone.
 
-Covers forge_cli.toolsets.shell.block.bare, forge_cli.toolsets.shell.block.frames,
-forge_cli.toolsets.shell.block.heredocs, forge_cli.toolsets.shell.block.patterns,
+Covers forge_cli.toolsets.shell.block.bare, forge_cli.toolsets.shell.block.expansions,
+forge_cli.toolsets.shell.block.frames, forge_cli.toolsets.shell.block.globs, forge_cli.toolsets.shell.block.heredocs,
+forge_cli.toolsets.shell.block.makefiles, forge_cli.toolsets.shell.block.patterns,
 forge_cli.toolsets.shell.block.quoting, forge_cli.toolsets.shell.block.scanner, forge_cli.toolsets.shell.block.search,
 forge_cli.toolsets.shell.block.unwrap, forge_cli.toolsets.shell.programs.wrappers.
 """
@@ -10,6 +11,7 @@ import pytest
 
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.block.frames import ScanBudget
+from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS
 
 from .conftest import Judge
 
@@ -87,6 +89,170 @@ GIT_FOUND = [
     "sudo git -C x push", "git -c alias.p=push p", "bash -c 'git -C x push'", "x=1 git push",
 ]
 # fmt: on
+
+
+# fmt: off
+MAKE_FOUND = [
+    "make &\\\n>/dev/null deploy", "make >\\\n>o deploy", "make >\\\n|o deploy", "make 2\\\n>\\\n&1 deploy",
+    "make <\\\n<\\\n<x deploy",
+    "make {x}\\\n>o deploy", "make >&\\\n- deploy", "make &\\\n>\\\n>o deploy", "make <\\\n>o deploy",
+    "make >(a) deploy", "ma\\\nke dep\\\nloy",
+    "a &\\\n& make deploy", "a |\\\n& make deploy", "cat >\\\n(make deploy)", "cat <\\\n(make deploy)",
+    "# a \\\nmake &\\\n>o deploy",
+]
+# fmt: on
+
+
+# fmt: off
+COULD_BECOME = [
+    "make deplo?", "make d*", "make *", "make ?eploy", "make [d]eploy", "make deplo[!x]", "make deplo[^x]", "make *y",
+    "make [[:alpha:]]eploy", "make DEPLO?", "make 'dep'lo?", "make {deploy,x}", "make {x,d}eploy", "make $'deploy'",
+    "make d{e,x}plo?", "/usr/bin/make deplo?", "env make depl*", "sudo make d*", "find . -exec make deplo? ';'",
+    "bash -c 'make deplo?'", "ls; make deplo?", "timeout 5 make *", "mak? deplo?", "[l-n]ake deploy", "m* d*",
+    "make * *",
+    "git pus? x", "git -C x pus?", "git push origi? main", "git * main", "git p* *", "gi? push origin mai?", "git-pus?",
+    "rm -r? x", "rm -[r]f", "cat ~root/.ssh/id_rsa", "cat ~/.ssh/id_rsa", "cat ~+/.ssh/id_rsa", "cat /*/.ssh/id_rsa",
+    "ls ~", "ls ~root", "xargs make deplo?", "g?? push origin main", "*",
+]
+COULD_NOT_BECOME = [
+    "make tes?", "make -s deplo?", "make deplo\\?", "make 'deplo?'", 'make "*"', "make deplo[x]", "make deploy?",
+    "make ~", "make test/*", "git pull p*", "git log *", "rm -i*", "rm x*", "cat '~/.ssh/id_rsa'", "cat a~", "ls ~/x",
+    "ls x=y*", "cat src/*", "ls *", "echo * make", "make {a,b}", "make x~",
+]
+COULD_BE_BLOCKED = [
+    "make deploy", "git push", "git push origin main", "rm -rf", "cat /root/.ssh/id_rsa", "ls /root",
+]
+VALUES = [
+    *(f"{wrapper} ${{x:-rm}} y" for wrapper in (
+        "timeout 5", "nice", "setsid", "ionice -c3", "taskset 1", "watch", "chrt 1", "timeout 5 nice", "stdbuf -oL",
+        "flock f",
+        "strace", "ssh host", "find . -exec", "sudo", "env", "command", "xargs", "nohup", "doas", "exec", "coproc",
+        "!", "time",
+    )),
+    'timeout 5 "${x:-rm}" y', "timeout 5 ${x:=rm} y", "${x-rm} y", "${x+rm} y", "nice ${x:-'rm'} y",
+    "nice ${x:-r\\m} y",
+    "nice ${x:-${y:-rm}} z", "nice ${x:-$'rm'} y", "t=rm; timeout 5 $t y", "t=rm && setsid $t y", "t=rm; nice \"$t\" y",
+    "t=rm timeout 5 $t", "t='rm y'; timeout 5 $t", "export t=rm; nice $t", "declare t=rm; nice $t",
+    "readonly t=rm; nice $t",
+    "t=r; nice ${t}m", "t=r; t+=m; nice $t", "a=r; b=${a}m; nice $b x", "t=(rm); nice ${t[0]}",
+    't=(a rm); nice "${t[1]}"',
+    "read t <<< rm; nice $t", "echo rm | while read t; do nice $t; done", "echo rm | { read t; nice $t; }",
+    "nice $t x; t=rm",
+    "mapfile t <<< rm; nice ${t[0]}", "for t in ls rm; do nice $t; done", "set -- rm; nice $1 x",
+    'f() { nice "$@"; }; f rm x',
+    "printf -v t rm; nice $t x", ": ${t:=rm}; nice $t x", "t=xrm; nice ${t#x}", "t=rmx; nice ${t%x}",
+    "t=xrm; nice ${t:1}",
+    "t=xm; nice ${t/x/r}", "t=RM; nice ${t,,}", "t=u; u=rm; nice ${!t}", "t=rm; bash -c 'nice $t x'",
+    "t='nice rm x'; bash -c \"$t\"",
+    "t='nice rm x'; eval $t", "t='nice rm x'; eval \"$t\"", "t='nice rm x'; bash <<< \"$t\"", "t=`true`rm; nice $t x",
+    "t=rm; `nice $t`",
+    "IFS=,; t=nice,rm,x; $t", "t=rm; nice ${t} x", "t=rm; nice ${t:-a} x", "t=a:rm; nice ${t#a:} x",
+    "env t=rm sh -c 'nice $t'",
+    "a=tag; git $a", "g=git; $g tag", "g=git a=tag; $g $a", "export a=tag; git $a v1", "read a <<< tag; git $a",
+    "a=ta; git ${a}g",
+    "c='git tag'; $c v1", "git ${a:-tag}", "git -C x ${a:=tag}", "a=tag; timeout 5 git $a", "a=tag; git -C x \"$a\"",
+    "a=ta?; git $a",
+    "a=(git tag); \"${a[@]}\"", "a='-C x tag'; git $a", "for a in log tag; do git $a; done", "f() { git $1; }; f tag",
+    "f() { git \"$@\"; }; f tag v1", "declare -A m=([k]=tag); git ${m[k]}", "set -- tag; git $1",
+    "a=tag; git `true`$a", "echo tag | xargs git",
+    "xargs git <<< tag",
+    "echo v1 | xargs git tag", "echo tag | xargs -I% git % v1", "xargs -I {} git {} <<E\ntag\nE",
+    "echo rm | xargs -I{} {} x",
+    "echo rm x | xargs nice", "parallel git ::: log tag", "parallel -I% git % ::: tag", "echo tag | xargs -n1 git -C x",
+    "a=deploy; make $a", "make ${a:-deploy}", "a=DEPLOY; make $a", "d=dep; make ${d}loy", "a=deplo; make $a?",
+    "a=d; make $a*",
+]
+UNSEEN = [
+    "git $a", "$g tag", "nice $t x", "${x} y", "git ${a}", "git $(echo tag)", "timeout 5 $(echo rm) x",
+    "a=$(echo tag); git $a",
+    "a=log; git $a", "a=tag; git log $a", "t=rm; echo $t", "t=rm; git log \"$t\"",
+    "msg='rm old'; git commit -m \"$msg\"",
+    "a=tag; git $b", "for f in rm tag; do cat $f; done", "x=deploy; make test $x", "f=a.txt; cat ${f%.txt}.md",
+    "n=3; nice -n $n ls", "read a; git $a", "echo ls | xargs echo rm", "ls | xargs git log", "make CC=gcc",
+    "make -f x.mk",
+]
+MAKEFILES = [
+    "make -f- <<'E'\na:\n\trm x\nE", "make --file=- <<< 'a:; rm x'", "echo 'a:; rm x' | make -f -",
+    "make -sf - <<< 'a:;rm x'",
+    "make -f /dev/stdin <<< 'a:; @rm x'", "printf 'a:\\n\\t-@rm x\\n' | make -f-",
+    "make -f- <<'E'\nR = rm\na:\n\t$(R) x\nE",
+    "make -f- <<'E'\nX := $(shell rm x)\nE", "make --eval='$(shell rm x)'", "make --eval 'a:;rm x'",
+    "make -E 'a:;rm x'",
+    "make SHELL='rm x'", "make CC=rm", "make -f <(echo 'a:; rm x')", "gmake --makefile=- <<< 'a:; rm x'",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("line", COULD_BECOME)
+def test_a_word_that_could_become_a_blocked_one_is_blocked(line: str, judge: Judge) -> None:
+    assert judge(line, default=Approval.PRE_APPROVED, block=COULD_BE_BLOCKED).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", COULD_NOT_BECOME)
+def test_a_word_that_could_not_is_not(line: str, judge: Judge) -> None:
+    assert judge(line, default=Approval.PRE_APPROVED, block=COULD_BE_BLOCKED).approval is not Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", VALUES)
+def test_a_value_that_can_be_seen_in_the_line_counts_as_the_word(line: str, judge: Judge) -> None:
+    assert judge(line, block=["rm", "git tag", "make deploy"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", UNSEEN)
+def test_a_value_that_nobody_can_see_asks(line: str, judge: Judge) -> None:
+    assert judge(line, block=["rm", "git tag", "make deploy"]).approval is Approval.ASK
+
+
+@pytest.mark.parametrize("line", MAKEFILES)
+def test_what_make_is_given_to_read_is_searched(line: str, judge: Judge) -> None:
+    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("name", sorted({*ANYWHERE, *WRAPPERS, *SHELLS} - {"eval"}))
+def test_what_a_wrapper_starts_is_blocked_and_not_covered_by_a_rule_for_the_wrapper(name: str, judge: Judge) -> None:
+    operands = ["x"] * (WRAPPERS[name].operands if name in WRAPPERS else 0)
+    line = " ".join([name, *operands, "rm", "y"])
+    assert judge(line, block=["rm"]).approval is Approval.BLOCKED
+    assert judge(line, allow=[name]).approval is Approval.ASK
+    assert judge(line, default=Approval.PRE_APPROVED).approval is Approval.ASK
+
+
+@pytest.mark.parametrize(
+    ("line", "approval"),
+    [
+        ("make test", Approval.PRE_APPROVED),
+        ("make tes?", Approval.ASK),
+        ("make -s deplo?", Approval.ASK),
+        ("timeout 5 make tes?", Approval.ASK),
+        ("make test && ls src/*.py", Approval.PRE_APPROVED),
+        ("unknown make deploy", Approval.ASK),
+        ("unknown -x rm y", Approval.ASK),
+        ("unknown make test", Approval.PRE_APPROVED),
+        ("echo make deploy", Approval.PRE_APPROVED),
+        ("ls rm", Approval.PRE_APPROVED),
+    ],
+)
+def test_what_may_come_to_a_blocked_command_asks(line: str, approval: Approval, judge: Judge) -> None:
+    allow = ["make", "ls", "echo", "unknown", "timeout 5 make"]
+    assert judge(line, allow=allow, block=["make deploy", "rm"]).approval is approval
+
+
+def test_more_values_than_are_tried_are_no_hiding_place(judge: Judge) -> None:
+    many = "; ".join(f"a=v{number}" for number in range(100))
+    assert judge(f"{many}; a=tag; git $a", block=["git tag"]).approval is Approval.BLOCKED
+    several = "; ".join(f"{name}=x; {name}=tag; {name}=y" for name in "abcdef")
+    assert judge(f"{several}; git $a $b $c $d $e $f", block=["git tag"]).approval is Approval.BLOCKED
+    assert judge("true; " * 20_000 + "a=tag; git $a", block=["git tag"]).approval is Approval.BLOCKED
+    assert judge(f"{many}; a=ta; git ${{a}}g", block=["git tag"]).approval is Approval.BLOCKED
+    names = " ".join(f"f{number}" for number in range(100))
+    loop = f"for f in {names}; do cp $f $f.bak; done; git commit -m 'tag it'; echo {names} | xargs git log"
+    assert judge(loop, block=["git tag", "rm"]).approval is Approval.ASK
+    assert judge(f"echo {names} tag | xargs git", block=["git tag"]).approval is Approval.BLOCKED
+
+
+@pytest.mark.parametrize("line", MAKE_FOUND)
+def test_a_blocked_command_of_two_words_is_found(line: str, judge: Judge) -> None:
+    assert judge(line, block=["make deploy"]).approval is Approval.BLOCKED
 
 
 @pytest.mark.parametrize("line", FOUND)

@@ -1,15 +1,22 @@
 """The allow side: what a rule covers, and what asks although a rule matches.
 
-Covers forge_cli.toolsets.shell.allow.hazards, forge_cli.toolsets.shell.allow.programs,
-forge_cli.toolsets.shell.allow.redirects, forge_cli.toolsets.shell.programs.names,
-forge_cli.toolsets.shell.programs.options.
+Covers forge_cli.toolsets.shell.allow.folders, forge_cli.toolsets.shell.allow.hazards,
+forge_cli.toolsets.shell.allow.programs, forge_cli.toolsets.shell.allow.redirects,
+forge_cli.toolsets.shell.programs.names, forge_cli.toolsets.shell.programs.options,
+forge_cli.toolsets.shell.programs.readers, forge_cli.toolsets.shell.programs.tables,
+forge_cli.toolsets.shell.programs.unknown.
 """
+
+import subprocess
 
 import pytest
 
 from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.programs.tables import OPTIONS
 
 from .conftest import Judge
+
+PRE, ASK = Approval.PRE_APPROVED, Approval.ASK
 
 # fmt: off
 COVERED = [
@@ -118,12 +125,186 @@ def test_a_rule_does_not_cover_what_it_does_not_say(pattern: str, line: str, jud
     assert judge(line, allow=[pattern], default=Approval.BLOCKED).approval is Approval.BLOCKED
 
 
+# fmt: off
+OPTIONS_COVERED = [
+    ("python", "python -m pytest tests/a*"), ("git", "git add src/*.py"), ("tar", "tar -tf a*"), ("ls", "ls a*"),
+    ("make", "make -j4 test"), ("make", "make -ks test --no-print-directory"), ("tar", "tar -tzvf a.tgz"),
+    ("gcc", "gcc -O2 -Wall -Iinclude -c a.c"), ("g++", "g++ -std=c++17 a.cc"), ("go", "go build ./..."),
+    ("go", "go build -ldflags=-X=main.v=1 ./..."), ("curl", "curl -sSw '%{http_code}' http://h"),
+    ("kubectl", "kubectl get pods -o wide"), ("pylint", "pylint a.py"), ("mypy", "mypy --strict src"),
+    ("eslint", "eslint src"), ("python", "python -m json.tool in.json"), ("git", "git config get user.name"),
+    ("git", "git config --get core.x y"), ("git", "git clone --filter=blob:none https://x.invalid/y"),
+    ("mytool", "mytool --verbose --level=3 src/a.txt"), ("mytool", "mytool -la --format=json -j4 x"),
+    ("mytool --config=./x", "mytool --config=./x a"), ("mytool -B./x", "mytool -B./x"),
+    ("mytool", "mytool --url=https://x.invalid/y"), ("mytool", "mytool --message='a b'"),
+    ("mytool", "mytool -- --plugin=./x"), ("diff", "diff -u a b"), ("grep", "grep --include=src/a.py -r x"),
+    ("ls", "ls --color=auto"), ("pytest", "pytest -q -x --co tests/a.py"), ("apt-get", "apt-get update -q"),
+    ("python", "python tool.py --plugin=./x"), ("ssh-keygen", "ssh-keygen -l -f k"), ("diff3", "diff3 a b c"),
+]
+OPTIONS_NOT_COVERED = [
+    ("make", "make test -sE x"), ("make", "make -kC d"), ("make", "make -nef x"), ("make", "make test --eva=x"),
+    ("make", "make --direc d"), ("make", "make -sI d"), ("make", "make a:=b"), ("gmake", "gmake -sf x"),
+    ("diff3", "diff3 --diff-program=./x a b c"), ("diff3", "diff3 a b c --diff-p ./x"), ("sftp", "sftp -D ./x"),
+    ("sftp", "sftp -qb x host"), ("scp", "scp -D ./x a b"), ("scp", "scp -rqD./x a h:b"), ("scp", "scp a h:b -F x"),
+    ("gcc", "gcc -Bdir/ a.c"), ("gcc", "gcc -B dir a.c"), ("gcc", "gcc -specs=x a.c"), ("gcc", "gcc --specs=x a.c"),
+    ("gcc", "gcc -Wl,-plugin,./x a.c"), ("gcc", "gcc @x"), ("gcc", "gcc a.c -fplugin=x"), ("gcc-12", "gcc-12 -Bx a.c"),
+    ("g++", "g++ -wrapper ./x a.c"), ("clang", "clang -B./d a.c"), ("clang++-14", "clang++-14 -Xclang -load a.c"),
+    ("cc", "cc -Bx a.c"), ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-gcc -Bx a.c"), ("c99", "c99 @x"),
+    ("go", "go -C . run x.go"), ("go", "go -C=. generate"), ("go", "go -C x test"), ("go", "go build -C x"),
+    ("go", "go build -ldflags=-extld=./x"), ("go", "go build -ldflags '-s -extldflags=-B.'"), ("go",
+    "go test --exec x"),
+    ("apt-get", "apt-get update -o A::B=id"), ("apt-get", "apt-get -qo A=id update"), ("apt", "apt -c x update"),
+    ("curl", "curl --engine ./x h"), ("curl", "curl --eng x h"), ("curl", "curl -w '%output{F}' h"),
+    ("curl", "curl -sSw '%output{>>F}' h"), ("curl", "curl --write-out='%output{F}' h"), ("curl", "curl -w @f h"),
+    ("curl", "curl -sw@f h"), ("curl", "curl --expand-output x h"), ("man", "man -C ./x ls"), ("man", "man -kC x"),
+    ("ssh-keygen", "ssh-keygen -D ./x"), ("ssh-keygen", "ssh-keygen -qD./x"), ("openssl", "openssl rand -engine x 1"),
+    ("openssl", "openssl engine ./x"), ("openssl", "openssl req -config x"), ("openssl", "openssl rand -out x 1"),
+    ("kubectl", "kubectl --kubeconfig=f get pods"), ("kubectl", "kubectl get pods --kubeconfig f"),
+    ("kubectl", "kubectl edit x"), ("pylint", "pylint --init-hook=x a.py"), ("pylint", "pylint a.py --init-h x"),
+    ("mypy", "mypy --config-file=x a.py"), ("mypy", "mypy a.py --python-exe=./x"), ("eslint", "eslint -c ./x a.js"),
+    ("eslint", "eslint -cx a.js"), ("eslint", "eslint a.js --rulesdir=x"), ("python", "python -m json.tool a b"),
+    ("python", "python -mjson.tool a b"), ("python3", "python3 -m pickle f"), ("python",
+    "python -m cProfile -o x y.py"),
+    ("git", "git config core.x get"), ("git", "git config core.x list"), ("git", "git config --local core.x list"),
+    ("git", "git repack --filter-to=x"), ("git", "git repack --filter-t x"), ("git", "git read-tree --index-output=x"),
+    ("tar", "tar -C d -xf a"), ("tar", "tar xfC a d"), ("tar", "tar cfF a ./x src"), ("rsync", "rsync -aM--x a b"),
+    ("wget", "wget -qO x h"), ("npm", "npm --prefix x test"), ("cargo", "cargo --manifest-path x test"),
+    ("terraform", "terraform -chdir=x plan"), ("uv", "uv --directory x sync"), ("pytest", "pytest -c x"),
+    ("mytool", "mytool run --plugin=/tmp/x.so"), ("mytool", "mytool --x=./y"), ("mytool", "mytool --x=y/z"),
+    ("mytool", "mytool --x=~/y"), ("mytool", "mytool --x=y.so"), ("mytool", "mytool --pager=x"),
+    ("mytool", "mytool --x=sh"), ("mytool", "mytool --x='id;id'"), ("mytool", "mytool -B./x"),
+    ("mytool", "mytool a -I/x"), ("mytool", "mytool -fx.mk"), ("mytool", "mytool -x=./y"), ("mytool",
+    "mytool --config=f"),
+    ("mytool", "mytool --exec=id"), ("mytool --config=./x", "mytool --config=./x --plugin=./y"),
+    ("printf", "printf a* HOME"), ("make", "make S*"), ("go", "go r*"), ("kubectl", "kubectl e*"), ("dd", "dd o*"),
+    ("git", "git config core.*"), ("git", "git fetch e*"), ("git", "git -C src clone e*"), ("tar", "tar x*"),
+    ("python", "python -m json.tool a*"), ("npm", "npm x*"), ("docker", "docker r*"), ("openssl", "openssl e*"),
+    ("timeout 5 mytool", "timeout 5 mytool --plugin=./x"), ("./x", "./x --out=/tmp/y"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("pattern", "line"), OPTIONS_COVERED)
+def test_options_that_only_change_how_it_is_done_are_covered(pattern: str, line: str, judge: Judge) -> None:
+    verdict = judge(line, allow=[pattern])
+    assert (verdict.approval, [part.why for part in verdict.parts]) == (PRE, [None])
+
+
+@pytest.mark.parametrize(("pattern", "line"), OPTIONS_NOT_COVERED)
+def test_options_are_read_as_the_program_reads_them(pattern: str, line: str, judge: Judge) -> None:
+    assert (line, judge(line, allow=[pattern]).approval) == (line, ASK)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_of_the_tables_asks_in_each_of_its_spellings(name: str, judge: Judge) -> None:
+    options = OPTIONS[name]
+    spelled = []
+    for letter in options.runs_short + options.writes_short:
+        spelled += [f"-{letter} v", f"-{letter}v", f"-q{letter} v", f"a -q{letter}v", f"a -{letter}"]
+    for long in (*options.runs, *options.writes):
+        dashes = "" if long.startswith("-") else "--"
+        spelled += [f"{dashes}{long}=v", f"{dashes}{long} v", f"a {dashes}{long} v"]
+        spelled += [f"a --{long[:-1]}=v"] if dashes and len(long) > 3 else []
+    for prefix in options.prefixes:
+        spelled += [f"{prefix}v", f"a {prefix}v"]
+    assert {line: judge(f"{name} {line}", allow=[name]).approval for line in spelled} == dict.fromkeys(spelled, ASK)
+
+
+# fmt: off
+BUILTINS: dict[str, tuple[list[str], list[str]]] = {
+    ".": ([], [". x"]), ":": ([": a"], []), "[": (["[ -n x ]"], ["[ -v x ]", "[ -R x ]"]),
+    "alias": ([], ["alias a=b", "alias"]), "bg": (["bg"], []), "bind": ([], ["bind -x a"]), "break": (["break"], []),
+    "builtin": ([], ["builtin cd x"]), "caller": (["caller"], []), "cd": (["cd src"], ["cd", "cd ..", "cd -"]),
+    "command": ([], ["command ls"]), "compgen": ([], ["compgen -C id"]), "complete": ([], ["complete -C id x"]),
+    "compopt": ([], ["compopt -o x"]), "continue": (["continue"], []), "declare": ([], ["declare HOME=x"]),
+    "dirs": ([], ["dirs -c"]), "disown": ([], ["disown"]), "echo": (["echo -n x"], []), "enable": ([], ["enable -n [",
+    "enable -f x y"]),
+    "eval": ([], ["eval ls"]), "exec": ([], ["exec ls", "exec", "exec > o"]), "exit": (["exit 1"], []), "export": ([],
+    ["export HOME=x"]),
+    "false": (["false"], []), "fc": ([], ["fc -s"]), "fg": (["fg"], []), "getopts": ([], ["getopts a HOME"]),
+    "hash": ([], ["hash -p x ls"]), "help": (["help cd"], []), "history": ([], ["history -w x"]),
+    "jobs": (["jobs -l"], ["jobs -x ls"]), "kill": (["kill -l"], []), "let": ([], ["let HOME=0"]), "local": ([],
+    ["local HOME=x"]),
+    "logout": (["logout"], []), "mapfile": ([], ["mapfile HOME"]), "popd": ([], ["popd"]),
+    "printf": (["printf %s x", "printf '%%ln %s' x", "printf %d%% 1"], [
+        "printf -v HOME x", "printf -vHOME x", "printf %n HOME", "printf %ln HOME", "printf %hn HOME",
+        "printf %jn HOME",
+        "printf %zn HOME", "printf %Ln HOME", "printf %tn HOME", "printf %hhlln HOME", "printf %-5.3ln HOME",
+        "printf '%*ln' 3 HOME",
+        "printf %%%ln HOME", "printf '%s%ln' a HOME", "printf -- %ln HOME", "printf %#ln HOME", "printf '% ln' HOME"]),
+    "pushd": ([], ["pushd src"]), "pwd": (["pwd -P"], []), "read": ([], ["read HOME"]), "readarray": ([],
+    ["readarray HOME"]),
+    "readonly": ([], ["readonly HOME=x"]), "return": ([], ["return"]), "set": ([], ["set -- x"]), "shift": ([],
+    ["shift"]),
+    "shopt": ([], ["shopt -s extglob"]), "source": ([], ["source x"]), "suspend": ([], ["suspend"]),
+    "test": (["test -f x"], ["test -v x", "test ! -v x", "test a -a -R x"]), "times": (["times"], []), "trap": ([],
+    ["trap x EXIT"]),
+    "true": (["true"], []), "type": (["type ls"], []), "typeset": ([], ["typeset HOME=x"]), "ulimit": ([],
+    ["ulimit -c 0"]),
+    "umask": ([], ["umask 0"]), "unalias": ([], ["unalias a"]), "unset": ([], ["unset HOME"]),
+    "wait": (["wait", "wait -n", "wait -f 1"], ["wait -p HOME", "wait -pHOME", "wait -fp HOME", "wait -nfpHOME"]),
+}
+# fmt: on
+
+
+def test_every_builtin_of_bash_is_decided_on() -> None:
+    listed = subprocess.run(["bash", "-c", "compgen -b"], capture_output=True, text=True, check=True).stdout
+    assert set(listed.split()) <= BUILTINS.keys()
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_a_builtin_that_sets_a_variable_or_starts_something_asks(name: str, judge: Judge) -> None:
+    covered, not_covered = BUILTINS[name]
+    assert {line: judge(line, allow=[name]).approval for line in covered} == dict.fromkeys(covered, PRE)
+    assert {line: judge(line, allow=[name]).approval for line in not_covered} == dict.fromkeys(not_covered, ASK)
+    through = [f"command {line}" for line in not_covered if name == "printf"]
+    assert {judge(line, allow=["command printf"]).approval for line in through} <= {ASK}
+
+
 @pytest.mark.parametrize(("line", "covered"), WRITES)
 def test_redirections_write_below_writable_folders_and_read_below_the_working_directory(
     line: str, covered: bool, judge: Judge
 ) -> None:
     verdict = judge(line, allow=["ls", "cd"], writable=["scratch"])
     assert (verdict.approval is Approval.PRE_APPROVED) is covered
+
+
+# fmt: off
+MOVED = [
+    ("cd src && ls", True), ("cd src && cat a.txt | grep x", True), ("cd src && git status", True),
+    ("cd src; git log | head", True), ("cd . && ./x", True), ("cd src/.. && ./x", False), ("(cd src && pwd)", True),
+    ("ls src && ./x", True), ("./x && cd src", True), ("make && cd src && ls", True), ("echo cd src; ./x", True),
+    ("git -C src status", True), ("git -C src -C sub log", True), ("cd src && git -C sub diff", True),
+    ("cd src && ./x", False), ("cd src; ./x", False), ("cd src || ./x", False), ("cd src & ./x", False),
+    ("(cd src); ./x", False), ("cd src | ./x", False), ("cd src && make", False), ("cd src\nmake", False),
+    ("cd src && python x.py", False), ("cd src && bash x.sh", False), ("cd src && npm test", False),
+    ("cd src && git commit -m x", False), ("cd src && git pull", False), ("cd src && unknown", False),
+    ("builtin cd src && ./x", False), ("command cd src && ./x", False), ("time cd src && ./x", False),
+    ("\\cd src && ./x", False), ("c''d src && ./x", False), ("cd -- src && ./x", False), ("eval cd src && ./x", False),
+    ("cd src && cd sub && ./x", False), ("cd src && cd .. && ls", False), ("cd s*c && ls", False),
+    ("cd scratch && ls", False), ("cd scratch && echo x", False), ("cd src && cd scratch && ls", False),
+    ("cd scratch/deep && git status", False), ("cd ./scratch/ && ls", False), ("cd src/../scratch && ls", False),
+    ("git -C scratch status", False), ("git -C src commit -m x", False), ("git -C . -C scratch status", False),
+    ("cd scratch && git -C x status", False), ("cd src && ls > scratch/o", False), ("cd src && ls < a.txt", True),
+]
+# fmt: on
+MOVED_RULES = ["cd", "ls", "cat", "grep", "head", "git", "make", "npm", "unknown", "pwd", "echo", "./x"]
+MOVED_RULES += ["python x.py", "bash x.sh", "builtin cd", "command cd", "time cd", "eval cd"]
+
+
+@pytest.mark.parametrize(("line", "covered"), MOVED)
+def test_a_rule_is_for_the_working_directory(line: str, covered: bool, judge: Judge) -> None:
+    verdict = judge(line, allow=MOVED_RULES, writable=["scratch"])
+    assert (verdict.approval, line) == (PRE if covered else ASK, line)
+
+
+def test_a_rule_may_name_the_other_folder(judge: Judge) -> None:
+    assert judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).approval is PRE
+
+
+def test_many_folders_that_a_shell_may_be_in_are_too_many(judge: Judge) -> None:
+    line = "; ".join(f"cd d{number}" for number in range(5000))
+    assert judge(f"{line}; ls", allow=["cd", "ls"]).approval is ASK
 
 
 @pytest.mark.parametrize("folder", ["scratch", "./scratch", "scratch/"])

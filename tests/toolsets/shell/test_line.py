@@ -26,6 +26,9 @@ READ = [
     (r'a "\$x \` \" \\ \n"', [["a", '$x ` " \\ \\n']]),
     ('a "100$" b$ "$ |$|"', [["a", "100$", "b$", "$ |$|"]]),
     ("a\\\nb c \\\n d", [["ab", "c", "d"]]),
+    ("a &&\\\nb ;\\\n c |\\\n\\\nd", [["a"], ["b"], ["c"], ["d"]]),
+    ("a >\\\nb 2\\\n>&1", [["a"]]),
+    ("a {b}\\\nc", [["a", "{b}c"]]),
     ("a 'x\ny'", [["a", "x\ny"]]),
     ("a # b ; c\nd#e '#f'", [["a"], ["d#e", "#f"]]),
     ("git log HEAD~1 a@{u} v1^{} {} x{y}z", [["git", "log", "HEAD~1", "a@{u}", "v1^{}", "{}", "x{y}z"]]),
@@ -59,6 +62,10 @@ REFUSED = [
     "cat <<E\n$x\nE", "cat <<E\n`x`\nE", "cat <<E\na\\\nE\nE", "cat <<E$x\nE$x", "cat <<E 'a\nb'\nE",
     "cat <<E \\\nb\nE", "cat <<'E'x\nEx", "cat <<$x\nb\n$x", "a\rb", "a \x1b[0m", "a \u202e", "a \u200b", "a\xa0b",
     "a\u2003b", "a \u2028", "a \ufeff", "a \udc80", "a '\x07'", "a ️",
+    "a &\\\n>b c", "a &\\\n\\\n> b", "a &\\\n& b", "a |\\\n| b", "a |\\\n& b", "a >\\\n>b", "a >\\\n|b", "a >\\\n&2",
+    "a <\\\n<E\nE", "a <<\\\n-E\nE", "a <\\\n(b)", "a &>\\\n>b", "a;\\\n;b", "a {b}\\\n>c", "a {b}\\\n\\\n<c",
+    "a {\\\nb}>c",
+    "a $\\\n(b)", 'a "$\\\n{b}"', "(\\\n(a))", "a <<E\\\nF\nEF",
 ]
 # fmt: on
 

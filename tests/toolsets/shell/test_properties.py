@@ -120,6 +120,9 @@ LONG = [
     "git-x ", "a\\\n", "cat <<E\n$(a)\nE\n", "cat <<'E'\nrm\nE\n", "eval 'eval '", "xargs ", "ssh ", "watch ' ",
     "1p;", "- ", "time ", "a='", "tar -I", "a;b\n", "git;", "?a;", "{a,b}{a,b} ", "\\;", "[ a ];", "2>&1 ", "é ",
     "$1 ", "git {a} ", "@(", "A=$(a) ", "<<E ", "a[$(", "{,} ", "\t\n",
+    "a=b;git $a;", "a+=b;", "a=a$a$a;", "${x:-a} ", "git ${x:-", "git p*;", "git ~;", "echo a|xargs git;", "cd a;",
+    "t=(a b) ",
+    "make -f-;", "git $1;", "git {p,q}ush;", "&\\\n>a ", "$\\\na ", "${x#a} ", "x --y=z ",
 ]
 # fmt: on
 

@@ -24,7 +24,7 @@ def command_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
     if why:
         return why
     globs = frozenset(place - start for place, word in enumerate(words) if word.glob and place >= start)
-    return program_hazard(program(texts[start]), Argv(texts[start:], globs))
+    return program_hazard(program(texts[start]), Argv(texts[start:], globs), reach - start)
 
 
 def innermost(words: list[str], reach: int) -> tuple[int, str | None]:

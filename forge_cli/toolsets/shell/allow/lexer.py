@@ -65,7 +65,9 @@ _PLAIN = re.compile(r"(?:[A-Za-z0-9_./:@%+,^=!\]-]|[^\x00-\x7f])+")
 _USUAL_WORD = re.compile(r"[ \t]*((?:[A-Za-z0-9_./:@%+,^=-]|[^\x00-\x7f])+)(?=[ \t\n;&|)]|\Z)")
 _EMPTY_LINES = re.compile(r"[ \t\n]*\n")
 _IN_DOUBLE_QUOTES = re.compile(r"[^\"\\$`]+")
-_BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?![<>])")
+_CONTINUED = re.compile(r"(?:\\\n)+(?=[&|;<>()-])")
+"""Backslash-newline after an operator, and a character that bash may join to it: ``&`` and ``>`` become ``&>``."""
+_BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?!(?:\\\n)*[<>])")
 _DELIMITER = re.compile(r"(?:'([^'\n]+)'|\"([^\"\\$`\n]+)\"|\\([A-Za-z0-9_]+)|([A-Za-z0-9_]+))(?=[ \t\n;&|()<>]|\Z)")
 _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*[$`]|\\\Z")
 
@@ -110,6 +112,8 @@ class Lexer:
         operator = _OPERATOR.match(self.text, at)
         if operator is None:
             return self._word_token(at, glued)
+        if _CONTINUED.match(self.text, operator.end()):
+            raise Unreadable("an operator goes on behind a backslash", at)
         self.pos = operator.end()
         return self._operator_token(operator[0], at, glued)
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from forge_cli.toolsets.shell.allow.redirects import directory_hazard
 from forge_cli.toolsets.shell.programs.git import git_hazard
 from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.options import OPTIONS
+from forge_cli.toolsets.shell.programs.readers import READERS
+from forge_cli.toolsets.shell.programs.tables import OPTIONS
+from forge_cli.toolsets.shell.programs.unknown import unknown_option
+from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, CONTAINERS, RUNNERS, SHELLS, WRAPPERS, program
 
 
 @dataclass(frozen=True)
@@ -50,20 +53,29 @@ _SED_COMMAND = re.compile(
     r")\s*(?:;|\n|\Z)"
 )
 _AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b|\\\n")
+_CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
+_INLINE_MODULES = frozenset({""}) | names("timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo")
+_SECOND_WRITES = names("json.tool json uu quopri base64 xmlrpc")
+_OPTION_WRITES = names("cProfile profile zipapp trace")
+_MINDS_NAMES = names("printf make gmake bmake go kubectl oc helm npm pnpm yarn openssl dd docker podman terraform tofu")
+"""Programs that take an operand for a format, an assignment or a subcommand, so that the name of a file may be one."""
 _NO_FILE = ("/dev/", "/proc/")
-_PRINTF_STORES = re.compile(r"%[^A-Za-z%]*n")
+_PRINTF_DIRECTIVE = re.compile(r"%%|%[^A-Za-z%]*[hjlLtz]*n")
 
 
-def program_hazard(name: str, argv: Argv) -> str | None:
-    """Why this call is not covered by a rule that names the program; None when nothing speaks against it."""
+def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
+    """Why this call is not covered by a rule with ``reach`` tokens of it; None when nothing speaks against it."""
     if name in SHELL_STATE:
         return f"{name} changes the state of the shell"
     if name in INTERACTIVE:
         return f"{name} can start other programs on its own"
+    if argv.globs and name in _MINDS_NAMES:
+        return f"file names may become words that tell {name} something else"
     if name in OPTIONS and (why := OPTIONS[name].used(argv.words[1:])):
         return why
-    check = CHECKS.get(name)
-    return check(argv) if check else None
+    if check := CHECKS.get(name):
+        return check(argv)
+    return None if name in OPTIONS or name in READERS else unknown_option(argv.words, reach)
 
 
 def is_checked(name: str) -> bool:
@@ -71,8 +83,16 @@ def is_checked(name: str) -> bool:
     return name in CHECKS or name in OPTIONS or name in SHELL_STATE or name in INTERACTIVE
 
 
+def is_known(word: str) -> bool:
+    """Whether a program is in one of the tables, so that its words are not commands unless the tables say so."""
+    name = program(word)
+    return is_checked(name) or any(
+        name in table for table in (READERS, WRAPPERS, ANYWHERE, RUNNERS, CONTAINERS, SHELLS)
+    )
+
+
 def _git(argv: Argv) -> str | None:
-    return git_hazard(argv.words)
+    return git_hazard(argv.words, globs=bool(argv.globs))
 
 
 def _cd(argv: Argv) -> str | None:
@@ -88,8 +108,7 @@ def _python(argv: Argv) -> str | None:
             return _STDIN if word.startswith(_NO_FILE) else None
         for place, letter in enumerate(word[1:], 2):
             if letter == "m":
-                module = word[place:] or next(values, "")
-                return _INLINE if module in ("", "timeit", "code", "asyncio", "pdb") else None
+                return _module(word[place:] or next(values, ""), list(values), globs=bool(argv.globs))
             if letter in "WX":
                 if place == len(word):
                     next(values, "")
@@ -99,6 +118,20 @@ def _python(argv: Argv) -> str | None:
         if word == "-":
             return _STDIN
     return _STDIN
+
+
+def _module(name: str, rest: Sequence[str], *, globs: bool) -> str | None:
+    """Modules of Python itself that take code or a second file name as words."""
+    if name in _INLINE_MODULES:
+        return _INLINE
+    operands = [word for word in rest if not word.startswith("-") or word == "-"]
+    if (name in _SECOND_WRITES and (globs or len(operands) > 1)) or (name in _OPTION_WRITES and _has_letter(rest, "o")):
+        return f"python -m {name} would write a file"
+    return None
+
+
+def _has_letter(words: Sequence[str], letter: str) -> bool:
+    return any(word.startswith("-") and letter in word for word in words)
 
 
 def _interpreter(argv: Argv) -> str | None:
@@ -171,9 +204,14 @@ def _second_operand(argv: Argv) -> str | None:
 
 
 def _printf(argv: Argv) -> str | None:
-    if any(word.startswith("-v") for word in argv.words[1:2]) or any(map(_PRINTF_STORES.search, argv.words)):
+    if "".join(argv.words[1:2]).startswith("-v") or any(map(_stores, argv.words)):
         return "printf would set a variable, and evaluate its subscript"
     return None
+
+
+def _stores(text: str) -> bool:
+    """Whether a format has a directive ``%n``, with whatever bash skips in front of the letter."""
+    return any(directive != "%%" for directive in _PRINTF_DIRECTIVE.findall(text))
 
 
 def _test(argv: Argv) -> str | None:
@@ -181,12 +219,8 @@ def _test(argv: Argv) -> str | None:
 
 
 def _make(argv: Argv) -> str | None:
-    for word in argv.words[1:]:
-        if "=" in word and not word.startswith("-"):
-            return f"{word} changes what make starts"
-        if word.startswith(("-f", "-E", "--ev", "--fi", "--ma", "-C", "--di", "-I", "--in")):
-            return f"make {word} changes what make starts"
-    return None
+    setting = next((word for word in argv.words[1:] if "=" in word and not word.startswith("-")), None)
+    return f"{setting} changes what make starts" if setting else None
 
 
 def _pager(argv: Argv) -> str | None:
@@ -195,15 +229,39 @@ def _pager(argv: Argv) -> str | None:
 
 def _tar(argv: Argv) -> str | None:
     bundle = "".join(argv.words[1:2])
-    return "tar would start a program" if not bundle.startswith("-") and ("I" in bundle or "F" in bundle) else None
+    risky = not bundle.startswith("-") and (1 in argv.globs or not set("IFCg").isdisjoint(bundle))
+    return f"tar {bundle} starts a program, goes elsewhere or writes" if risky else None
 
 
 def _first_words(*risky: str) -> HazardCheck:
+    """Subcommands that start other programs; which word is one cannot be told where an option may take a value."""
+
     def check(argv: Argv) -> str | None:
-        first: Sequence[str] = [word for word in argv.words[1:] if not word.startswith("-")][:1]
-        return f"{argv.words[0]} {first[0]} starts other programs" if first and first[0] in risky else None
+        operands = [place for place, word in enumerate(argv.words) if place and not word.startswith("-")]
+        first = [argv.words[place] for place in operands[:1]]
+        if operands and operands[0] > 1:
+            first += [argv.words[place] for place in operands[1:2]]
+        found = next((word for word in first if word in risky), None)
+        return f"{argv.words[0]} {found} starts other programs" if found else None
 
     return check
+
+
+def _go(argv: Argv) -> str | None:
+    linked = next((word for word in argv.words if "-ext" in word or "-linkmode" in word or "-plugin" in word), None)
+    return f"{linked} changes what go starts" if linked else _GO_COMMANDS(argv)
+
+
+def _curl(argv: Argv) -> str | None:
+    """``-w`` prints by a format, which may come from a file, and may name a file to print to."""
+    values = [word for option, word in zip(argv.words, argv.words[1:], strict=False) if _CURL_FORMAT.fullmatch(option)]
+    values += [word[found.end() :] for word in argv.words if (found := _CURL_FORMAT.match(word))]
+    if any("%output{" in word for word in argv.words) or any(value.startswith("@") for value in values):
+        return "its format may write a file"
+    return None
+
+
+_GO_COMMANDS = _first_words("run", "generate", "tool", "bug")
 
 
 CHECKS: dict[str, HazardCheck] = {
@@ -219,5 +277,9 @@ CHECKS: dict[str, HazardCheck] = {
     "git": _git,
     "cd": _cd,
     "printf": _printf,
-    "go": _first_words("run", "generate", "tool"),
+    "go": _go,
+    "curl": _curl,
+    **dict.fromkeys(names("kubectl oc"), _first_words("edit", "debug", "proxy", "plugin")),
+    **dict.fromkeys(names("npm pnpm yarn"), _first_words("explore", "edit", "set")),
+    "openssl": _first_words("engine"),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from forge_cli.sandbox.files.protected import is_protected, is_secret
 from forge_cli.toolsets.shell.allow.parser import Redirect
@@ -28,16 +27,8 @@ def directory_hazard(words: Sequence[str]) -> str | None:
     return "cd may leave the working directory"
 
 
-@dataclass(frozen=True)
-class Places:
-    """The folders that a line may write to; once it has ``moved`` by ``cd``, no relative name is known to be in one."""
-
-    writable: Sequence[str]
-    moved: bool
-
-
-def redirect_hazard(redirect: Redirect, places: Places) -> str | None:
-    """Why a redirection is not harmless."""
+def redirect_hazard(redirect: Redirect, writable: Sequence[str], *, moved: bool) -> str | None:
+    """Why a redirection is not harmless; once a line has ``moved``, no relative name is known to be in ``writable``."""
     operator, target = redirect.operator, redirect.target.text
     if operator in _DATA or target == "/dev/null":
         return None
@@ -46,7 +37,7 @@ def redirect_hazard(redirect: Redirect, places: Places) -> str | None:
     if redirect.target.glob:
         return f"the target of {operator} is a glob"
     if operator in _WRITES:
-        inside = any(_inside(target, folder) for folder in places.writable) and not (places.moved and below(target))
+        inside = any(is_inside(target, folder) for folder in writable) and not (moved and below(target))
         return None if inside and not _protected(target) else f"{operator} {target} writes a file"
     if any(map(is_secret, target.split("/"))):
         return f"{target} may hold secrets"
@@ -58,7 +49,7 @@ def _protected(path: str) -> bool:
     return any((name.startswith(".") and name != ".") or is_protected(name) for name in path.split("/"))
 
 
-def _inside(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """Whether a file is below a folder, by their names alone."""
     if ".." in path.split("/") or path.endswith("/"):
         return False

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from forge_cli.toolsets.shell.block.expansions import Assignment, Expansion, unmarked
 from forge_cli.toolsets.shell.block.quoting import expand_braces, protect, restore
 from forge_cli.toolsets.shell.programs.names import names
 
 FrameKind = Literal["commands", "subst", "quotes", "braces", "bracket"]
-Piece = str | None
-"""Literal text, or None for an expansion that may split the word."""
 
 
 class FoundCommand(NamedTuple):
@@ -24,6 +23,8 @@ class FoundCommand(NamedTuple):
     nested: bool
     literal: bool = True
     """Whether it stands in the text like this; further readings of the same words do not."""
+    marked: Sequence[str] = ()
+    """The same words with the marks of their expansions, if they have any."""
 
 
 @dataclass
@@ -51,6 +52,9 @@ class Scanned:
     assigns: bool = False
     """Whether a variable gets its value in this text, so that one in place of a program can be anything in it."""
     starts_variable: bool = False
+    assignments: list[Assignment] = field(default_factory=list)
+    fed: set[str] = field(default_factory=set)
+    """Variables that are read from data."""
 
     def give_up(self, at: int) -> None:
         self.unread = at if self.unread is None else min(at, self.unread)
@@ -58,7 +62,10 @@ class Scanned:
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _OPEN_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[(?![^\[\]]*\])")
+_PASSED_OVER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=|(?:builtin|command)\Z")
 _SETS_VARIABLES = names("for select read mapfile readarray set")
+_VALUES_MAX = 32
+_SUBSCRIPT = re.compile(r"\[[^]]*\]=")
 _STARTS_ITS_WORDS = names("eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh")
 _BETWEEN_COMMANDS = names("if then elif else fi while until do done ! { } esac")
 RESERVED = _BETWEEN_COMMANDS | _SETS_VARIABLES | names("case printf")
@@ -69,12 +76,19 @@ class Frame:
     """One level of nesting; words are gathered in the nearest frame that holds commands."""
 
     case = 0
-    pieces: list[Piece] | None = None
+    pieces: list[str] | None = None
     quoted = expanded = named = False
     redirect = ""
     words: Sequence[str] = ()
-    other: list[str] | None = None
+    marked: list[str] | None = None
     start = -1
+    array = ""
+    """The variable whose values the words are."""
+    expansion: Expansion | None = None
+    """Of ``${...}``: what it stands for, and from where on the text inside says more."""
+    inside = 0
+    muted = 0
+    """How many ``${`` are open in the word: what is in them says what they stand for, and is no part of it."""
 
     def __init__(self, kind: FrameKind, *, arithmetic: bool = False) -> None:
         self.kind = kind
@@ -83,13 +97,15 @@ class Frame:
     @property
     def at_name(self) -> bool:
         """Whether the word that is being gathered is the name of a command."""
-        return self._starts_words and not (self.pieces and _ASSIGNMENT.match(self.pieces[0] or ""))
+        return self._starts_words and not (self.pieces and _ASSIGNMENT.match(self.pieces[0]))
 
     @property
     def _starts_words(self) -> bool:
         return not self.named or (len(self.words) > 0 and self.words[0] in _STARTS_ITS_WORDS)
 
     def add(self, text: str, at: int, *, quoted: bool = False) -> None:
+        if self.muted:
+            return
         if self.pieces is None:
             self.pieces, self.quoted, self.expanded = [text], quoted, False
             self.start = at if self.start < 0 else self.start
@@ -97,18 +113,17 @@ class Frame:
         self.quoted = self.quoted or quoted
         self.pieces.append(text)
 
-    def expand(self, at: int, *, quoted: bool) -> None:
-        """An expansion may be empty, and unquoted it may also split the word."""
-        self.add("", at, quoted=quoted)
+    def expand(self, at: int, mark: str, *, quoted: bool) -> None:
+        """An expansion, which may be anything and also nothing."""
+        self.add(mark, at, quoted=quoted)
         self.expanded = True
-        if not quoted and self.pieces is not None:
-            self.pieces.append(None)
 
     def end_word(self, result: Scanned) -> None:
         pieces, self.pieces = self.pieces, None
         if pieces is None:
             return
-        text = "".join(piece for piece in pieces if piece is not None) if self.expanded else "".join(map(str, pieces))
+        marked = "".join(pieces)
+        text = unmarked(marked) if self.expanded else marked
         if self.redirect:
             if self.redirect == "<<<":
                 result.data.append(restore(text))
@@ -117,7 +132,7 @@ class Frame:
             self.redirect = ""
         elif not self._reserved(text, result):
             result.doubt = result.doubt or ("[" in text and _OPEN_SUBSCRIPT.match(text) is not None)
-            self._keep(text, pieces, result)
+            self._keep(text, marked, result)
 
     def _reserved(self, text: str, result: Scanned) -> bool:
         """Whether the word only stands between commands; ``case`` matters, because ``)`` ends its patterns."""
@@ -131,21 +146,24 @@ class Frame:
             self.case = max(0, self.case - 1)
         return not self.words and text in _BETWEEN_COMMANDS
 
-    def _keep(self, text: str, pieces: list[Piece], result: Scanned) -> None:
-        assignment = "=" in text and _ASSIGNMENT.match(text) is not None
+    def _keep(self, text: str, marked: str, result: Scanned) -> None:
+        assignment = _ASSIGNMENT.match(text) if "=" in text else None
         stores = text.startswith("-v") and "printf" in self.words
-        result.assigns = result.assigns or assignment or stores or text in _SETS_VARIABLES
-        if self.expanded and not assignment:
+        result.assigns = result.assigns or assignment is not None or stores or text in _SETS_VARIABLES
+        if assignment:
+            name, _, value = marked.partition("=")
+            result.assignments.append(Assignment(name.partition("[")[0].rstrip("+"), value, name.endswith("+")))
+        elif self.expanded:
             result.starts_variable = result.starts_variable or self._starts_words
             result.doubt = result.doubt or (self._starts_words and "{" in text)
-        if self.expanded and None in pieces and self.other is None:
-            self.other = list(self.words)
-        if self.other is not None:
-            self.other.extend(_split(pieces) if None in pieces else [text])
+        if self.expanded and self.marked is None:
+            self.marked = list(self.words)
+        if self.marked is not None:
+            self.marked.append(marked)
         if text or not self.expanded:
             self.words = self.words if isinstance(self.words, list) else []
             self.words.append(text)
-            self.named = self.named or not assignment
+            self.named = self.named or assignment is None
 
     def end_command(self, result: Scanned, end: int, *, nested: bool, pattern: bool = False) -> None:
         """Keep the words so far as a command; as a ``pattern`` of ``case`` they are not expanded."""
@@ -153,40 +171,61 @@ class Frame:
             self.redirect = ""
             return
         self.end_word(result)
-        if self.words:
-            self._found(self.words, result, end, nested=nested, pattern=pattern, literal=True)
-        if self.other:
-            self._found(self.other, result, end, nested=nested, pattern=pattern, literal=False)
-        self.words, self.other, self.named, self.start, self.redirect = (), None, False, -1, ""
+        words, marked = self.words, self.marked or ()
+        if words or marked:
+            _note_values(marked or words, self.array, result)
+            if pattern:
+                words, marked = [protect(word) for word in words], [protect(word) for word in marked]
+            found = FoundCommand(words, self.start, end, nested, marked=marked)
+            result.found.append(found)
+            _expand_braces(found, result)
+        self.words, self.marked, self.named, self.start, self.redirect = (), None, False, -1, ""
 
-    def _found(
-        self, words: Sequence[str], result: Scanned, end: int, *, nested: bool, pattern: bool, literal: bool
-    ) -> None:
-        words = [protect(word) for word in words] if pattern else words
-        result.found.append(FoundCommand(words, self.start, end, nested, literal))
-        self._expand_braces(words, result, end, nested)
 
-    def _expand_braces(self, words: Sequence[str], result: Scanned, end: int, nested: bool) -> None:
-        if not any("{" in word and ("," in word or ".." in word) for word in words):
+def _note_values(words: Sequence[str], array: str, result: Scanned) -> None:
+    """What the words of one command make the values of variables."""
+    if array:
+        values = [_SUBSCRIPT.sub("", word) for word in words[:_VALUES_MAX]]
+        result.assignments += [Assignment(array, value) for value in (*values, " ".join(words))]
+    first = next((place for place, word in enumerate(words) if not _PASSED_OVER.match(word)), len(words))
+    name, rest = "".join(words[first : first + 1]), words[first + 1 :]
+    if name not in _SETS_VARIABLES and name != "printf":
+        return
+    match name:
+        case "for" | "select":
+            result.assignments += [Assignment("".join(rest[:1]), value) for value in rest[2 : 2 + _VALUES_MAX]]
+        case "read" | "mapfile" | "readarray":
+            result.fed |= {"REPLY", "MAPFILE", *rest}
+        case "printf" if "".join(rest[:1]).startswith("-v"):
+            variable = rest[0][2:] or "".join(rest[1:2])
+            result.fed.add(variable)
+            result.assignments += [Assignment(variable, value) for value in rest[1 : 1 + _VALUES_MAX]]
+
+
+def _expand_braces(found: FoundCommand, result: Scanned) -> None:
+    """What braces make of the words: all that they stand for one after the other, and each of it in their place."""
+    source = found.marked or found.words
+    if not any("{" in word and ("," in word or ".." in word) for word in source):
+        return
+    expanded: list[str] = []
+    choices: list[list[str]] = []
+    for word in source:
+        others = expand_braces(word) if result.budget.steps > 0 else None
+        if others is None:
+            result.give_up(found.start)
             return
-        expanded: list[str] = []
-        for word in words:
-            others = expand_braces(word) if result.budget.steps > 0 else None
-            if others is None:
-                result.give_up(self.start)
-                return
-            result.budget.steps -= (len(others) - 1) * len(word) // 32
-            expanded += filter(None, others)
-        if expanded:
-            result.found.append(FoundCommand(expanded, self.start, end, nested, literal=False))
+        result.budget.steps -= (len(others) - 1) * (1 + len(word) // 32)
+        expanded += filter(None, others)
+        choices.append(others)
+    _found_again(found, expanded, result)
+    for place in range(1, max(map(len, choices))):
+        others = [words[min(place, len(words) - 1)] for words in choices[1:]]
+        _found_again(found, list(filter(None, [choices[0][0], *others])), result)
 
 
-def _split(pieces: list[Piece]) -> list[str]:
-    """The words that a word becomes when its expansions are blanks."""
-    words: list[list[str]] = [[]]
-    for piece in pieces:
-        if piece is None:
-            words.append([])
-        else:
-            words[-1].append(piece)
-    return [word for word in ("".join(word) for word in words) if word]
+def _found_again(found: FoundCommand, marked: list[str], result: Scanned) -> None:
+    """Another reading of the same command."""
+    words = list(filter(None, map(unmarked, marked)))
+    if marked:
+        again = found._replace(words=words, literal=False, marked=marked if found.marked else ())
+        result.found.append(again)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from forge_cli.toolsets.shell.block.frames import Scanned
 
 _DELIMITER = re.compile(r"[ \t]*((?:[^ \t\n;&|()<>\"'\\`$]|\\[^\n]|'[^'\n]*'|\"[^\"\n]*\")+)(?![$`\\\"'])")
+_LINE_MAX = 256
+"""A line that is longer is not the end of a here-document that anybody means."""
 _QUOTING = re.compile(r"\\(.)|['\"]")
 
 
@@ -50,11 +52,15 @@ class Heredocs:
         return pos
 
     def _skip(self, heredoc: _Heredoc, start: int) -> int:
-        pos = start
+        pos, before = start, ""
         while pos < len(self._text):
             end = self._text.find("\n", pos)
             end = len(self._text) if end < 0 else end
-            line = self._text[pos:end]
+            line = before + self._text[pos:end]
+            if heredoc.expands and line.endswith("\\") and len(line) < _LINE_MAX and not line.endswith("\\\\"):
+                pos, before = end + 1, line[:-1]
+                continue
+            before = ""
             if (line.lstrip("\t") if heredoc.tabs else line) == heredoc.delimiter:
                 self._keep(self._text[start:pos], heredoc.expands)
                 return min(end + 1, len(self._text))

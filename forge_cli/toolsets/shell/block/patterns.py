@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
+from functools import cached_property
 
 from forge_cli.toolsets.shell.block.bare import expands, may_become
+from forge_cli.toolsets.shell.block.expansions import Scattered
+from forge_cli.toolsets.shell.block.globs import could_be, is_glob
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.programs.git import GitWords
 
@@ -16,7 +17,6 @@ _EXPANDING_AT_MOST = 1000
 """Nor does anybody mean so many of them in one line."""
 _OPTIONS = 4
 """Words between git and its subcommand in what is looked at only once, however often it comes."""
-_STARS = re.compile(r"\*+")
 
 
 class Patterns:
@@ -29,6 +29,12 @@ class Patterns:
             self._by_name.setdefault(_base(folded[0]), {}).setdefault(folded[1:], index)
         self._lengths = {name: sorted(set(map(len, rests))) for name, rests in self._by_name.items()}
         self._longest = 1 + max((length for lengths in self._lengths.values() for length in lengths), default=0)
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        """All the tokens of all patterns, in lower case."""
+        rests = (rest for rests in self._by_name.values() for rest in rests)
+        return frozenset(self._by_name) | {token for rest in rests for token in rest}
 
     @property
     def any(self) -> int:
@@ -60,14 +66,30 @@ class Patterns:
                 seen.add(these)
         return None
 
-    def match_glob(self, glob: str, words: Sequence[str], start: int, git: GitWords) -> int | None:
-        """The pattern for words whose first is a glob: whatever it could stand for."""
-        glob = restore(_STARS.sub("*", _base(glob.casefold())))
-        if len(glob) > _GLOB_LENGTH:
-            return self.any
-        places = {name: git.subcommand(start) if name == "git" else start + 1 for name in self._by_name}
-        hits = (self._match(name, words, place) for name, place in places.items() if fnmatchcase(name, glob))
-        return next((hit for hit in hits if hit is not None), None)
+    def match_glob(self, raw: Sequence[str], start: int, git: GitWords) -> int | None:
+        """The pattern that words could begin with whose globs, and ``~``, stand for whatever fits."""
+        first = _base(raw[start].casefold())
+        if first.startswith("git-"):
+            return self.match_glob(["git", first[4:], *raw[start + 1 :]], 0, GitWords(()))
+        if is_glob(first):
+            names = [name for name in self._by_name if len(first) > _GLOB_LENGTH or could_be(first, name)]
+        else:
+            names = [name] if (name := restore(first)) in self._by_name else []
+        for name in names:
+            places = {start + 1, git.subcommand(start) if name == "git" else start + 1}
+            for rest, index in self._by_name[name].items():
+                tails = ([first, *raw[place : place + len(rest)]] for place in places)
+                if any(_could_begin(tail, (name, *rest)) for tail in tails):
+                    return index
+        return None
+
+    def match_scattered(self, words: Scattered) -> tuple[int, tuple[str, ...]] | None:
+        """A pattern whose tokens could all be among these words, and what it is."""
+        for name, rests in self._by_name.items():
+            for rest, index in rests.items() if words.may_hold(name) else ():
+                if all(map(words.may_hold, rest)):
+                    return index, (name, *rest)
+        return None
 
     def match_expanding(self, words: Sequence[str]) -> tuple[int, int] | None:
         """A pattern that words which still expand could begin with somewhere, and where."""
@@ -92,7 +114,7 @@ class Patterns:
         first, *others = (word.casefold() for word in words)
         for name, rests in self._by_name.items():
             if may_become(_base(first), name):
-                fits = (len(rest) <= len(others) and all(map(may_become, others, rest)) for rest in rests)
+                fits = (len(rest) <= len(others) and all(map(_argument_may_become, others, rest)) for rest in rests)
                 yield from (index for index, fit in zip(rests.values(), fits, strict=True) if fit)
 
     def _match(self, name: str, words: Sequence[str], after: int) -> int | None:
@@ -101,6 +123,24 @@ class Patterns:
             if rest in self._by_name[name]:
                 return self._by_name[name][rest]
         return None
+
+
+def _argument_may_become(word: str, token: str) -> bool:
+    return word == "*" or may_become(word, token)
+
+
+def _could_begin(words: Sequence[str], tokens: tuple[str, ...]) -> bool:
+    """Whether words, the first ones of which may be globs for one or more words each, could begin with the tokens."""
+    todo = [(0, 0)]
+    while todo:
+        place, token = todo.pop()
+        if token == len(tokens):
+            return True
+        if place < len(words) and could_be(words[place], tokens[token]):
+            todo.append((place + 1, token + 1))
+            if is_glob(words[place]):
+                todo.append((place, token + 1))
+    return False
 
 
 def _base(word: str) -> str:

@@ -7,7 +7,7 @@ import re
 BRACE_LIMIT = 64
 _BRACE_LENGTH = 256
 
-_SPECIAL = "{},.*?[]"
+_SPECIAL = "{},.*?[]~ \t\n"
 _OFFSET = 0xE000
 _PROTECT = {ord(char): chr(_OFFSET + ord(char)) for char in _SPECIAL}
 _RESTORE = {_OFFSET + ord(char): char for char in _SPECIAL}

@@ -8,35 +8,52 @@ from __future__ import annotations
 
 import re
 
+from forge_cli.toolsets.shell.block.expansions import Assignment, Expansion, Marks, defaults
 from forge_cli.toolsets.shell.block.frames import RESERVED, FoundCommand, Frame, FrameKind, ScanBudget, Scanned
 from forge_cli.toolsets.shell.block.heredocs import Heredocs
 from forge_cli.toolsets.shell.block.quoting import ansi_c, protect
 
-_COMMAND = re.compile(r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+(?=[;\n|)]|&(?!>)|\Z)")
+_COMMAND = re.compile(
+    r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+(?=[;\n|)]|&(?!(?:\\\n)*+>)|\Z)"
+)
 _RUN = re.compile(r"([^ \t\n;&|()<>\"'`$\\#]+)([ \t]*)")
 _BLANKS = re.compile(r"[ \t]+")
 _EMPTY = re.compile(r"[ \t\n;|]+")
 _QUOTED_RUN = re.compile(r"[^\"\\$`]+")
 _BRACES_RUN = re.compile(r"[^\"'\\$`}\]<>]+")
-_REDIRECT = re.compile(r"<<<|<<-?|<>|[<>]&(?:[ \t]*-)?|>>|>\||&>>?|[<>]")
+_JOINED = r"(?:\\\n)*+"
+"""Backslash-newlines, which bash takes out before it looks at the operator that they stand in."""
+_REDIRECT = re.compile(
+    "<J<J<|<J<(?:J-)?|<J>|[<>]J&(?:(?:[ \t]|\\\\\n)*-)?|>J>|>J[|]|&J>(?:J>)?|[<>]".replace("J", _JOINED)
+)
+_PROCESS = re.compile(f"[<>]{_JOINED}[(]")
 _BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.DOTALL)
 _ESCAPED_IN_BACKTICKS = re.compile(r"\\([\\`$])")
-_ANSI_QUOTED = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
-_NAME = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]|\{[A-Za-z_][A-Za-z0-9_]*\})")
+_ANSI_QUOTED = re.compile(rf"\${_JOINED}'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
+_TRANSLATED = re.compile(rf'\${_JOINED}"')
+_NAMED = f"[A-Za-z_](?:{_JOINED}[A-Za-z0-9_])*"
+_NAME = re.compile(rf"\${_JOINED}(?:{_NAMED}|[0-9@*#?$!-]|\{{{_JOINED}{_NAMED}{_JOINED}\}})")
+_OPENS = re.compile(rf"\${_JOINED}([({{[])")
+_ARITHMETIC = re.compile(rf"\${_JOINED}\({_JOINED}\(")
+_EXPANSION = re.compile(rf"\${_JOINED}\{{{_JOINED}([!#]?){_JOINED}({_NAMED}|[0-9@*]+){_JOINED}(\[[^]}}]*\])?{_JOINED}")
+_DEFAULTS = re.compile(r":?[-=+?]")
+_INSIDE_MAX = 512
+_ARRAY = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
 _EXTENDED_GLOB = ("?", "*", "+", "@", "!")
 
 
-def scan(text: str, budget: ScanBudget, *, body: bool = False) -> Scanned:
-    """Look through a script, or through the ``body`` of a here-document that expands."""
-    return _Scanner(text, budget, body).scan()
+def scan(text: str, budget: ScanBudget, marks: Marks, *, body: bool = False) -> Scanned:
+    """Look through a script, or the ``body`` of a here-document that expands; ``marks`` stand for expansions."""
+    return _Scanner(text, budget, marks, body).scan()
 
 
 class _Scanner:
     """One pass over one text, without recursion and without going back."""
 
-    def __init__(self, text: str, budget: ScanBudget, body: bool) -> None:
+    def __init__(self, text: str, budget: ScanBudget, marks: Marks, body: bool) -> None:
         self.text = text
+        self._marks = marks
         self.pos = 0
         self.result = Scanned(budget)
         self._frames = [Frame("commands")]
@@ -71,12 +88,18 @@ class _Scanner:
         self._frames.append(frame)
         if kind in ("commands", "subst"):
             self._owners.append(frame)
+        elif kind != "quotes":
+            self._owners[-1].muted += 1
         self._depth += kind != "commands"
 
     def _pop(self) -> None:
         frame = self._frames.pop()
+        if frame.expansion:
+            self._end_expansion(frame, frame.expansion)
         if frame.kind in ("commands", "subst"):
             self._owners.pop()
+        elif frame.kind != "quotes":
+            self._owners[-1].muted -= 1
         self._depth -= frame.kind != "commands"
 
     def _in_commands(self, frame: Frame) -> None:
@@ -97,7 +120,7 @@ class _Scanner:
     def _plain_command(self, frame: Frame) -> bool:
         """Pass over a whole command at once, when nothing in it needs a closer look."""
         found = _COMMAND.match(self.text, self.pos)
-        if found is None or (frame.case and self.text.startswith(")", found.end())):
+        if found is None or frame.array or (frame.case and self.text.startswith(")", found.end())):
             return False
         words = found[1].split()
         if not RESERVED.isdisjoint(words):
@@ -127,7 +150,7 @@ class _Scanner:
             self.pos = found.end()
 
     def _ampersand(self, frame: Frame) -> None:
-        if self.text.startswith("&>", self.pos):
+        if _REDIRECT.match(self.text, self.pos):
             self._redirect(frame)
         else:
             self._separator(frame)
@@ -201,7 +224,7 @@ class _Scanner:
         self._push("quotes")
 
     def _backticks(self, quoted: bool) -> None:
-        self._owners[-1].expand(self.pos, quoted=quoted)
+        self._owners[-1].expand(self.pos, self._marks.variable("", quoted=quoted), quoted=quoted)
         found = _BACKTICKS.match(self.text, self.pos)
         if found is None:
             self.result.doubt = True
@@ -213,31 +236,52 @@ class _Scanner:
 
     def _dollar(self, quoted: bool) -> None:
         owner, after = self._owners[-1], self.text[self.pos + 1 : self.pos + 2]
-        if name := _NAME.match(self.text, self.pos):
-            owner.expand(self.pos, quoted=quoted)
-            self.result.assigns = self.result.assigns or name[0][1] in "@*123456789"
-            self.pos = name.end()
-        elif after in ("(", "{", "["):
-            self._open_expansion(owner, after, quoted)
-        elif after == '"' and not quoted:
-            self._open_quotes(2)
+        if found := _NAME.match(self.text, self.pos):
+            name = found[0].replace("\\\n", "").strip("{}")[1:].strip("{}")
+            owner.expand(self.pos, self._marks.variable(name, quoted=quoted), quoted=quoted)
+            self.result.assigns = self.result.assigns or name[0] in "@*123456789"
+            self.pos = found.end()
+        elif opens := _OPENS.match(self.text, self.pos):
+            self._open_expansion(owner, opens, quoted)
+        elif not quoted and (translated := _TRANSLATED.match(self.text, self.pos)):
+            self._open_quotes(len(translated[0]))
         elif not quoted and (ansi := _ANSI_QUOTED.match(self.text, self.pos)):
             owner.add(protect(ansi_c(ansi[1])), self.pos, quoted=True)
             self._pass(ansi[0])
         else:
-            self._doubt_if(self.text.startswith("$\\\n", self.pos))
+            self._doubt_if(after == "\\")
             owner.add("$", self.pos)
             self.pos += 1
 
-    def _open_expansion(self, owner: Frame, opener: str, quoted: bool) -> None:
+    def _open_expansion(self, owner: Frame, opens: re.Match[str], quoted: bool) -> None:
+        opener = opens[1]
         if opener == "{":
-            starts_commands = self.text[self.pos + 2 : self.pos + 3] in (" ", "\t", "\n", "|")
+            starts_commands = self.text[opens.end() : opens.end() + 1] in (" ", "\t", "\n", "|", "\\")
             self._doubt_if(owner.at_name or starts_commands)
-        arithmetic = self.text.startswith("$((", self.pos)
-        owner.expand(self.pos, quoted=quoted)
-        self.pos += 2
+        arithmetic = _ARITHMETIC.match(self.text, self.pos) is not None
+        head = _EXPANSION.match(self.text, self.pos) if opener == "{" else None
+        expansion = _expansion(head, quoted) if head else None
+        mark = self._marks.mark(expansion) if expansion else self._marks.variable("", quoted=quoted)
+        owner.expand(self.pos, mark, quoted=quoted)
+        self.pos = opens.end()
         kinds: dict[str, FrameKind] = {"(": "subst", "{": "braces", "[": "bracket"}
         self._push(kinds[opener], arithmetic=arithmetic)
+        if head:
+            self._frames[-1].expansion, self._frames[-1].inside = expansion, head.end()
+
+    def _end_expansion(self, frame: Frame, expansion: Expansion) -> None:
+        """Keep what ``${...}`` says of its value, now that its end is known."""
+        inside = self.text[frame.inside : min(self.pos - 1, frame.inside + _INSIDE_MAX)]
+        if len(inside) == _INSIDE_MAX:
+            self.result.doubt = True
+        inside = inside.replace("\\\n", "")
+        found = _DEFAULTS.match(inside)
+        if found:
+            expansion.default = inside[found.end() :]
+            if "=" in found[0]:
+                self.result.assignments += [Assignment(expansion.name, text) for text in defaults(expansion.default)]
+        elif inside:
+            expansion.edits = inside
 
     def _end_command(self, frame: Frame, *, pattern: bool = False) -> None:
         frame.end_command(self.result, self.pos, nested=self._depth > 0, pattern=pattern)
@@ -252,11 +296,13 @@ class _Scanner:
         self.pos += 1
 
     def _open_parenthesis(self, frame: Frame) -> None:
-        self._doubt_if(frame.pieces is not None and str(frame.pieces[-1]).endswith(_EXTENDED_GLOB))
+        self._doubt_if(frame.pieces is not None and frame.pieces[-1].endswith(_EXTENDED_GLOB))
         arithmetic = frame.arithmetic or self.text.startswith("((", self.pos)
+        array = _ARRAY.fullmatch("".join(frame.pieces)) if frame.pieces else None
         self._end_command(frame)
         self.pos += 1
         self._push("commands", arithmetic=arithmetic)
+        self._frames[-1].array = array[1] if array else ""
 
     def _close_parenthesis(self, frame: Frame) -> None:
         self._end_command(frame, pattern=frame.case > 0)
@@ -270,23 +316,29 @@ class _Scanner:
         self._pop()
 
     def _redirect(self, frame: Frame) -> None:
-        if self.text.startswith(("<(", ">("), self.pos):
-            frame.expand(self.pos, quoted=False)
-            self.pos += 2
+        if process := _PROCESS.match(self.text, self.pos):
+            frame.expand(self.pos, self._marks.variable("", quoted=False), quoted=False)
+            self.pos = process.end()
             self._push("subst")
             return
-        if frame.pieces and _DESCRIPTOR.fullmatch("".join(piece or "" for piece in frame.pieces)):
+        if frame.pieces and _DESCRIPTOR.fullmatch("".join(frame.pieces)):
             frame.pieces = None
         frame.end_word(self.result)
-        operator = _REDIRECT.match(self.text, self.pos)
-        self.pos += len(operator[0]) if operator else 1
-        self._doubt_if(self.text.startswith("\\\n", self.pos))
-        if operator and operator[0] in ("<<", "<<-"):
-            self._doubt_if(frame.arithmetic)
+        found = _REDIRECT.match(self.text, self.pos)
+        operator = found[0].replace("\\\n", "") if found else ""
+        self.pos = found.end() if found else self.pos + 1
+        if operator in ("<<", "<<-"):
+            self._doubt_if(frame.arithmetic or self.text.startswith("\\\n", self.pos))
             if not frame.arithmetic:
-                self.pos = self._heredocs.announce(self.pos, tabs=operator[0] == "<<-", depth=self._depth)
-        elif operator and not operator[0].endswith("-"):
-            frame.redirect = operator[0]
+                self.pos = self._heredocs.announce(self.pos, tabs=operator == "<<-", depth=self._depth)
+        elif operator and not operator.endswith("-"):
+            frame.redirect = operator
+
+
+def _expansion(head: re.Match[str], quoted: bool) -> Expansion:
+    mark, subscript, name = head[1], head[3], head[2].replace("\\\n", "")
+    many = subscript in ("[@]", "[*]") or name in ("@", "*")
+    return Expansion(name, quoted, many, indirect=mark == "!" or not name.isidentifier())
 
 
 _AMONG_COMMANDS = {

@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
+from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
 from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.options import OPTIONS
+from forge_cli.toolsets.shell.programs.tables import OPTIONS
 from forge_cli.toolsets.shell.programs.wrappers import (
     ANYWHERE,
     ASSIGNMENT,
@@ -26,6 +28,7 @@ from forge_cli.toolsets.shell.programs.wrappers import (
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 _SHELL_OPTIONS_MAX = 64
+_FED_MAX, _CANDIDATES_MAX = 64, 8
 _SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
 _ONLY_ASKS = re.compile(r"-p*[vV]")
 _RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
@@ -39,6 +42,20 @@ _LEAD_ON = frozenset().union(
 )
 
 
+class Fed(NamedTuple):
+    """A command that gets words from elsewhere, behind its own or in place of those that hold ``replaced``."""
+
+    words: tuple[str, ...]
+    replaced: str
+
+    def given(self, data: str) -> str:
+        """The command with this for its input, as text for a shell."""
+        given = " ".join(data.split())
+        if not any(self.replaced in word for word in self.words):
+            return " ".join([*self.words, given])
+        return " ".join(word.replace(self.replaced, given) for word in self.words)
+
+
 @dataclass
 class Unwrapped:
     """What the words of one command hold."""
@@ -49,6 +66,8 @@ class Unwrapped:
     """Words that are expanded once more, as subscripts of variables."""
     reads_script: bool = False
     """Whether some command in it may take its standard input for a script."""
+    reads_makefile: bool = False
+    fed: list[Fed] = field(default_factory=list)
     doubt: bool = False
 
 
@@ -113,6 +132,8 @@ class _Unwrapper:
                 self._once("find", self._after, *FIND_ACTIONS)
             case "git":
                 self._once("git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start)))
+            case "make" | "gmake" | "bmake":
+                self._once("make", self._make, start)
             case "trap":
                 self._once("trap", self._scripts, (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"))
             case "alias":
@@ -133,6 +154,12 @@ class _Unwrapper:
                 self._once("subscripts", self._subscripts)
             case _ if name in OPTIONS:
                 self._once(name, self._scripts, OPTIONS[name].arguments(self._words[start + 1 :]))
+
+    def _make(self, start: int) -> None:
+        words = self._words[start + 1 :]
+        values = [word.partition("=")[2] for word in words if "=" in word]
+        self._scripts(map(makefile_script, [*values, *OPTIONS["make"].arguments(words)]))
+        self._result.reads_makefile = any(word[:1] == "-" and ("f" in word or word == "-") for word in words)
 
     def _once(self, key: str, action: Callable[..., None], *args: object) -> None:
         """Do what looks at all the words only once, or many such commands in one would take quadratic time."""
@@ -161,12 +188,25 @@ class _Unwrapper:
             self._result.reads_script = True
         if name == "command" and _ONLY_ASKS.match(after):
             return
+        if wrapper.feeds:
+            self._once("feeds", self._feeds, start, wrapper)
         if wrapper.reparses and start + 1 < self._plain_from:
             self._once("reparse", self._reparse, start, wrapper)
         elif name == "flock":
             self._once("anywhere", self._anywhere, start)
         else:
             self._todo.extend(wrapper.candidates(self._words, start))
+
+    def _feeds(self, start: int, wrapper: Wrapper) -> None:
+        """``xargs`` and ``parallel`` give words to the command inside: from their input, or from behind ``:::``."""
+        words = self._words[start + 1 : start + 1 + _FED_MAX]
+        given = words.index(":::") if ":::" in words else len(words)
+        options = [(word, after) for word, after in zip(words, [*words[1:], ""], strict=True) if word[:2] == "-I"]
+        replaced = next((word[2:] or after for word, after in options), "{}")
+        for place in list(wrapper.candidates(self._words, start))[:_CANDIDATES_MAX]:
+            fed = Fed(tuple(self._words[place : start + 1 + given]), replaced)
+            self._result.fed.append(fed)
+            self._scripts(map(fed.given, words[given + 1 :]))
 
     def _reparse(self, start: int, wrapper: Wrapper) -> None:
         places = list(wrapper.candidates(self._words, start)) or [start + 1]

@@ -31,7 +31,8 @@ _SUBCOMMANDS = names(
 """Git's own commands that start nothing but what a repository is set up to start."""
 
 _LONG_RUNS = ("upload-pack", "receive-pack", "exec", "open-files-in-pager", "ext-diff", "config", "strategy")
-_LONG_WRITES = ("output", "output-directory", "template", "unsafe-paths", "build-fake-ancestor")
+_LONG_WRITES = ("output", "output-directory", "template", "unsafe-paths", "build-fake-ancestor", "index-output")
+_LONG_WRITES_OF = {"repack": ("filter-to",), "clone": ("separate-git-dir",), "init": ("separate-git-dir",)}
 _SHORT = {"archive": "o", "format-patch": "o", "rebase": "xs", "merge": "s", "pull": "s", "grep": "O", "clone": "cu"}
 _INNER = {
     "bisect": frozenset({"run", "visualize", "view"}),
@@ -39,7 +40,7 @@ _INNER = {
     "bundle": frozenset({"create"}),
     "config": frozenset({"edit", "set", "unset", "rename-section", "remove-section"}),
 }
-_CONFIG_READS = frozenset({"get", "list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"})
+_CONFIG_READS = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"})
 _CONFIG_SCOPES = frozenset(
     {"--global", "--system", "--local", "--worktree", "--show-origin", "--show-scope", "--name-only", "-z", "--null"}
 )
@@ -66,9 +67,18 @@ class GitWords:
         return end
 
 
-def git_hazard(words: Sequence[str]) -> str | None:
-    """Why ``git`` with these words is not what its subcommand is for."""
+def git_folders(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The folders that ``git -C`` goes to, one after the other, and where they stand."""
+    if words[:1] == ["git"]:
+        end = GitWords(words).subcommand(0)
+        yield from ((pos, words[pos]) for pos in range(2, end) if words[pos - 1] == "-C")
+
+
+def git_hazard(words: Sequence[str], *, globs: bool = False) -> str | None:
+    """Why ``git`` with these words is not what its subcommand is for; ``globs`` when file names may be among them."""
     place = GitWords(words).subcommand(0)
+    if globs and not {*_TALKS_TO_REMOTES, "config"}.isdisjoint(words[place : place + 1]):
+        return f"file names may become words that tell git {words[place]} something else"
     return _global_hazard(words[1:place]) or (_hazard(words[place], words[place + 1 :]) if place < len(words) else None)
 
 
@@ -104,7 +114,7 @@ def _word_hazard(subcommand: str, word: str) -> str | None:
         return f"{word} names a helper that git starts"
     if _abbreviates(word, _LONG_RUNS):
         return f"{word} starts a program"
-    if _abbreviates(word, _LONG_WRITES):
+    if _abbreviates(word, (*_LONG_WRITES, *_LONG_WRITES_OF.get(subcommand, ()))):
         return f"{word} writes files"
     if word.startswith("-") and word[1:2] != "-" and any(letter in word for letter in _SHORT.get(subcommand, "")):
         return f"git {subcommand} {word} starts or writes something else"
@@ -120,7 +130,7 @@ def _abbreviates(word: str, options: Sequence[str]) -> bool:
 def _reads_config(words: Sequence[str]) -> bool:
     operands = [word for word in words if not word.startswith("-")]
     known = all(word in _CONFIG_READS or word in _CONFIG_SCOPES for word in words if word.startswith("-"))
-    return known and (len(operands) <= 1 or not _CONFIG_READS.isdisjoint(words))
+    return known and (len(operands) <= 1 or operands[0] in ("get", "list") or not _CONFIG_READS.isdisjoint(words))
 
 
 def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:

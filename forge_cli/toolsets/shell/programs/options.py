@@ -1,12 +1,10 @@
-"""Options by which otherwise harmless programs start other programs or write files."""
+"""Options by which a program starts others or writes files, and how they are told from its words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-
-from forge_cli.toolsets.shell.programs.names import names
 
 _CLUSTER_MAX = 8
 """The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""
@@ -24,12 +22,16 @@ class Options:
     runs_short: str = ""
     writes: tuple[str, ...] = ()
     writes_short: str = ""
+    prefixes: tuple[str, ...] = ()
+    """A word that starts with one of these starts or loads something, as ``-Bdir`` and ``@file`` do for compilers."""
 
     def used(self, words: Sequence[str]) -> str | None:
         """What is wrong with these arguments."""
         for word in words:
             if _is(word, self.runs, self.runs_short):
-                return f"{word} starts a program"
+                return f"{word} starts a program, or changes what is started"
+            if self.prefixes and word.startswith(self.prefixes):
+                return f"{word} starts or loads something"
             if _is(word, self.writes, self.writes_short):
                 return f"{word} writes"
         return None
@@ -41,6 +43,9 @@ class Options:
                 value = word.partition("=")[2]
                 yield from (value, value.partition("=")[2])
                 yield from islice(_behind_each(word, self.runs_short), _CLUSTER_MAX)
+                yield from words[place + 1 : place + 2]
+            elif prefix := next(filter(word.startswith, self.prefixes), None):
+                yield from (word.removeprefix(prefix).replace(",", " "), word.partition("=")[2])
                 yield from words[place + 1 : place + 2]
 
 
@@ -57,60 +62,3 @@ def _is(word: str, names: tuple[str, ...], letters: str) -> bool:
     if word.startswith("--"):
         return len(name) > 2 and any(long.startswith(name[2:]) for long in names)
     return any(letter in word for letter in letters)
-
-
-_SORT = Options(runs=("compress-program",), writes=("output", "temporary-directory"), writes_short="oT")
-_TAR = Options(
-    runs=("to-command", "checkpoint-action", "use-compress-program", "rsh-command", "info-script", "new-volume-script"),
-    runs_short="IF",
-)
-_FIND = Options(
-    runs=("-exec", "-execdir", "-ok", "-okdir"), writes=("-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
-)
-_CURL = Options(
-    runs_short="K",
-    runs=("config",),
-    writes=(
-        *("output", "remote-name", "remote-name-all", "cookie-jar", "dump-header", "trace", "trace-ascii", "stderr"),
-        *("libcurl", "etag-save", "hsts", "alt-svc", "create-dirs", "output-dir"),
-    ),
-    writes_short="oOcD",
-)
-
-OPTIONS: dict[str, Options] = {
-    **dict.fromkeys(names("sort gsort"), _SORT),
-    **dict.fromkeys(names("tar gtar bsdtar"), _TAR),
-    **dict.fromkeys(names("find gfind"), _FIND),
-    **dict.fromkeys(names("fd fdfind"), Options(runs=("exec", "exec-batch"), runs_short="xX")),
-    **dict.fromkeys(names("nc ncat netcat"), Options(runs=("exec", "sh-exec", "lua-exec"), runs_short="ec")),
-    **dict.fromkeys(names("scp sftp"), Options(runs_short="So")),
-    "rg": Options(runs=("pre", "hostname-bin")),
-    **dict.fromkeys(names("ag bat"), Options(runs=("pager",))),
-    "fzf": Options(runs=("preview", "bind", "with-shell", "listen")),
-    "split": Options(runs=("filter",)),
-    "install": Options(runs=("strip-program",)),
-    "nmap": Options(runs=("script",), writes_short="o"),
-    "tcpdump": Options(runs_short="z", writes_short="w"),
-    "xmllint": Options(runs=("shell",), writes=("output",), writes_short="o"),
-    "curl": _CURL,
-    "wget": Options(runs=("execute", "use-askpass", "config"), runs_short="e"),
-    "rsync": Options(runs=("rsh", "rsync-path"), runs_short="e", writes=("log-file",)),
-    "zip": Options(runs=("unzip-command",), runs_short="T"),
-    "man": Options(runs=("pager", "html", "browser"), runs_short="PH"),
-    "less": Options(runs=("lesskey-src", "lesskey-file", "lesskey-content"), writes=("log-file",), writes_short="oOk"),
-    "tree": Options(writes=("output",), writes_short="o"),
-    "iconv": Options(writes=("output",), writes_short="o"),
-    "sdiff": Options(runs=("diff-program",), writes=("output",), writes_short="o"),
-    "file": Options(writes=("compile",), writes_short="C"),
-    "date": Options(writes=("set",), writes_short="s"),
-    "yq": Options(writes=("inplace", "in-place", "split-exp"), writes_short="is"),
-    "gofmt": Options(writes_short="w"),
-    "go": Options(runs=("-exec", "-toolexec", "-vettool", "-overlay", "-modfile"), writes=("-w", "-o")),
-    "cargo": Options(runs=("config",)),
-    "npm": Options(runs=("script-shell", "node-options", "globalconfig", "userconfig")),
-    "gcc": Options(runs=("-wrapper", "-B", "-fplugin")),
-    "shuf": Options(writes=("output",), writes_short="o"),
-    "patch": Options(writes=("output",), writes_short="o"),
-    "wait": Options(writes_short="p"),
-    "jobs": Options(runs_short="x"),
-}

@@ -10,7 +10,10 @@ from forge_cli.toolsets.shell.programs.names import names
 
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _LOADER = re.compile(r"ld(?:-[\w-]+)?\.so")
-_VERSION = re.compile(r"(?<=[a-z])[-.0-9]+\Z")
+_VERSION = re.compile(r"(?<=[a-z+])[-.0-9]+\Z")
+_EMULATOR = re.compile(r"qemu-(?!img|nbd|io|system)")
+_NO_VERSION = names("diff3 c89 c99 base32 base64 flake8 autopep8 aria2c")
+_COMPILER = re.compile(r"[a-z0-9_.-]+-(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ld|cpp)")
 
 
 @dataclass(frozen=True)
@@ -115,16 +118,29 @@ WRAPPERS: dict[str, Wrapper] = {
 ANYWHERE = names(
     """su runuser sg pkexec chroot proot unshare nsenter setpriv capsh bwrap firejail systemd-run systemd-nspawn strace
     ltrace perf valgrind gdb lldb script entr hyperfine prlimit numactl setarch linux32 linux64 runcon choom cgexec
-    xvfb-run dbus-run-session start-stop-daemon run-parts nix-shell watchexec nodemon setuidgid chpst s6-setuidgid gosu
-    su-exec tini dumb-init ld.so tsocks proxychains4 faketime arch i386 softlimit envdir envuidgid cpulimit nsjail
-    minijail0 sshpass mosh daemonize dbus-launch lxc-attach machinectl tmux screen sem"""
+    xvfb-run dbus-run-session start-stop-daemon run-parts nix-shell watchexec nodemon setuidgid chpst s6-setuidgid
+    gosu su-exec tini dumb-init ld.so tsocks proxychains4 faketime arch i386 softlimit envdir envuidgid cpulimit
+    nsjail minijail0 qemu sshpass mosh daemonize dbus-launch lxc-attach machinectl tmux screen sem ssh-agent logsave
+    fakeroot-sysv fakeroot-tcp fakechroot fakeroot-ng systemd-inhibit systemd-cat systemd-socket-activate run0
+    torify ifne pee mispipe lckdo zrun fstab-decode memusage sotruss latrace heaptrack debconf luit not uname26
+    x86_64 setlock fghack pgrphack timelimit dtach abduco rlfe cset cgclassify operf ocount gprofng nsys ncu rr
+    uftrace trace-cmd bpftrace sysdig gdbserver lldb-server wine wine64 mono box64 box86 aa-exec seccomp-tools xinit
+    startx gnome-session-inhibit kde-inhibit xterm uxterm urxvt rxvt konsole gnome-terminal kitty alacritty foot
+    terminator x-terminal-emulator lxterminal xfce4-terminal mpirun mpiexec orterun srun salloc sbatch qsub bsub
+    prun horovodrun torchrun pdsh clush dsh pssh autossh chamber envconsul consul-template multitime bench catatonit
+    s6-svscan s6-supervise s6-softlimit runsv runsvdir runit multilog svscan supervise cronic calife sux gksu gksudo
+    kdesudo please lxc-execute lxc-start schroot dchroot pbuilder cowbuilder switch_root pivot_root tcpserver inetd
+    xinetd scriptlive ts-node-dev reflex watchman-make when-changed onchange stap apptainer singularity ch-run
+    runlim trickle sandbox-exec arch-chroot enroot udocker mock keychain gpg-agent
+    dbus-update-activation-environment ck-launch-session seatd-launch cage weston-launch"""
 )
 """Wrappers whose options are too many to follow: the command inside may start at any word."""
 
 RUNNERS: dict[str, frozenset[str]] = {
     **dict.fromkeys(names("uv poetry pdm hatch rye mise pipenv conda devbox asdf"), names("run exec x")),
     **dict.fromkeys(names("npm pnpm yarn bun corepack"), names("exec x dlx")),
-    **dict.fromkeys(names("bundle direnv rbenv aws-vault chezmoi"), names("exec")),
+    **dict.fromkeys(names("bundle direnv rbenv pyenv nodenv jenv goenv aws-vault chezmoi"), names("exec")),
+    **dict.fromkeys(names("pixi mamba micromamba volta nvm fnm snap flatpak"), names("run exec")),
     **dict.fromkeys(names("pipx rustup op dotenv doppler foreman honcho"), names("run")),
 }
 """Programs with a subcommand that starts the words after it, on this machine."""
@@ -133,6 +149,7 @@ CONTAINERS: dict[str, frozenset[str]] = {
     **dict.fromkeys(names("docker podman nerdctl kubectl oc lxc incus runc crun ctr"), names("run exec")),
     **dict.fromkeys(names("docker-compose podman-compose"), names("run exec")),
     **dict.fromkeys(names("distrobox toolbox"), names("enter run")),
+    **dict.fromkeys(names("guix vagrant adb heroku flyctl wsl"), names("shell run ssh exec -c --command --exec")),
     "ip": names("exec"),
 }
 """The same inside a container: blocked there as well, but a rule for it need not reach through."""
@@ -147,6 +164,12 @@ FIND_ACTIONS = names("-exec -execdir -ok -okdir")
 def program(word: str) -> str:
     """The name that a program is known by: without its path, in lower case, without a version."""
     name = word.rsplit("/", 1)[-1].lower()
-    if name in WRAPPERS or name in SHELLS or name in ANYWHERE:
+    if name in WRAPPERS or name in SHELLS or name in ANYWHERE or name in _NO_VERSION:
         return name
-    return "ld.so" if _LOADER.match(name) else _VERSION.sub("", name)
+    if _LOADER.match(name):
+        return "ld.so"
+    if _EMULATOR.match(name):
+        return "qemu"
+    name = _VERSION.sub("", name)
+    cross = _COMPILER.fullmatch(name)
+    return cross[1] if cross else name

@@ -1,0 +1,53 @@
+"""The rules of a worker in another folder: links and folders that the worker may write to are looked at as files.
+
+Covers forge_cli.toolsets.shell.allow.folders.
+"""
+
+import pytest
+
+from forge_cli.core.events import ApprovalDecided
+from forge_cli.testing import Project, call, calls
+
+WORKER = """
+name: w
+sandbox:
+  isolation: off
+  zones:
+    - {name: here, path: ., mode: rw}
+    - {name: scratch, mode: rw, approval: {write: preApproved}}
+toolsets:
+  shell:
+    rules:
+      - {pattern: cd, approval: preApproved}
+      - {pattern: cat, approval: preApproved}
+      - {pattern: git, approval: preApproved}
+      - {pattern: ./run.sh, approval: preApproved}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "approval"),
+    [
+        ("cd src && cat a.txt", "preApproved"),
+        ("cd src/deep && cat b.txt", "preApproved"),
+        ("cd src; cd deep; cat b.txt", "ask"),
+        ("cd link && cat a.txt", "ask"),
+        ("cd src/link && cat a.txt", "ask"),
+        ("cd away && cat etc/hostname", "ask"),
+        ("cd missing; cat a.txt", "ask"),
+        ("cd scratch && cat a.txt", "ask"),
+        ("cd scratch && ./run.sh", "ask"),
+        ("cd src && ./run.sh", "ask"),
+        ("git -C link status", "ask"),
+        ("git -C scratch status", "ask"),
+        ("git -C src status", "preApproved"),
+    ],
+)
+def test_what_is_preapproved_in_another_folder(project: Project, command: str, approval: str) -> None:
+    project.write("worker.yaml", WORKER)
+    for name in ("src/a.txt", "src/deep/b.txt", "scratch/a.txt"):
+        project.write(name, "text")
+    for name, target in (("link", "src"), ("src/link", "deep"), ("away", "/")):
+        (project.folder / name).symlink_to(target)
+    seen = project.run(calls(call("shell", command=command)), "done")
+    assert [event.verdict for event in seen.of(ApprovalDecided)] == [approval]
