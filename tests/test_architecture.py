@@ -212,6 +212,26 @@ def test_one_place_starts_the_event_loop() -> None:
     assert [m.path for m in FORGE for _, name in m.imports() if name in {"anyio.run", "asyncio.run"}] == []
 
 
+def repeated_classes(modules: list[Module]) -> dict[str, list[str]]:
+    """Public top-level classes that share their name, each with the files that define it."""
+    homes: dict[str, list[str]] = {}
+    for module in modules:
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module.path)
+    return {name: paths for name, paths in homes.items() if len(paths) > 1}
+
+
+def test_no_public_class_name_occurs_twice() -> None:
+    assert repeated_classes(FORGE) == {}
+
+
+def test_a_repeated_class_name_is_found() -> None:
+    first = Module("forge_cli/a.py", "class Mode:\n    class Inner: ...\nclass _Own: ...\nclass Other: ...")
+    second = Module("forge_cli/b.py", "class Mode: ...\nclass _Own: ...\nclass Inner: ...")
+    assert repeated_classes([first, second]) == {"Mode": ["forge_cli/a.py", "forge_cli/b.py"]}
+
+
 BROKEN = [
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli.files import worker"),
     (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x.py", "from forge_cli.toolsets.y import Y"),

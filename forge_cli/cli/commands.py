@@ -12,7 +12,7 @@ from typer.main import get_command, get_group
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandEntry:
     """Where a command lives and what the help of ``forge`` says about it."""
 
     module: str
@@ -20,44 +20,48 @@ class Command:
 
 
 COMMANDS = {
-    "run": Command("forge_cli.cli.run", "Run a worker on one task."),
-    "tools list": Command("forge_cli.cli.tools.list", "List every tool, and what is broken."),
-    "tools show": Command("forge_cli.cli.tools.show", "Show one tool."),
-    "tools call": Command(
+    "run": CommandEntry("forge_cli.cli.run", "Run a worker on one task."),
+    "tools list": CommandEntry("forge_cli.cli.tools.list", "List every tool, and what is broken."),
+    "tools show": CommandEntry("forge_cli.cli.tools.show", "Show one tool."),
+    "tools call": CommandEntry(
         "forge_cli.cli.tools.call", "Call one tool by hand, through the same gate as the model's calls."
     ),
-    "tools new": Command("forge_cli.cli.tools.new", "Make a new tool in ~/.forge/tools."),
-    "tools build": Command("forge_cli.cli.tools.build", "Compile a tool, or read its script for errors."),
-    "tools test": Command("forge_cli.cli.tools.test", "Check tools, and run the examples of a tool.yaml."),
-    "tools diff": Command("forge_cli.cli.tools.diff", "Show what changed since a tool was last approved."),
-    "tools remove": Command("forge_cli.cli.tools.remove", "Delete a tool, without asking."),
-    "worker check": Command("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
-    "worker show": Command("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
-    "models list": Command(
+    "tools new": CommandEntry("forge_cli.cli.tools.new", "Make a new tool in ~/.forge/tools."),
+    "tools build": CommandEntry("forge_cli.cli.tools.build", "Compile a tool, or read its script for errors."),
+    "tools test": CommandEntry("forge_cli.cli.tools.test", "Check tools, and run the examples of a tool.yaml."),
+    "tools diff": CommandEntry("forge_cli.cli.tools.diff", "Show what changed since a tool was last approved."),
+    "tools remove": CommandEntry("forge_cli.cli.tools.remove", "Delete a tool, without asking."),
+    "worker check": CommandEntry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
+    "worker show": CommandEntry("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
+    "models list": CommandEntry(
         "forge_cli.cli.models.list", "List the providers, what each needs, and whether it is there."
     ),
-    "doctor": Command("forge_cli.cli.doctor", "Check that everything is there that forge needs."),
-    "sessions list": Command("forge_cli.cli.sessions.list", "List sessions, the one that was worked on last first."),
-    "sessions show": Command("forge_cli.cli.sessions.show", "Show what was said and done in a session."),
-    "sessions search": Command(
+    "doctor": CommandEntry("forge_cli.cli.doctor", "Check that everything is there that forge needs."),
+    "sessions list": CommandEntry(
+        "forge_cli.cli.sessions.list", "List sessions, the one that was worked on last first."
+    ),
+    "sessions show": CommandEntry("forge_cli.cli.sessions.show", "Show what was said and done in a session."),
+    "sessions search": CommandEntry(
         "forge_cli.cli.sessions.search", "Look for TEXT in what was said, in calls and in their results."
     ),
-    "sessions export": Command(
+    "sessions export": CommandEntry(
         "forge_cli.cli.sessions.export",
         "Write a session as Markdown, or as a page that loads nothing and runs nothing.",
     ),
-    "sessions verify": Command(
+    "sessions verify": CommandEntry(
         "forge_cli.cli.sessions.verify", "Check that no line of a log was changed, dropped or moved."
     ),
-    "sessions rm": Command("forge_cli.cli.sessions.rm", "Delete sessions, without asking; one that is in use stays."),
-    "approvals list": Command(
+    "sessions rm": CommandEntry(
+        "forge_cli.cli.sessions.rm", "Delete sessions, without asking; one that is in use stays."
+    ),
+    "approvals list": CommandEntry(
         "forge_cli.cli.approvals.list",
         "List the requests that wait for an answer, in every session that nobody works on.",
     ),
-    "approvals answer": Command("forge_cli.cli.approvals.answer", "Answer a request of a parked session."),
-    "replay": Command("forge_cli.cli.replay", "Do a session again without a model, and say where it differs."),
-    "test": Command("forge_cli.cli.test", "Replay the recorded tests of workers."),
-    "approve": Command("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
+    "approvals answer": CommandEntry("forge_cli.cli.approvals.answer", "Answer a request of a parked session."),
+    "replay": CommandEntry("forge_cli.cli.replay", "Do a session again without a model, and say where it differs."),
+    "test": CommandEntry("forge_cli.cli.test", "Replay the recorded tests of workers."),
+    "approve": CommandEntry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
 }
 
 GROUPS = {
@@ -90,7 +94,7 @@ def forge(
 class LazyCommand(TyperCommand):
     """A name and a help text that become the real command when there are arguments to parse."""
 
-    def __init__(self, name: str, entry: Command) -> None:
+    def __init__(self, name: str, entry: CommandEntry) -> None:
         super().__init__(name, short_help=entry.help, rich_markup_mode=None)
         self.entry = entry
 

@@ -19,7 +19,7 @@ from forge_cli.cli.commands import COMMANDS, GROUPS
 START = """
 import sys
 from forge_cli.cli import app, commands
-commands.COMMANDS["probe"] = commands.Command("probe", "Does what the test wants.")
+commands.COMMANDS["probe"] = commands.CommandEntry("probe", "Does what the test wants.")
 sys.exit(app.main())
 """
 

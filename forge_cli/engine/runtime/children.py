@@ -23,7 +23,7 @@ from forge_cli.record.resume import Below, Past
 
 
 @dataclass(frozen=True, kw_only=True)
-class Child:
+class ChildSpec:
     """What the runtime of a child worker is made of."""
 
     worker: Worker
@@ -41,7 +41,7 @@ class RunsTasks(Protocol):
     async def run(self, task: str, attachments: Sequence[Attachment] = (), /) -> WorkerResult: ...
 
 
-MakeRuntime = Callable[[Child], AbstractAsyncContextManager[RunsTasks]]
+MakeRuntime = Callable[[ChildSpec], AbstractAsyncContextManager[RunsTasks]]
 
 
 class Children:
@@ -76,7 +76,7 @@ class Children:
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
-            child = Child(
+            child = ChildSpec(
                 worker=worker,
                 parent=parent,
                 bus=bus,
@@ -101,7 +101,7 @@ class Children:
                 return child
         return None
 
-    async def _run(self, child: Child, task: str, files: Sequence[Attachment]) -> WorkerResult:
+    async def _run(self, child: ChildSpec, task: str, files: Sequence[Attachment]) -> WorkerResult:
         """How the task ended; a worker that cannot even start has failed."""
         try:
             async with self._make(child) as runtime:

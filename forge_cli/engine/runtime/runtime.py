@@ -23,7 +23,7 @@ from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.announcing import Announcer
-from forge_cli.engine.runtime.children import Child, Children
+from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, how_to_answer, result_of
@@ -197,7 +197,7 @@ class WorkerRuntime:
                 await opened.loop.resume(past, tally)
             return await opened.loop.work(task, attachments, tally, budget)
 
-    def _child(self, child: Child) -> WorkerRuntime:
+    def _child(self, child: ChildSpec) -> WorkerRuntime:
         """The runtime of a child worker."""
         spec, opened = self._spec, self._ready()
         return WorkerRuntime(

@@ -25,7 +25,7 @@ from forge_cli.core.context import Delegation
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.events import Event, WorkerUpdate
 from forge_cli.engine.runtime import children as module
-from forge_cli.engine.runtime.children import Child, Children
+from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.opening import open_worker
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
@@ -43,11 +43,11 @@ class Stand:
 
     def __init__(self, status: Any = "completed", error: Exception | None = None) -> None:
         self.status, self.error = status, error
-        self.made: list[Child] = []
+        self.made: list[ChildSpec] = []
         self.given: list[tuple[str, Sequence[Attachment]]] = []
 
     @asynccontextmanager
-    async def make(self, child: Child) -> AsyncIterator["Stand"]:
+    async def make(self, child: ChildSpec) -> AsyncIterator["Stand"]:
         self.made.append(child)
         if self.error:
             raise self.error
