@@ -375,7 +375,7 @@ WORDS = {
     ("loud", None): ("preApproved", "tool"),
     ("loud", "ask"): ("ask", "rule"),
 }
-"""What becomes of a tool's own word once the worker has said the second; nothing the default says changes it."""
+"""What becomes of a tool's own verdict once the worker has said the second; nothing the default says changes it."""
 
 
 def test_the_approval_of_tools_that_speak(benches: dict[str, Bench]) -> None:

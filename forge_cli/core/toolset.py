@@ -54,8 +54,8 @@ class ToolsetEnv:
     notify: Notify
     policy: Any = None
     """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""
-    above: Any = None
-    """The same toolset of the nearest worker that called this one, directly or not; what it blocks stays blocked."""
+    parent: Any = None
+    """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
 
 
 class Toolset:

@@ -54,7 +54,7 @@ class ExternalToolset(Toolset):
     def _import(self, module: str, key: str) -> Any:
         try:
             return import_module(module)
-        except (Exception, SystemExit) as error:  # foreign code: whatever happens while it is imported
+        except (Exception, SystemExit) as error:  # third-party code: whatever happens while it is imported
             missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
             hint = f"pip install the distribution that has '{module}'" if missing else None
             problem = f"toolsets.external: '{module}' cannot be imported: {error_text(error)}"
@@ -62,9 +62,9 @@ class ExternalToolset(Toolset):
 
     def _find(self, module: Any) -> tuple[Any, Any]:
         """What the worker names, and the schema that stands beside it, if any."""
-        *above, name = self.config.import_.split(".")
+        *holders, name = self.config.import_.split(".")
         holder = module
-        for attribute in above:
+        for attribute in holders:
             holder = self._member(holder, attribute)
         return self._member(holder, name), getattr(holder, f"{name}_schema", None)
 
@@ -84,7 +84,7 @@ def _origin(package: str) -> str:
     """The distribution, most often called like its package; looking through all that is installed is slow."""
     with suppress(PackageNotFoundError):
         return f"{package} {version(package)}"
-    with suppress(Exception):  # foreign files: the metadata of everything that is installed
+    with suppress(Exception):  # third-party files: the metadata of everything that is installed
         for distribution in packages_distributions().get(package, []):
             return f"{distribution} {version(distribution)}"
     return package

@@ -67,7 +67,7 @@ class FilesystemToolset(Toolset):
             self.apply_patch,
             needs_approval=self._check_patch,
             preview=self._preview_patch,
-            touches=self._patched,
+            touches=self._patch_paths,
             effects=CHANGING,
         )
         return [read, write, listing, delete, *others, patch]
@@ -165,15 +165,15 @@ class FilesystemToolset(Toolset):
             raise Stale("the files have changed since the patch was shown")
         patches.apply(changes, _whole(context.sandbox))
         files = [{"path": change.path, "change": change.kind} for change in changes]
-        told = "\n".join(f"{entry['change']} {entry['path']}" for entry in files)
+        summary = "\n".join(f"{entry['change']} {entry['path']}" for entry in files)
         return Custom(
             "patch.result",
             files,
             summary=f"Patched {counted(len(files), 'file')}.",
-            model_text=told,
+            model_text=summary,
         )
 
-    def _patched(self, args: Args) -> Iterator[PathUse]:
+    def _patch_paths(self, args: Args) -> Iterator[PathUse]:
         """Every file that a patch names, and what becomes of it."""
         for path, access in patches.accesses(patches.parse_patch(args["input"], self.env.sandbox.zones)):
             yield PathUse(path, access)
@@ -242,7 +242,7 @@ def _refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None])
     old, new = (b"\n".join(filter(None, data)).decode(errors="replace") for data in (before, after))
     if mark := added_mark(old, new):
         raise ToolError(
-            f"nothing was written: {mark} stands where a secret was taken out, and is no content for a file; "
+            f"nothing was written: {mark} stands where a secret was redacted, and is not content for a file; "
             "change only the other lines, with apply_patch"
         )
 
@@ -253,7 +253,7 @@ def _text(path: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ToolError(f"{path} is no UTF-8 text ({len(data)} bytes)") from None
+        raise ToolError(f"{path} is not UTF-8 text ({len(data)} bytes)") from None
 
 
 def _diff(path: str, before: bytes | None, content: str) -> Diff:

@@ -133,7 +133,7 @@ def test_a_plugin_that_works(cli, plugin) -> None:
         ),
         (
             WEATHER.replace('name = "weather"', 'name = "weather"; Config = dict'),
-            "has a Config that is no ToolsetConfig, but <class 'dict'>",
+            "has a Config that is not a ToolsetConfig, but <class 'dict'>",
             "the Config of a Toolset class must derive from ToolsetConfig",
         ),
     ],

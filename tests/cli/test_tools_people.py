@@ -80,9 +80,9 @@ def test_in_processes_of_their_own(project: Project, language: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("Greet", "'Greet' is no name for a tool; use up to 64 of a-z"),
-        ("../greet", "'../greet' is no name for a tool"),
-        ("a" * 65, "is no name for a tool"),
+        ("Greet", "'Greet' is not a name for a tool; use up to 64 of a-z"),
+        ("../greet", "'../greet' is not a name for a tool"),
+        ("a" * 65, "is not a name for a tool"),
         ("run_custom_tool", "is one of forge's own tools; choose another name"),
     ],
 )

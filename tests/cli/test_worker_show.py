@@ -148,7 +148,7 @@ def test_the_tree_with_what_each_could_do(cli, workers, unconfined: str) -> None
     ]
     cycle, blocked, outside = helper["workers"]
     assert cycle["refused"] == "it is at work already: a cycle"
-    assert "which called this one, blocks it" in blocked["refused"]
+    assert "the parent worker 'boss' blocks it" in blocked["refused"]
     assert "lost.yaml:2:" in outside["refused"]
     assert "lies outside the zones of the worker that calls" in outside["refused"]
 

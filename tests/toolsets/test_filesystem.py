@@ -85,7 +85,7 @@ def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> 
         ({"path": "/src/none.txt"}, "'/src/none.txt' does not exist"),
         ({"path": "/src/a.txt", "offset": 4}, "/src/a.txt has 3 lines, so there is nothing at line 4"),
         ({"path": "/src/binary"}, "/src/binary is a binary file of 4 bytes; file_info tells its size"),
-        ({"path": "/src/latin"}, "/src/latin is no UTF-8 text (5 bytes)"),
+        ({"path": "/src/latin"}, "/src/latin is not UTF-8 text (5 bytes)"),
     ],
     ids=str,
 )

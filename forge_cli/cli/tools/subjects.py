@@ -23,13 +23,13 @@ from forge_cli.files.home import user_home
 from forge_cli.files.module import LocalModule
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset, offers_of
-from forge_cli.toolsets.executables.manage import ExecutableManager, copy_of
+from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import CREATE, RUN
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 
 HOOK = "forge_impl"
-"""What pluggy leaves on a function that answers a hook, and that is no tool."""
+"""What pluggy leaves on a function that answers a hook, and that is not a tool."""
 
 
 class Subject(Protocol):
@@ -149,7 +149,7 @@ class FolderSubject:
     path: Path
 
     async def checks(self) -> list[ConformanceCheck]:
-        with copy_of(self.path) as tools:
+        with temporary_copy(self.path) as tools:
             checks = await Programs(tools, [self.path.name]).checks()
         copy = str(tools.root / self.path.name)
         return [replace(check, detail=check.detail.replace(copy, str(self.path))) for check in checks]

@@ -67,10 +67,10 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
         return [ConformanceCheck(tool.name, "result", True, f"not called: {outcome.error}")]
     if not outcome.ok:
         return [ConformanceCheck.of(tool.name, "result", f"a call without input failed: {outcome.error}")]
-    return [ConformanceCheck.of(tool.name, "result", *_unfit(outcome.value.wire()))]
+    return [ConformanceCheck.of(tool.name, "result", *_result_problems(outcome.value.wire()))]
 
 
-def _unfit(value: Any) -> Iterator[str]:
+def _result_problems(value: Any) -> Iterator[str]:
     try:
         size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -95,25 +95,25 @@ def _parameters(tool: Tool) -> Iterator[str]:
 def _timeout(tool: Tool) -> Iterator[str]:
     seconds: Any = tool.timeout
     if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST):
-        yield f"{shown(seconds)} is no sensible time; use more than 0 and at most {LONGEST} seconds"
+        yield f"{shown(seconds)} is not a sensible time; use more than 0 and at most {LONGEST} seconds"
 
 
 def _input(tool: Tool) -> Iterator[str]:
     """A call with an unknown field, without a required one, or with a value of another type has to be refused."""
     schema = tool.schema.json_schema
-    if schema.get("additionalProperties") is False and not _refused(tool, {_UNKNOWN: 1}, _UNKNOWN):
+    if schema.get("additionalProperties") is False and not _refuses(tool, {_UNKNOWN: 1}, _UNKNOWN):
         yield "a field that is not declared is taken; refuse it"
     for name in schema.get("required", []):
-        if not _refused(tool, {}, name):
+        if not _refuses(tool, {}, name):
             yield f"'{name}' is required, and a call without it is taken"
     for name, declared in schema["properties"].items():
         admitted = frozenset[str]().union(*map(kinds, alternatives(declared, schema)))
         wrong = next((value for value in _WRONG if kind_of(value) not in admitted), None)
-        if wrong is not None and not _refused(tool, {name: wrong}, name):
+        if wrong is not None and not _refuses(tool, {name: wrong}, name):
             yield f"'{name}' takes {shown(wrong)}, and is declared as {expectation(declared, schema)}"
 
 
-def _refused(tool: Tool, args: dict[str, Any], field: str) -> bool:
+def _refuses(tool: Tool, args: dict[str, Any], field: str) -> bool:
     """Because of that field: other fields may be missing as well."""
     try:
         tool.schema.validate(args)

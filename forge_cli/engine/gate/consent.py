@@ -35,10 +35,10 @@ class Consent:
         match verdict.approval:
             case Approval.PRE_APPROVED if not self.reopened.was_refused(call):
                 if not self.reopened.take_approval(call):
-                    self.decided(judged, ApprovalDecision(True, by=verdict.by))
+                    self.record(judged, ApprovalDecision(True, by=verdict.by))
                 return None
             case Approval.BLOCKED:
-                self.decided(judged, ApprovalDecision(False, by=verdict.by))
+                self.record(judged, ApprovalDecision(False, by=verdict.by))
                 raise Refusal("blocked", f"{call.name} is blocked: {verdict.reason}", by=verdict.by)
             case Approval.PRE_APPROVED | Approval.ASK:
                 return None if self.reopened.take_approval(call) else await self._ask(judged, context)
@@ -57,17 +57,17 @@ class Consent:
         if decision is None:
             request = self._request(judged, await self._preview(judged, context), request_id)
             request_id, stamp = request.request_id, request.stamp
-            decision = self._answered(request, pending)
+            decision = self._parked_answer(request, pending)
             if decision is None:
                 decision = await self.controller.request_approval(request, None if request.once else key)
-        self.decided(judged, decision, request_id)
+        self.record(judged, decision, request_id)
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
             who = _who_denied(decision.by)
             raise Refusal("denied", f"{judged.call.name} was not called; {who}{note}", by=decision.by)
         return stamp
 
-    def _answered(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
+    def _parked_answer(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
         """The answer that came while the session was parked; a yes counts only if the call is still what was shown."""
         if pending is None or pending.answer is None:
             return None
@@ -77,7 +77,7 @@ class Consent:
             return None
         return pending.answer
 
-    def decided(self, judged: Judged, decision: ApprovalDecision, request_id: str | None = None) -> None:
+    def record(self, judged: Judged, decision: ApprovalDecision, request_id: str | None = None) -> None:
         """Write a decision down."""
         verdict = judged.verdict
         reason = verdict.reason if decision.note is None else f"{verdict.reason}; {decision.note}"

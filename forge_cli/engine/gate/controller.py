@@ -37,15 +37,15 @@ class ApprovalController:
         *,
         bus: EventBus | None = None,
         parks: bool = False,
-        above: ApprovalController | None = None,
+        parent: ApprovalController | None = None,
     ) -> None:
-        """With ``parks`` a request that reaches nobody waits on disk; ``above`` is that of the worker that called."""
+        """With ``parks`` a request that reaches nobody waits on disk; ``parent`` is that of the parent worker."""
         self.mode = ApprovalMode(mode)
         self.callback = approval_callback
         self.bus = bus or EventBus()
         self.parks = parks
         self._granted: set[str] = set()
-        self._one_prompt: anyio.Lock = above._one_prompt if above else anyio.Lock()
+        self._one_prompt: anyio.Lock = parent._one_prompt if parent else anyio.Lock()
 
     @property
     def attended(self) -> bool:
@@ -77,7 +77,7 @@ class ApprovalController:
     async def _ask(self, request: ApprovalRequest) -> ApprovalDecision:
         if self.callback is not None:
             self.bus.emit(ApprovalRequired(request))
-            decision = await _answer_of(self.callback, request)
+            decision = await _ask_callback(self.callback, request)
             self.bus.emit(ApprovalResponse(request.request_id, decision))
             return decision
         if self.bus.attended:
@@ -88,12 +88,14 @@ class ApprovalController:
         return ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
 
 
-async def _answer_of(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:
+async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) -> ApprovalDecision:
     try:
-        given = callback(request)
-        decision = await given if inspect.isawaitable(given) else given
-    except Exception as error:  # foreign code: a callback that fails has not said yes
+        answer = callback(request)
+        decision = await answer if inspect.isawaitable(answer) else answer
+    except Exception as error:  # third-party code: a callback that fails has not said yes
         return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}")
     if not isinstance(decision, ApprovalDecision):
-        return ApprovalDecision(False, note=f"the approval callback gave {reprlib.repr(decision)}, no decision")
+        return ApprovalDecision(
+            False, note=f"the approval callback gave {reprlib.repr(decision)}, which is not a decision"
+        )
     return replace(decision, by="user")

@@ -41,7 +41,7 @@ class Repeated(Protocol):
     """A session that is repeated from its record, where its calls pass the gate once more."""
 
     def instead(self, judged: Judged) -> ToolOutcome | None:
-        """The recorded outcome, to be given instead of asking and executing; None lets the call go on."""
+        """The recorded outcome, to be given instead of asking and executing; None lets the call continue."""
         ...
 
     def compared(self, outcome: ToolOutcome) -> ToolOutcome:
@@ -86,7 +86,7 @@ class Guard:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
         if self.repeated:
             outcome = self.repeated.compared(outcome)
-        return self._ended(replace(outcome, duration_ms=round((time.monotonic() - started) * 1000)))
+        return self._finish(replace(outcome, duration_ms=round((time.monotonic() - started) * 1000)))
 
     async def verdict(self, call: ToolCall, caller: Caller) -> Judged:
         """The call judged; one that may have run before the session was cut off asks, whatever the policy says."""
@@ -127,13 +127,13 @@ class Guard:
         """A call from the log that held a secret cannot be made any more: what it held is not kept."""
         sentence = f"{call.name} was not called; denied: its input held a secret, which the session does not keep"
         self.reopened.take_pending(call)
-        return self._ended(ToolOutcome.failed(call, "denied", sentence, by="rule"))
+        return self._finish(ToolOutcome.failed(call, "denied", sentence, by="rule"))
 
     def cut_off(self, call: ToolCall, sentence: str = INTERRUPTED_CALL) -> ToolOutcome:
         """A call that was taken up and never ended gets its result."""
-        return self._ended(ToolOutcome.failed(call, "interrupted", sentence))
+        return self._finish(ToolOutcome.failed(call, "interrupted", sentence))
 
-    def _ended(self, outcome: ToolOutcome) -> ToolOutcome:
+    def _finish(self, outcome: ToolOutcome) -> ToolOutcome:
         call = outcome.call
         self.bus.emit(ToolResult(call.id, call.name, outcome.status, outcome.value, outcome.duration_ms, outcome.error))
         return outcome
@@ -141,7 +141,7 @@ class Guard:
     async def _pass(self, judged: Judged) -> ToolOutcome:
         if self.repeated and (known := self.repeated.instead(judged)):
             approved = known.status not in ("denied", "blocked")
-            self._consent.decided(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
+            self._consent.record(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
             return known
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
@@ -150,10 +150,10 @@ class Guard:
             try:
                 return await self._execute(judged, self._context(judged, stamp))
             except Stale as stale:
-                judged = await self._judged_again(judged, stale)
+                judged = await self._judge_again(judged, stale)
         raise Refusal("error", f"{judged.call.name}: what it touches keeps changing; try again later")
 
-    async def _judged_again(self, judged: Judged, stale: Stale) -> Judged:
+    async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
         """What was approved no longer holds: the call is judged as things are now, and asks at least."""
         again = await self.judge.judge(judged.call, Caller.OPERATOR)
         if again.verdict.approval is Approval.BLOCKED:
@@ -172,13 +172,13 @@ class Guard:
         with anyio.move_on_after(tool.timeout):
             try:
                 value = await tool.execute(deepcopy(judged.args), context)
-                return ToolOutcome(call, "success", _kept(value))
+                return ToolOutcome(call, "success", _result_value(value))
             except (Stale, Parked, Refusal):
                 raise
             except BlockedError as error:
                 return ToolOutcome.failed(call, "blocked", str(error), by="tool")
             except ToolError as error:
-                return _failed(call, error)
+                return _failure(call, error)
             except asyncio.CancelledError as error:
                 if _cancelling():
                     raise
@@ -218,11 +218,11 @@ def _cancelling() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _kept(value: Any) -> ResultValue:
+def _result_value(value: Any) -> ResultValue:
     return bounded(as_result(value))
 
 
-def _failed(call: ToolCall, error: ToolError) -> ToolOutcome:
-    sentence = str(error) or f"{call.name} failed without a word"
+def _failure(call: ToolCall, error: ToolError) -> ToolOutcome:
+    sentence = str(error) or f"{call.name} failed without a message"
     outcome = ToolOutcome.failed(call, "error", sentence)
-    return outcome if error.value is None else replace(outcome, value=_kept(error.value))
+    return outcome if error.value is None else replace(outcome, value=_result_value(error.value))

@@ -52,7 +52,7 @@ class Judged:
     args: Args
     places: tuple[JudgedPath, ...]
     verdict: Verdict
-    meant: Judged | None = None
+    target: Judged | None = None
     """The call that this one stands for."""
 
     @property
@@ -95,22 +95,23 @@ class Judge:
 
     async def judge(self, call: ToolCall, caller: Caller) -> Judged:
         """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say of it?"""
-        judged = await self._judged(call, caller)
+        judged = await self._judge_alone(call, caller)
         if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
             blocked = await self.parent.blocks(judged, self.sandbox)
             return judged if blocked is None else replace(judged, verdict=blocked)
         return judged
 
-    async def _judged(self, call: ToolCall, caller: Caller) -> Judged:
+    async def _judge_alone(self, call: ToolCall, caller: Caller) -> Judged:
+        """The call judged by this worker, without its parents."""
         offer = self._offer(call, caller)
         args = _valid(offer.tool, call)
         places = self._places(offer.tool, args)
         said = [path.verdict for path in sorted(places, key=lambda path: not path.use.access.changes)]
         if any(verdict.approval is Approval.BLOCKED for verdict in said):
             return Judged(call, offer, args, places, offer.policy.combine(None, said))
-        own, meant = await self._own(call, offer.tool, args, places, caller)
+        own, target = await self._own_verdict(call, offer.tool, args, places, caller)
         judged = Judged(call, offer, args, places, offer.policy.combine(own, said))
-        return judged if meant is None else await self._readdressed(judged, *meant, caller)
+        return judged if target is None else await self._judge_target(judged, *target, caller)
 
     def _offer(self, call: ToolCall, caller: Caller) -> Offer:
         offer = self.offers.get(call.name)
@@ -132,10 +133,10 @@ class Judge:
         except Exception as error:  # third-party code: a tool that cannot name its paths
             raise Refusal("error", f"{tool.name} does not say which paths it touches: {error_text(error)}") from None
 
-    async def _own(
+    async def _own_verdict(
         self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: Caller
     ) -> tuple[Verdict | None, tuple[str, JsonObject] | None]:
-        """The tool's own verdict, and the call that is meant where the tool stands for another."""
+        """The tool's own verdict, and the call that a proxy tool stands for."""
         context = CallContext(
             call_id=call.id,
             tool=tool.name,
@@ -145,7 +146,7 @@ class Judge:
             sandbox=self.sandbox.view(places, changes=False),
         )
         try:
-            return await own_verdict(tool, deepcopy(args), context), _meant(tool, args)
+            return await own_verdict(tool, deepcopy(args), context), _target_call(tool, args)
         except InvalidInput as error:
             raise _invalid(call, error) from None
         except BlockedError as error:
@@ -153,17 +154,17 @@ class Judge:
         except ToolError as error:
             raise Refusal("error", str(error)) from None
 
-    async def _readdressed(self, judged: Judged, name: str, given: JsonObject, caller: Caller) -> Judged:
+    async def _judge_target(self, judged: Judged, name: str, given: JsonObject, caller: Caller) -> Judged:
         """A call that stands for another is judged as that one, too; the stricter verdict counts."""
         toolset = judged.offer.toolset
         siblings = (offer for offer in self.offers.values() if offer.toolset == toolset and offer.original == name)
-        target = next(siblings, None)
-        if target is None:
+        offer = next(siblings, None)
+        if offer is None:
             raise Refusal("error", f"{judged.call.name}: there is no tool '{visible(name)}'")
-        meant = await self.judge(ToolCall(judged.call.id, target.tool.name, given), caller)
-        if meant.verdict.approval.stricter_than(judged.verdict.approval):
-            judged = replace(judged, verdict=meant.verdict)
-        return replace(judged, places=meant.places, meant=meant)
+        target = await self.judge(ToolCall(judged.call.id, offer.tool.name, given), caller)
+        if target.verdict.approval.stricter_than(judged.verdict.approval):
+            judged = replace(judged, verdict=target.verdict)
+        return replace(judged, places=target.places, target=target)
 
     async def blocks(self, judged: Judged, child: Sandbox) -> Verdict | None:
         """What this worker, or one of its parents, says of a child's call: the verdict, if it blocks."""
@@ -178,7 +179,7 @@ class Judge:
         paths = {name: seen_from(self.sandbox, child, path) or path for name, path in judged.paths.items()}
         call = replace(judged.call, name=offer.tool.name, input={**judged.call.input, **paths})
         with suppress(Refusal):
-            return (await self._judged(call, Caller.OPERATOR)).verdict
+            return (await self._judge_alone(call, Caller.OPERATOR)).verdict
         return offer.policy.fixed(offer.tool)
 
     def same_tool(self, other: Offer) -> Offer | None:
@@ -187,8 +188,8 @@ class Judge:
         return next((offer for offer in self.offers.values() if (offer.toolset, offer.original) == names), None)
 
     def fingerprint_of(self, judged: Judged) -> str:
-        """The identity that a grant is bound to: that of the call that is meant, with its paths resolved."""
-        real = judged.meant or judged
+        """The identity that a grant is bound to: that of the target call, with its paths resolved."""
+        real = judged.target or judged
         tool, inside = real.tool, [path for path in real.places if not path.use.at]
         args = {**real.resolved, **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {})}
         source = str(tool.source) if tool.source else real.offer.toolset
@@ -199,7 +200,7 @@ class Judge:
 
 def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:
     """A verdict of a worker on a call of its child."""
-    return replace(verdict, reason=f"the worker '{worker}', which called this one, blocks it: {verdict.reason}")
+    return replace(verdict, reason=f"the parent worker '{worker}' blocks it: {verdict.reason}")
 
 
 def _valid(tool: Tool, call: ToolCall) -> Args:
@@ -217,7 +218,7 @@ def _invalid(call: ToolCall, error: InvalidInput) -> Refusal:
     return Refusal("invalid", f"invalid input for {call.name}: {error}")
 
 
-def _meant(tool: Tool, args: Args) -> tuple[str, JsonObject] | None:
+def _target_call(tool: Tool, args: Args) -> tuple[str, JsonObject] | None:
     """The call that a call stands for; a tool that cannot say it lets nobody through."""
     if tool.stands_for is None:
         return None

@@ -50,7 +50,7 @@ class Policy:
         if not found:
             return verdict
         strictest = max(found, key=lambda path: path.approval.strictness)
-        return _joined(verdict, strictest)
+        return _join(verdict, strictest)
 
     def fixed(self, tool: Tool) -> Verdict | None:
         """The verdict on every call of a tool, whatever its arguments; None where they decide."""
@@ -73,7 +73,7 @@ class Policy:
         return decides and self.named is not None and self.named.approval is Approval.PRE_APPROVED
 
 
-def _joined(verdict: Verdict, path: Verdict) -> Verdict:
+def _join(verdict: Verdict, path: Verdict) -> Verdict:
     """The verdict on a path, which is at least as strict; with the other reason where both say the same."""
     same = path.approval is verdict.approval is not Approval.PRE_APPROVED
     reason = f"{verdict.reason}; {path.reason}" if same else path.reason
@@ -96,7 +96,7 @@ async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict |
                 said = await said
         except ToolError:
             raise
-        except (Exception, SystemExit) as error:  # foreign code: whatever goes wrong in it must not open the gate
+        except (Exception, SystemExit) as error:  # third-party code: whatever goes wrong in it must not open the gate
             return Verdict(Approval.ASK, f"the tool's own check failed ({error_text(error)}), so it asks")
     return as_verdict(said)
 
@@ -113,4 +113,4 @@ def as_verdict(said: Any) -> Verdict:
             return Verdict(Approval.PRE_APPROVED, "the tool needs no approval for this call")
         case _:
             given = reprlib.repr(said)
-            return Verdict(Approval.ASK, f"the tool's own check gave {given}, which is no approval, so it asks")
+            return Verdict(Approval.ASK, f"the tool's own check gave {given}, which is not an approval, so it asks")

@@ -54,13 +54,13 @@ class OpenToolset:
         try:
             tools = list(await self.toolset.tools())
             if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
-                raise SchemaError(f"its tools() gave {wrong!r}, which is no Tool")
+                raise SchemaError(f"its tools() gave {wrong!r}, which is not a Tool")
             return tools
         except ForgeError:
             raise
         except (SchemaError, ToolError) as error:
             raise WorkerError(self.where, f"toolsets.{self.name}: {error}") from None
-        except Exception as error:  # foreign code: a toolset that cannot list its tools
+        except Exception as error:  # third-party code: a toolset that cannot list its tools
             problem = f"toolsets.{self.name}: its tools cannot be listed: {error_text(error)}"
             raise WorkerError(self.where, problem) from error
 
@@ -87,10 +87,12 @@ class OpenToolset:
         config = self.toolset.config
         policy = Policy.of(config.approval, tool.name, self.name)
         if policy.loosens(tool):
-            problem = f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's word, never loosen it"
+            problem = (
+                f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's verdict, never loosen it"
+            )
             self._no_effect(config.approval.where("tools", tool.name), problem, notify)
         elif policy.idle(tool):
-            problem = f"'{tool.name}' decides by its arguments; a worker can tighten its word, never loosen it"
+            problem = f"'{tool.name}' decides by its arguments; a worker can tighten its verdict, never loosen it"
             self.warn(config.approval.where("tools", tool.name), problem, notify)
         try:
             offered = replace(tool, name=prefixed(config.prefix, tool.name), source=tool.source or self.source)
@@ -128,8 +130,8 @@ class Toolbox:
     toolsets: list[OpenToolset]
     notify: Notify
     offers: dict[str, Offer] = field(default_factory=dict)
-    above: Toolbox | None = None
-    """That of the worker that called this one."""
+    parent: Toolbox | None = None
+    """That of the parent worker."""
 
     async def refresh(self) -> dict[str, Offer]:
         found: dict[str, Offer] = {}
@@ -142,14 +144,14 @@ class Toolbox:
         self.offers.update(found)
         return self.offers
 
-    def toolset_above(self, name: str) -> Toolset | None:
-        """The toolset of that name of the nearest worker above that has it."""
-        box = self.above
+    def parent_toolset(self, name: str) -> Toolset | None:
+        """The toolset of that name of the nearest parent worker that has it."""
+        box = self.parent
         while box:
             for opened in box.toolsets:
                 if opened.name == name:
                     return opened.toolset
-            box = box.above
+            box = box.parent
         return None
 
     def _winner(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:

@@ -33,7 +33,7 @@ class PluginError(ForgeError):
 class PluginHost:
     """Every plugin that is installed, loaded one by one and late; a broken one harms nobody else.
 
-    ``FORGE_LOAD_PLUGINS=a,b`` limits foreign plugins to these distributions; forge's own are always there.
+    ``FORGE_LOAD_PLUGINS=a,b`` limits third-party plugins to these distributions; forge's own are always there.
     """
 
     def __init__(self, only: Collection[str] | None = None) -> None:
@@ -56,7 +56,7 @@ class PluginHost:
 
     def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
         """The toolset class of that name, with the plugin it comes from."""
-        plugin = self._one(name, f"toolset '{name}'", where)
+        plugin = self._find(name, f"toolset '{name}'", where)
         if plugin is None:
             known = [plugin.name for plugin in self.toolset_plugins()]
             package = f"if it is a package: pip install forge-tools-{name}"
@@ -69,10 +69,10 @@ class PluginHost:
             raise
 
     def toolset_of(self, plugin: Plugin) -> type[Toolset]:
-        classes: list[type[Toolset]] = self._ask(plugin, "forge_toolsets")
+        classes: list[type[Toolset]] = self._call_hook(plugin, "forge_toolsets")
         for cls in classes:
             if isinstance(cls, type) and issubclass(cls, Toolset) and getattr(cls, "name", None) == plugin.name:
-                return _sound(cls, plugin)
+                return _check_config(cls, plugin)
         offered = ", ".join(repr(getattr(cls, "name", cls)) for cls in classes) or "none"
         raise PluginError(
             f"the plugin '{plugin.name}' of {plugin} offers no toolset of its own name (offered: {offered})",
@@ -84,12 +84,12 @@ class PluginHost:
 
     def model(self, prefix: str) -> ModelFactory:
         """The factory behind ``PREFIX:NAME``."""
-        plugin = self._one(MODEL + prefix, f"model provider '{prefix}'", None)
+        plugin = self._find(MODEL + prefix, f"model provider '{prefix}'", None)
         if plugin is None:
             known = [plugin.name.removeprefix(MODEL) for plugin in self.model_plugins()]
             hint = did_you_mean(prefix, known, f"providers are: {', '.join(known)}")
             raise WorkerError(None, f"there is no model provider '{prefix}'", hint=hint)
-        factories: list[ModelFactory] = self._ask(plugin, "forge_models")
+        factories: list[ModelFactory] = self._call_hook(plugin, "forge_models")
         for factory in factories:
             if isinstance(factory, ModelFactory) and factory.prefix == prefix:
                 return factory
@@ -98,13 +98,13 @@ class PluginHost:
     def renderer(self, kind: str) -> Renderer | None:
         """The renderer of a custom kind, where a plugin has one; a plugin that fails here only costs its rendering."""
         try:
-            plugin = self._one(RENDER + kind.split(".")[0], f"renderer of '{kind}'", None)
-            offered = self._ask(plugin, "forge_renderers", merge=False) if plugin else []
+            plugin = self._find(RENDER + kind.split(".")[0], f"renderer of '{kind}'", None)
+            offered = self._call_hook(plugin, "forge_renderers", merge=False) if plugin else []
         except ForgeError:
             return None
         return next((mapping[kind] for mapping in offered if isinstance(mapping, Mapping) and kind in mapping), None)
 
-    def _one(self, name: str, what: str, where: Mark | None) -> Plugin | None:
+    def _find(self, name: str, what: str, where: Mark | None) -> Plugin | None:
         plugins = [plugin for plugin in self.plugins if plugin.name == name]
         if len(plugins) > 1:
             both = " and ".join(str(plugin) for plugin in plugins)
@@ -112,8 +112,8 @@ class PluginHost:
             raise WorkerError(where, f"{what} is offered by {both}", hint=hint)
         return plugins[0] if plugins else None
 
-    def _ask(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
-        """What one plugin answers to a hook; foreign code, so whatever it raises becomes a sentence with its name."""
+    def _call_hook(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
+        """What one plugin answers to a hook; third-party code, so what it raises becomes a sentence with its name."""
         try:
             loaded = self._load(plugin)
             others = [other for other in self._manager.get_plugins() if other is not loaded]
@@ -138,12 +138,12 @@ class PluginHost:
         return loaded
 
 
-def _sound(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
+def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
     config: Any = cls.Config
     if isinstance(config, type) and issubclass(config, ToolsetConfig):
         return cls
     raise PluginError(
-        f"the plugin '{plugin.name}' of {plugin} has a Config that is no ToolsetConfig, but {reprlib.repr(config)}",
+        f"the plugin '{plugin.name}' of {plugin} has a Config that is not a ToolsetConfig, but {reprlib.repr(config)}",
         hint="the Config of a Toolset class must derive from ToolsetConfig",
     )
 

@@ -104,7 +104,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
         name, version = (distribution.name, distribution.version) if entries else (None, None)
         return [Plugin(entry.name, entry.value, name, version or "?") for entry in entries] if name else []
-    except Exception:  # foreign files, which importlib.metadata reads without a check
+    except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
 
 
@@ -116,8 +116,8 @@ def _files_of(package: str) -> list[str]:
         return []
     folders = list(spec.submodule_search_locations or ()) if spec else []
     alone = [spec.origin] if spec and spec.origin and not folders else []
-    inside = [(below, names) for folder in folders for below, _, names in os.walk(folder)]
-    return alone + sorted(os.path.join(below, name) for below, names in inside for name in names if name[-3:] == ".py")
+    inside = [(place, names) for folder in folders for place, _, names in os.walk(folder)]
+    return alone + sorted(os.path.join(place, name) for place, names in inside for name in names if name[-3:] == ".py")
 
 
 def _keep(file: Path, found: dict[str, Any]) -> None:

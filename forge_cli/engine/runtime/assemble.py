@@ -64,7 +64,7 @@ def open_sandbox(
             raise WorkerError(other.where, problem, hint="give yours another name")
     zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make_zones) for zone in brought)))
     if spare is not None:
-        zones = tuple(_stood_in(zone, spare) for zone in zones)
+        zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
     protected = [*own_files, *(parent.protected if parent else ())]
     isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
@@ -73,7 +73,7 @@ def open_sandbox(
     return sandbox
 
 
-def _stood_in(zone: Zone, spare: Path) -> Zone:
+def _use_spare_folder(zone: Zone, spare: Path) -> Zone:
     if zone.made:
         return zone
     folder = spare / zone.name
@@ -131,9 +131,9 @@ async def assemble(
         processes=await stack.enter_async_context(processes),
         notify=notify,
     )
-    toolbox = Toolbox([], notify, above=parent.toolbox if parent else None)
+    toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None)
     for name, (cls, plugin) in named.items():
-        its_env = replace(env, above=toolbox.toolset_above(name), policy=policies(name, cls))
+        its_env = replace(env, parent=toolbox.parent_toolset(name), policy=policies(name, cls))
         toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
     await toolbox.refresh()
     judge = Judge(
@@ -224,7 +224,7 @@ async def _open(
             toolset = await stack.enter_async_context(cls(config, env))
         except ForgeError:
             raise
-        except Exception as error:  # foreign code: a toolset that cannot start
+        except Exception as error:  # third-party code: a toolset that cannot start
             raise WorkerError(where, f"toolsets.{name}: it cannot start: {error_text(error)}") from error
         opened.append(OpenToolset(toolset, plugin.source, where))
     return opened

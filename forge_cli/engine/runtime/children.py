@@ -17,7 +17,7 @@ from forge_cli.core.messages import Attachment
 from forge_cli.core.phrases import child_task
 from forge_cli.engine.runtime.delegation import Parent, child_bus, run_to_end
 from forge_cli.engine.runtime.model import ReplayedModel
-from forge_cli.engine.runtime.result import WorkerResult, answer_of
+from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.resume import Below, Past
 
@@ -67,7 +67,7 @@ class Children:
         except ForgeError as error:
             raise ToolError(str(error)) from None
         parent.check(worker)
-        begun = self._begun(call, worker.name, parent.redact(said))
+        begun = self._resumable(call, worker.name, parent.redact(said))
         if begun and begun.answer is not None:
             return begun.answer
         delegation = begun.delegation if begun else new_id("task")
@@ -91,9 +91,9 @@ class Children:
             return result
 
         with parent.interrupt.child() as signal:
-            return answer_of(await run_to_end(work, signal))
+            return answer_or_raise(await run_to_end(work, signal))
 
-    def _begun(self, call: ToolCall, worker: str, task: str) -> Below | None:
+    def _resumable(self, call: ToolCall, worker: str, task: str) -> Below | None:
         """The child that was given this very task by this very call, before the session was left."""
         for child in self._open.get(call.id, ()):
             if (child.worker, child.task) == (worker, task) and (child.answer is not None or child.past.calls):

@@ -57,7 +57,7 @@ class Parent:
         """Refuse a child that is at work already, one too deep, and one that the parent may have written."""
         names = " > ".join((*self.path, worker.name))
         if any(worker.path.resolve() == other.path.resolve() for other in self.workers):
-            raise ToolError(f"'{worker.name}' is at work already and cannot be called again below itself: {names}")
+            raise ToolError(f"'{worker.name}' is at work already and cannot be called again: {names}")
         if len(self.workers) > MAX_DEPTH:
             raise ToolError(
                 f"'{worker.name}' would be {len(self.workers)} workers deep, and {MAX_DEPTH} is the most: {names}"

@@ -86,7 +86,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         spec.approval_callback,
         bus=spec.bus,
         parks=spec.on_ask is OnAsk.PARK,
-        above=spec.parent.controller if spec.parent else None,
+        parent=spec.parent.controller if spec.parent else None,
     )
     _listen(spec, redactor, stack)
     model = _model(spec, settings, workspace, notify)

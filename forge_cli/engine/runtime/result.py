@@ -85,15 +85,15 @@ class Ending:
     error: str | None = None
 
     @classmethod
-    def early(cls, cause: Ended | ForgeError, last_words: str) -> Ending:
+    def early(cls, cause: Ended | ForgeError, last_text: str) -> Ending:
         """The end of a task that is not done; an Ended says itself what it means, any other error is a failure."""
         if isinstance(cause, ForgeError):
-            return cls(last_words, "failed", cause.exit_code, str(cause))
-        response = last_words if cause.answer is None else cause.answer
+            return cls(last_text, "failed", cause.exit_code, str(cause))
+        response = last_text if cause.answer is None else cause.answer
         return cls(response, cause.status, cause.exit_code, str(cause) or None)
 
 
-def result_of(
+def build_result(
     ending: Ending,
     *,
     session_id: str,
@@ -128,7 +128,7 @@ def how_to_answer(sentence: str | None, session_id: str) -> str:
     return f"parked: {sentence}\n  forge approvals list shows what waits; after the answers: -r {session_id}"
 
 
-def answer_of(result: WorkerResult) -> str:
+def answer_or_raise(result: WorkerResult) -> str:
     """What the parent reads; what stops the parent as well is raised."""
     match result.status:
         case "completed":

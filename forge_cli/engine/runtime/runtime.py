@@ -26,7 +26,7 @@ from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
-from forge_cli.engine.runtime.result import Ending, WorkerResult, how_to_answer, result_of
+from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline
 from forge_cli.engine.turns.loop import Tally
@@ -171,10 +171,10 @@ class WorkerRuntime:
         try:
             ending = Ending(await self._work(opened, task, attachments, tally, budget))
         except (Ended, ForgeError) as cause:
-            ending = Ending.early(cause, opened.loop.last_words)
+            ending = Ending.early(cause, opened.loop.last_text)
         if ending.status == "parked" and self._spec.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
-        self._result = result_of(
+        self._result = build_result(
             ending,
             session_id=self.session_id,
             worker=self.worker.name,

@@ -19,7 +19,7 @@ SIDE_BY_SIDE = 8
 
 @dataclass
 class Turn:
-    """Takes calls up; afterwards ``parked`` or ``refused`` says why the work cannot go on."""
+    """Takes calls up; afterwards ``parked`` or ``refused`` says why the work cannot continue."""
 
     guard: Guard
     stop_on_refusal: bool

@@ -1,4 +1,4 @@
-"""Where the work ends although the model would go on: what a tree of workers may use, and calls that lead nowhere."""
+"""Where work ends although the model would continue: what a tree of workers may use, and calls that lead nowhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUT_OF_TIME = "out of time"
 
 
 class LimitReached(Ended):
-    """The work ends here, although the model would go on."""
+    """The work ends here, although the model would continue."""
 
     status = "limit"
     exit_code = ExitCode.LIMIT
@@ -58,7 +58,7 @@ def tokens_of(usage: Usage) -> int:
 class Budget:
     """What one task may use, and has used.
 
-    A child worker has a budget of its own below its parent's, and what it uses counts in every budget above as well.
+    A child worker has a budget of its own, and what it uses counts in the budgets of all its parents as well.
     Only the limit of turns that nobody stated is each worker's own.
     """
 
@@ -182,7 +182,7 @@ class Repeats:
         self._invalid_turns = 0
 
     def note(self, outcomes: Sequence[ToolOutcome]) -> None:
-        """Look at how the calls of one turn ended; LimitReached when going on would lead nowhere."""
+        """Look at how the calls of one turn ended; LimitReached when continuing would lead nowhere."""
         for outcome in outcomes:
             if outcome.status in ("denied", "blocked"):
                 self._note_refusal(outcome)

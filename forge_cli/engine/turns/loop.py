@@ -57,7 +57,7 @@ class InvalidOutput(Ended):
 
 @dataclass
 class Tally:
-    """What one task has used so far, and what came of it."""
+    """What one task has used so far, and its results."""
 
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -83,11 +83,11 @@ class Loop:
     system: str
     stop_on_refusal: bool
     output: OutputSchema | None = None
-    _told: tuple[str, tuple[ToolSpec, ...]] | None = None
+    _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
 
     @property
-    def last_words(self) -> str:
+    def last_text(self) -> str:
         """What the model said last."""
         return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
 
@@ -99,7 +99,7 @@ class Loop:
             await self._call_all(past.calls, tally, dict(past.results))
 
     async def work(self, task: str, attachments: Sequence[Attachment], tally: Tally, budget: Budget) -> str:
-        """Take turns until the model calls nothing more; returns its last words."""
+        """Take turns until the model calls nothing more; returns its last text."""
         if task:
             self._say(Message("user", task, attachments=tuple(attachments)))
         answer, repeats, repairs = "", Repeats(), 0
@@ -111,7 +111,7 @@ class Loop:
             elif stop == "max_tokens":
                 self._say(Message("user", RESUME_CUT_OFF))
             elif stop == "refusal":
-                raise ModelError(f"{self.model.name} declined to answer", hint="say the task in other words")
+                raise ModelError(f"{self.model.name} declined to answer", hint="rephrase the task")
             elif (misfit := self._misfit(answer, tally)) is None:
                 return answer
             elif self.output and repairs < MAX_REPAIRS:
@@ -156,8 +156,8 @@ class Loop:
         budget.start_turn()
         tally.turns += 1
         told = system, tuple(specs)
-        news = (None, None) if told == self._told else told
-        self._told = told
+        news = (None, None) if told == self._last_prompt else told
+        self._last_prompt = told
         names = tuple(spec.name for spec in specs)
         self.bus.emit(TurnStart(tally.turns, history.digest(system, specs), names, *news))
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
@@ -196,7 +196,7 @@ class Loop:
         return Message("assistant", text, tuple(calls), native=end.native), end
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """What the model says; a provider is foreign code, so whatever goes wrong in it becomes a sentence."""
+        """What the model says; a provider is third-party code, so whatever goes wrong in it becomes a sentence."""
         async with aclosing(self.model.stream(request)) as deltas:
             while True:
                 try:

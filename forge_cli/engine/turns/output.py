@@ -59,9 +59,9 @@ class OutputSchema:
         """The schema itself, or the path of its file from ``folder``; ``where`` is the place that says so."""
         text = _read(folder / given, where) if isinstance(given, str) else None
         file = str(folder / given) if isinstance(given, str) else ""
-        schema = given if text is None else _parsed(text, file)
+        schema = given if text is None else _parse(text, file)
         try:
-            return cls(_sound(schema))
+            return cls(_check_schema(schema))
         except _Unsound as unsound:
             mark = where_in(schema, unsound.loc) or where if text is None else _mark_in(text, unsound.loc, file)
             raise WorkerError(mark, f"output schema: {unsound}") from None
@@ -95,19 +95,19 @@ class OutputSchema:
 def _read(path: Path, where: Mark | None) -> str:
     try:
         if not path.is_file():
-            raise ValueError("it is no file" if path.exists() else "there is no such file")
+            raise ValueError("it is not a file" if path.exists() else "there is no such file")
         with open(path, "rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES // 1024} KiB")
         return raw.decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        why = "it is no UTF-8" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
+        why = "it is not UTF-8" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
         hint = "name a file with a JSON Schema in it, or write the schema inline under 'output_schema'"
         raise WorkerError(where, f"output schema {path} cannot be read: {why}", hint=hint) from None
 
 
-def _parsed(text: str, file: str) -> Any:
+def _parse(text: str, file: str) -> Any:
     try:
         return _json(text)
     except json.JSONDecodeError as error:
@@ -124,13 +124,13 @@ def _mark_in(text: str, loc: Loc, file: str) -> Mark:
         return Mark(file)
 
 
-def _sound(given: Any) -> JsonObject:
+def _check_schema(given: Any) -> JsonObject:
     """A plain copy of a schema that can be used offline."""
     if not isinstance(given, Mapping):
         raise _Unsound("it must be a JSON object that holds a JSON Schema")
     try:
         schema: JsonObject = json.loads(json.dumps(given, allow_nan=False))
-        _check_carried(schema)
+        _check_portable(schema)
     except (TypeError, ValueError, RecursionError, Misfit) as error:
         raise _Unsound(f"it is not plain JSON: {_why(error)}") from None
     if problem := metaschema_problem(schema):
@@ -151,7 +151,7 @@ def _value(answer: str) -> Any:
             raise Misfit("the answer is empty, and has to be JSON") from None
         around = "; leave out the text around the JSON" if not fenced and re.search(r"[{\[]", text) else ""
         raise Misfit(f"the answer is not JSON: {_why(error)}{around}") from None
-    _check_carried(value)
+    _check_portable(value)
     return value
 
 
@@ -178,7 +178,7 @@ def _why(error: Exception) -> str:
             return in_short(str(error))
 
 
-def _check_carried(value: Any) -> None:
+def _check_portable(value: Any) -> None:
     """Refuse what would fail later on: a depth that no reader takes, and text that UTF-8 cannot carry."""
     layer, depth = [value], 0
     while layer:
@@ -187,7 +187,7 @@ def _check_carried(value: Any) -> None:
         try:
             "".join(text for each in layer for text in _texts(each)).encode()
         except UnicodeEncodeError:
-            raise Misfit("it holds a lone surrogate, which is no text") from None
+            raise Misfit("it holds a lone surrogate, which is not text") from None
         layer = [item for each in layer for item in _items(each)]
         depth += 1
 

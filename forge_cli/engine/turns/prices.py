@@ -65,7 +65,7 @@ class ListedPrice:
         return float(self._calculate(usage).total_price)
 
     def known(self) -> bool:
-        """Whether the table has the model, and says what its words cost."""
+        """Whether the table has the model, and says what its tokens cost."""
         try:
             price = self._calculate(Usage(1, 1)).model_price
         except (LookupError, ValueError):

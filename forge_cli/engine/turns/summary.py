@@ -36,13 +36,13 @@ def _lines(message: Message) -> Iterator[str]:
     for file in message.attachments:
         yield f"{who} attached {file.name}"
     for call in message.calls:
-        yield f"{who} called {call.name}: {cut(_written(call), _RESULT)}"
+        yield f"{who} called {call.name}: {cut(_args_text(call), _RESULT)}"
     for result in message.results:
         yield f"{result.tool} {'failed' if result.is_error else 'gave'}: {cut(result.text, _RESULT)}"
 
 
-def kept_of(messages: Sequence[Message], lasting: Collection[str], room: int) -> Summary:
-    """What no summary replaces: the user's words, as far as there is room and at least the last, and lasting calls."""
+def verbatim_parts(messages: Sequence[Message], lasting: Collection[str], room: int) -> Summary:
+    """What no summary replaces: what the user said, the last of it and more as there is room, and lasting calls."""
     said, called, open_calls = list[str](), dict[str, str](), dict[str, ToolCall]()
     for message in messages:
         if message.summary:
@@ -53,7 +53,7 @@ def kept_of(messages: Sequence[Message], lasting: Collection[str], room: int) ->
         open_calls |= {call.id: call for call in message.calls if call.name in lasting}
         for result in message.results:
             if result.call_id in open_calls and not result.is_error:
-                called[result.tool] = f"{_written(open_calls[result.call_id])}\n{result.text}"
+                called[result.tool] = f"{_args_text(open_calls[result.call_id])}\n{result.text}"
     return Summary("", tuple(_newest(said, room)), called)
 
 
@@ -90,5 +90,5 @@ def _cut_bytes(text: str, room: int) -> str:
     return cut(text, room * len(text) // max(1, size_of(text)))
 
 
-def _written(call: ToolCall) -> str:
+def _args_text(call: ToolCall) -> str:
     return json.dumps(jsonable(call.input), ensure_ascii=False)

@@ -15,7 +15,7 @@ from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import tokens_of
-from forge_cli.engine.turns.summary import kept_of, size_of, summary_message, transcript
+from forge_cli.engine.turns.summary import size_of, summary_message, transcript, verbatim_parts
 from forge_cli.record.resume import without
 
 CROWDED, ROOMY = 0.8, 0.6
@@ -111,7 +111,7 @@ class Context:
         """Let the model say what the beginning of the conversation came to; False when it stays as it is."""
         cut = self._cut(limit)
         older = self.history[:cut]
-        kept = kept_of(older, lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
+        kept = verbatim_parts(older, lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
         replaced = sum(map(tokens_in, older)) - tokens_in(summary_message(older, kept, "", 0))
         if self._no_summary or replaced < WORTHWHILE * limit:
             return False
@@ -162,7 +162,7 @@ def turns_back(messages: Sequence[Message], turns: int) -> int:
 
 
 def tokens_in(message: Message) -> int:
-    """A guess; what is no text counts little, since nobody reads it byte by byte."""
+    """A guess; what is not text counts little, since nobody reads it byte by byte."""
     calls = (f"{call.name}{json.dumps(jsonable(call.input), ensure_ascii=False)}" for call in message.calls)
     files = (len(file.data) if file.media_type.startswith("text/") else FILE for file in message.attachments)
     texts = (message.text, *calls, *(result.text for result in message.results))

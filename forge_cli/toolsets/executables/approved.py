@@ -19,12 +19,12 @@ from forge_cli.files.replace import replace_file
 from forge_cli.toolsets.executables.registry import Program, digest
 
 TEXT_LIMIT = 512 * 1024
-"""Bytes of text that are kept of one tool; of what is more, and of what is no text, the hash."""
+"""Bytes of text that are kept of one tool; of what is more, and of what is not text, the hash."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file of a tool; ``text`` is None where it is no text, or too much of it."""
+    """A file of a tool; ``text`` is None where it is not text, or too much of it."""
 
     hash: str
     size: int
@@ -47,7 +47,7 @@ class Approved:
         self._root = home / "approved"
 
     def keep(self, program: Program) -> None:
-        """Remember the content of a program that is about to be started; one that cannot be kept is no reason to fail.
+        """Remember the content of a program that is about to be started; a failure to do so is ignored.
 
         Only what is new is read and written.
         """

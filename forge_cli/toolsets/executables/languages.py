@@ -10,7 +10,7 @@ from pathlib import Path
 GO, PYTHON, SHELL = ".go", ".py", ".sh"
 BUILD = ".build"
 MADE = frozenset({BUILD, "__pycache__", ".git"})
-"""Folders in a tool that are no part of it."""
+"""Folders in a tool that are not part of it."""
 INTERPRETED = frozenset({GO, SHELL, PYTHON})
 LANGUAGES: Mapping[str, str] = {"go": GO, "sh": SHELL, "py": PYTHON}
 

@@ -138,7 +138,7 @@ class ExecutableManager:
 
 
 @contextmanager
-def copy_of(folder: Path) -> Iterator[ExecutableManager]:
+def temporary_copy(folder: Path) -> Iterator[ExecutableManager]:
     """For a while, a home in which there is nothing but a copy of one program's folder."""
     with TemporaryDirectory(prefix="forge-test-") as place:
         manager = ExecutableManager(Path(os.path.realpath(place)))

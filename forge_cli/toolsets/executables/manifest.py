@@ -46,7 +46,7 @@ class Parameter(Config):
     @classmethod
     def _is_a_name(cls, name: str) -> str:
         if not _PARAMETER.fullmatch(name):
-            raise ValueError(f"{shown(name)} is no name for a parameter; use letters, digits, '_' and '-'")
+            raise ValueError(f"{shown(name)} is not a name for a parameter; use letters, digits, '_' and '-'")
         return name
 
     @model_validator(mode="after")
@@ -81,12 +81,12 @@ class Parameter(Config):
         typed = coerce({"value": _as_text(value, schema)}, {"type": "object", "properties": {"value": schema}})["value"]
         fits = isinstance(typed, _PYTHON[self.type]) and isinstance(typed, bool) == (self.type == "boolean")
         if not fits:
-            raise ValueError(f"'{self.name}': {shown(str(value))} is no {self.type}")
-        if problem := _unfit(self.name, typed):
+            raise ValueError(f"'{self.name}': {shown(str(value))} is not of type {self.type}")
+        if problem := _argv_problem(self.name, typed):
             raise ValueError(problem)
         return typed
 
-    def word(self, value: Any) -> str:
+    def argv_item(self, value: Any) -> str:
         """The item of the command line that carries a valid value."""
         match value:
             case bool():
@@ -106,7 +106,7 @@ class ExampleExpectation(Config):
 
 
 class Example(Config):
-    """A call that shows how the tool is used, and what comes of it."""
+    """A call that shows how the tool is used, and its result."""
 
     arguments: dict[str, Any] = Field(default_factory=dict)
     expect: ExampleExpectation = ExampleExpectation()
@@ -134,7 +134,7 @@ class Manifest(Config):
     @classmethod
     def _is_a_name(cls, name: str) -> str:
         if not TOOL_NAME.fullmatch(name):
-            raise ValueError(f"{shown(name)} is no name for a tool; use 1 to 64 letters, digits, '_' and '-'")
+            raise ValueError(f"{shown(name)} is not a name for a tool; use 1 to 64 letters, digits, '_' and '-'")
         return name
 
     def input_schema(self) -> JsonObject:
@@ -192,7 +192,7 @@ class Arguments(InputSchema):
             properties = self.json_schema["properties"]
             args = {name: _as_text(value, properties.get(name)) for name, value in args.items()}
         valid = super().validate(args)
-        problems = [problem for name, value in valid.items() if (problem := _unfit(name, value))]
+        problems = [problem for name, value in valid.items() if (problem := _argv_problem(name, value))]
         if problems:
             raise InvalidInput(*problems)
         return valid
@@ -213,7 +213,7 @@ def _as_text(value: Any, schema: Any) -> Any:
             return value
 
 
-def _unfit(name: str, value: Any) -> str | None:
+def _argv_problem(name: str, value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     if "\0" in value:

@@ -81,7 +81,7 @@ class Registry:
 
     @property
     def problems(self) -> dict[str, str]:
-        """Why a folder is no tool, as of the last look."""
+        """Why a folder is not a tool, as of the last look."""
         return {name: entry.problem for name, entry in self._entries.items() if entry.problem}
 
 
@@ -140,7 +140,7 @@ def _entrypoint(folder: Path, manifest: Manifest) -> Path:
     except OSError as error:
         raise WorkerError(where, f"entrypoint: '{visible(named)}': {error.strerror}; write it, or correct it") from None
     if not stat.S_ISREG(mode):
-        raise WorkerError(where, f"entrypoint: '{visible(named)}' is no regular file")
+        raise WorkerError(where, f"entrypoint: '{visible(named)}' is not a regular file")
     if real.suffix not in INTERPRETED and not os.access(real, os.X_OK):
         remedy = "make it executable (chmod +x), or name a .go, .sh or .py file"
         raise WorkerError(where, f"entrypoint: '{visible(named)}' cannot be executed; {remedy}")
@@ -158,13 +158,13 @@ def digest(folder: Path, files: Iterable[str]) -> str:
     return total.hexdigest()
 
 
-def walk(folder: Path, below: str = "") -> Iterator[str]:
+def walk(folder: Path, inside: str = "") -> Iterator[str]:
     """Folders (which end with a slash) and files of a tool; what others make in it is left out, links are followed."""
-    yield f"{below}/" if below else "/"
+    yield f"{inside}/" if inside else "/"
     count = 0
-    with os.scandir(folder / below) as entries:
+    with os.scandir(folder / inside) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            path = f"{below}/{entry.name}" if below else entry.name
+            path = f"{inside}/{entry.name}" if inside else entry.name
             if entry.name in MADE:
                 continue
             if entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""What came of a program: how it ended and what it said, or the result that it describes itself."""
+"""The result of a program: how it ended and what it said, or the result that it describes itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KIND = "executable.run"
 
 def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
     """The result of a program that has ended; one that failed is an error with the same result in it."""
-    state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else _ended(done)
+    state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else _describe_end(done)
     data = {
         "exitCode": done.exit_code,
         "signal": done.signal,
@@ -55,7 +55,7 @@ def own_result(stdout: str) -> ResultValue | None:
     if not last.startswith("{"):
         return None
     try:
-        value = _described(jsonable(json.loads(last)))
+        value = _read_result(jsonable(json.loads(last)))
     except (ValueError, RecursionError):
         return None
     match value:
@@ -67,7 +67,7 @@ def own_result(stdout: str) -> ResultValue | None:
             return value
 
 
-def _described(said: Any) -> ResultValue | None:
+def _read_result(said: Any) -> ResultValue | None:
     """A well-known kind with all it needs, or one of the program's own with ``data``."""
     match said:
         case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
@@ -85,13 +85,13 @@ def _described(said: Any) -> ResultValue | None:
             return value if isinstance(value, Custom) and value.kind != KIND else None
 
 
-def _ended(done: Finished) -> str:
+def _describe_end(done: Finished) -> str:
     if done.exit_code is not None:
         return f"exit code: {done.exit_code}"
     return f"ended by signal {done.signal}" if done.signal is not None else "it could not be stopped"
 
 
-def shown(value: Custom) -> ResultValue:
+def render(value: Custom) -> ResultValue:
     """What a program said, and how it ended where that matters."""
     data = value.data
     said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr")).removesuffix("\n")

@@ -1,4 +1,4 @@
-"""One call of a program: an argv instead of a shell line, an environment without keys, and what came of it."""
+"""One call of a program: an argv instead of a shell line, an environment without keys, and the result."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Runner:
     def arguments(self, program: Program, args: Args, sandbox: SandboxView, *, preview: bool = False) -> list[str]:
         """The command line behind the program; paths become real ones, in a preview without any consent yet."""
         return [
-            parameter.word(
+            parameter.argv_item(
                 sandbox.real(args[name], "info" if preview else parameter.access)
                 if parameter.type == "path"
                 else args[name]

@@ -66,7 +66,7 @@ def check_free(root: Path, name: str) -> None:
 def scaffold(name: str, description: str, language: str, parameters: Sequence[Parameter]) -> Scaffold:
     """The files for a new tool; what cannot become a tool is a ToolError."""
     if not NAME.fullmatch(name):
-        raise ToolError(f"'{name}' is no name for a tool; use up to 64 of a-z, 0-9, '_' and '-', a letter first")
+        raise ToolError(f"'{name}' is not a name for a tool; use up to 64 of a-z, 0-9, '_' and '-', a letter first")
     if name in RESERVED:
         raise ToolError(f"'{name}' is one of forge's own tools; choose another name")
     for text in (description, *(parameter.description for parameter in parameters)):

@@ -48,17 +48,17 @@ def read_script(file: Path) -> Requirements | None:
     if block is None:
         problem = "'# /// script' has no end; write '# ///' below it, with nothing but comments between them"
         raise WorkerError(Mark(str(file), line), problem)
-    return _parsed(block["content"], file, line)
+    return _parse(block["content"], file, line)
 
 
-def _parsed(content: str, file: Path, begin: int) -> Requirements:
+def _parse(content: str, file: Path, begin: int) -> Requirements:
     said = "\n".join(line[2:] for line in content.split("\n"))
     try:
         data = tomllib.loads(said)
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))
         line, column = (int(place[1]), int(place[2]) + 2) if place and place[1] else (content.count("\n"), 1)
-        problem = f"the script's metadata is no TOML: {_PLACE.sub('', str(error))}"
+        problem = f"the script's metadata is not TOML: {_PLACE.sub('', str(error))}"
         raise WorkerError(Mark(str(file), begin + line, column), problem) from None
     dependencies, python = data.get("dependencies", []), data.get("requires-python", "")
     if not _are_texts(dependencies):

@@ -1,4 +1,4 @@
-"""What became of each tool: a line for every creation and every call, kept beside the tools for whoever owns them."""
+"""How each tool was used: a line for every creation and every call, kept beside the tools for whoever owns them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ToolStats:
 
 
 class Stats:
-    """The file of one home, which any number of processes write to; one that cannot be used is no failure."""
+    """The file of one home, which any number of processes write to; one that cannot be used is not a failure."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

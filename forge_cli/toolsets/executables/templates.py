@@ -67,10 +67,10 @@ def py_source(description: str, parameters: Sequence[Parameter]) -> str:
     lines += ["", "def main():", "    parser = argparse.ArgumentParser(allow_abbrev=False)"]
     for name, each in zip(names, parameters, strict=True):
         default = each.field().get("default")
-        words = [f'"--{each.name}"', f'dest="{name}"', f"type={_PY_KINDS[each.type]}"]
-        words += ["required=True"] if each.required else []
-        words += [f"default={default!r}"] if default is not None else []
-        lines.append(f"    parser.add_argument({', '.join(words)})")
+        options = [f'"--{each.name}"', f'dest="{name}"', f"type={_PY_KINDS[each.type]}"]
+        options += ["required=True"] if each.required else []
+        options += [f"default={default!r}"] if default is not None else []
+        lines.append(f"    parser.add_argument({', '.join(options)})")
     lines.append("    args = parser.parse_args()" if parameters else "    parser.parse_args()")
     lines += [f'    print("{each.name}:", args.{name})' for name, each in zip(names, parameters, strict=True)]
     lines += [] if parameters else ['    print("ok")']
@@ -91,7 +91,7 @@ def sh_source(description: str, parameters: Sequence[Parameter]) -> str:
 
 def _sh_default(parameter: Parameter) -> str:
     default = parameter.field().get("default")
-    return "" if default is None else parameter.word(default).partition("=")[2]
+    return "" if default is None else parameter.argv_item(default).partition("=")[2]
 
 
 def _sh_text(text: str) -> str:

@@ -13,7 +13,7 @@ from forge_cli.toolsets.executables.build import compile_go, install_packages, r
 from forge_cli.toolsets.executables.golang import NO_GO, GoBuilder
 from forge_cli.toolsets.executables.languages import GO, PYTHON, SHELL, find_go, python_flags, shell
 from forge_cli.toolsets.executables.registry import Program
-from forge_cli.toolsets.executables.uv import Environments, check_installed, find_uv, lacking_packages, places
+from forge_cli.toolsets.executables.uv import Environments, check_installed, find_uv, missing_packages, places
 
 INTERPRETER = (Path(sys.prefix), Path(sys.base_prefix))
 """Where forge's own interpreter lives: it may be a venv in a folder that is hidden from programs, such as /tmp."""
@@ -73,19 +73,19 @@ class PythonLanguage:
     note = ""
 
     def lacks(self, program: Program) -> str | None:
-        return lacking_packages(program)
+        return missing_packages(program)
 
     async def build(self, program: Program, tools: Toolchain) -> str:
         read_python(program)
         return await install_packages(program, tools.packages)
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
-        words = [*python_flags(program.folder, program.files), str(program.entrypoint)]
+        argv = [*python_flags(program.folder, program.files), str(program.entrypoint)]
         if program.script and (uv := find_uv()):
             own = await tools.packages.interpreter(program, uv)
-            return ProgramStart([str(own), *words], places(own))
+            return ProgramStart([str(own), *argv], places(own))
         check_installed(program)
-        return ProgramStart([sys.executable or "python3", *words])
+        return ProgramStart([sys.executable or "python3", *argv])
 
 
 class ShellLanguage:

@@ -27,7 +27,7 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, RUN, Program, Registry
-from forge_cli.toolsets.executables.results import KIND, shown
+from forge_cli.toolsets.executables.results import KIND, render
 from forge_cli.toolsets.executables.run import ProgramRun, Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
@@ -106,7 +106,7 @@ class ExecutablesToolset(Toolset):
         await super().__aenter__()
         self._registry = Registry(self.env.home / "tools")
         self._known: dict[str, tuple[Program, Tool]] = {}
-        self._said: dict[str, str] = {}
+        self._told_problems: dict[str, str] = {}
         self._ended: list[Finished] | None = None
         self._runner = Runner(self.env, self.config.env, Stats(self.root))
         return self
@@ -132,10 +132,10 @@ class ExecutablesToolset(Toolset):
         programs = self._registry.scan()
         self._tell()
         self._known = {program.name: (program, self._tool(program)) for program in programs}
-        return [self._create, self._door, *(tool for _, tool in self._known.values())]
+        return [self._create, self._proxy, *(tool for _, tool in self._known.values())]
 
     def left_out(self) -> dict[str, tuple[Source, str]]:
-        """What is no tool although it lies in the folder, under a name that the worker wants, and why."""
+        """Folders under a name that the worker wants that are not tools, and why."""
         return {name: (Source("executable", str(self.root / name)), why) for name, why in self._problems().items()}
 
     def _problems(self) -> dict[str, str]:
@@ -143,12 +143,12 @@ class ExecutablesToolset(Toolset):
         return {name: why for name, why in self._registry.problems.items() if wanted is None or name in wanted}
 
     def _tell(self) -> None:
-        """Say once why something in the folder is no tool."""
+        """Say once why something in the folder is not a tool."""
         problems = self._problems()
         for name, problem in problems.items():
-            if self._said.get(name) != problem:
+            if self._told_problems.get(name) != problem:
                 self.env.notify("warning", f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}' is left out)")
-        self._said = problems
+        self._told_problems = problems
 
     def _tool(self, program: Program) -> Tool:
         """A program that did not change is still the same tool."""
@@ -175,11 +175,11 @@ class ExecutablesToolset(Toolset):
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
         """What would be started; a call that cannot work is refused before anybody is asked."""
-        words = map(visible, self._runner.arguments(self._current(program), args, context.sandbox, preview=True))
+        argv = map(visible, self._runner.arguments(self._current(program), args, context.sandbox, preview=True))
         version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []
-        return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *words])))
+        return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *argv])))
 
     def _current(self, program: Program) -> Program:
         """The same program, unless somebody changed it since the turn began."""
@@ -192,18 +192,18 @@ class ExecutablesToolset(Toolset):
         return now
 
     @cached_property
-    def _door(self) -> Tool:
+    def _proxy(self) -> Tool:
         return Tool(
             name=RUN,
             description="Call a tool in ~/.forge/tools by its name, with arguments and a time limit of your own.",
             input_schema=_RUN_INPUT,
             execute=self._execute_run,
             preview=self._preview_run,
-            stands_for=self._meant,
+            stands_for=self._target,
         )
 
-    def _meant(self, args: Args) -> tuple[str, JsonObject]:
-        """The call that the gate judges in place of one through the door."""
+    def _target(self, args: Args) -> tuple[str, JsonObject]:
+        """The call that the gate judges in place of one of the proxy tool."""
         wanted, name = self.config.tools, args["tool_name"]
         offered = [known for known in self._known if wanted is None or known in wanted]
         if name not in offered:
@@ -212,18 +212,18 @@ class ExecutablesToolset(Toolset):
             raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {did_you_mean(name, offered)}")
         return name, args.get("arguments", {})
 
-    def _named(self, args: Args) -> tuple[Program, Args]:
-        name, given = self._meant(args)
+    def _target_program(self, args: Args) -> tuple[Program, Args]:
+        name, given = self._target(args)
         program, tool = self._known[name]
         return program, tool.schema.validate(given)
 
     async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
-        program, given = self._named(args)
+        program, given = self._target_program(args)
         timeout = args.get("timeout")
         return self._result(await self._runner.run(self._current(program), given, context.sandbox, timeout=timeout))
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
-        return await self._preview(*self._named(args), context)
+        return await self._preview(*self._target_program(args), context)
 
     @cached_property
     def _create(self) -> Tool:
@@ -237,7 +237,7 @@ class ExecutablesToolset(Toolset):
             effects=frozenset({Effect.WRITE}),
         )
 
-    def _planned(self, args: Args) -> Scaffold:
+    def _plan(self, args: Args) -> Scaffold:
         try:
             parameters = [
                 parse_config(Parameter, part, at=("parameters", index))
@@ -251,10 +251,10 @@ class ExecutablesToolset(Toolset):
         return planned
 
     async def _preview_create(self, args: Args, context: ToolContext) -> Preview:
-        return Preview(Text(self._planned(args).text(self.root)), once=True)
+        return Preview(Text(self._plan(args).text(self.root)), once=True)
 
     async def _execute_create(self, args: Args, context: ToolContext) -> Text:
-        planned = self._planned(args)
+        planned = self._plan(args)
         planned.write(self.root)
         return Text(next_steps(planned, self.root))
 
@@ -266,4 +266,4 @@ def forge_toolsets() -> list[type[Toolset]]:
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
-    return {KIND: shown}
+    return {KIND: render}

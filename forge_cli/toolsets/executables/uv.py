@@ -29,7 +29,7 @@ def find_uv() -> str | None:
     return shutil.which("uv")
 
 
-def lacking_packages(program: Program) -> str | None:
+def missing_packages(program: Program) -> str | None:
     """Without ``uv`` the packages have to be there already: which are not, and what to do."""
     missing = program.script.missing() if program.script and not find_uv() else []
     if not missing:
@@ -42,7 +42,7 @@ def lacking_packages(program: Program) -> str | None:
 
 
 def check_installed(program: Program) -> None:
-    if problem := lacking_packages(program):
+    if problem := missing_packages(program):
         raise ToolError(problem)
 
 
@@ -98,7 +98,7 @@ class Environments:
 
 
 def forget_environments(home: Path, name: str) -> None:
-    """Remove what was installed for a tool that is no more."""
+    """Remove what was installed for a tool that was removed."""
     shutil.rmtree(home / "cache" / "environments" / name, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What came of a command: a result for the record, a text for the model, and what people see of it."""
+"""The result of a command: a value for the record, a text for the model, and what people see of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ_AT_ONCE = MODEL_LIMIT - 200
 
 def result(command: str, done: Finished, seconds: float) -> Custom:
     """A command that has ended; one that failed is an error that carries its output."""
-    state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else ended(done)
+    state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else describe_end(done)
     data = {
         "command": bounded_stream(command),
         "exitCode": done.exit_code,
@@ -28,36 +28,36 @@ def result(command: str, done: Finished, seconds: float) -> Custom:
         "durationMs": done.duration_ms,
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    read = cut(f"{_hinted(state, done, done.stderr)}\n{done.stdout}{errors}", READ_AT_ONCE)
+    read = cut(f"{_with_hint(state, done, done.stderr)}\n{done.stdout}{errors}", READ_AT_ONCE)
     value = Custom(RESULT, data, summary=state, model_text=read)
     if done.timed_out or done.exit_code != 0:
         raise ToolError(state, value=value)
     return value
 
 
-def going_on(number: int, output: str, *, running: bool) -> Custom:
+def open_session(number: int, output: str, *, running: bool) -> Custom:
     """A session that can be read again."""
     state = f"session_id: {number}{'' if running else ' (it has ended; more output waits)'}"
     data = {"sessionId": number, "output": output, "running": running}
     return Custom(SESSION, data, summary=state, model_text=f"{state}\n{output}")
 
 
-def over(output: str, done: Finished) -> Custom:
+def ended_session(output: str, done: Finished) -> Custom:
     """The last of a session; one that failed is an error that carries its output."""
-    state = ended(done)
+    state = describe_end(done)
     data = {"sessionId": None, "output": output, "running": False, "exitCode": done.exit_code, "signal": done.signal}
-    value = Custom(SESSION, data, summary=state, model_text=f"{_hinted(state, done, output)}\n{output}")
+    value = Custom(SESSION, data, summary=state, model_text=f"{_with_hint(state, done, output)}\n{output}")
     if done.exit_code != 0:
         raise ToolError(state, value=value)
     return value
 
 
-def _hinted(state: str, done: Finished, said: str) -> str:
+def _with_hint(state: str, done: Finished, said: str) -> str:
     hint = done.hint(said)
     return f"{state} ({hint})" if hint else state
 
 
-def ended(done: Finished) -> str:
+def describe_end(done: Finished) -> str:
     if done.exit_code is not None:
         return f"exit code: {done.exit_code}"
     if done.signal is not None:
@@ -65,7 +65,7 @@ def ended(done: Finished) -> str:
     return "it could not be stopped"
 
 
-def shown(value: Custom) -> ResultValue:
+def render(value: Custom) -> ResultValue:
     """What a command said, and how it ended where that matters."""
     data = value.data
     said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr", "output")).removesuffix("\n")

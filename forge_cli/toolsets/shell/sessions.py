@@ -1,4 +1,4 @@
-"""Commands that go on between calls: each has a number, its unread output, and what is known of its input."""
+"""Commands that keep running between calls: each has a number, its unread output, and what is known of its input."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ProcessSession:
     moved: str = ""
     """The lines by which it may have left the working directory."""
     unfinished: str = ""
-    """The end of what was written, which the next characters may go on with."""
+    """The end of what was written, which the next characters may continue."""
 
     def judged_text(self, chars: str) -> str:
         """The lines that a shell would have read in whole once it got these characters."""
@@ -79,7 +79,7 @@ class ProcessSession:
         await self.child.stdin.write(chars.encode())
 
     def interrupt(self) -> None:
-        """What Ctrl+C does at a terminal: a bare shell goes on with its next line, what it has started does not."""
+        """What Ctrl+C does at a terminal: a bare shell continues with its next line, what it has started does not."""
         if not self.confined and not self.shell:
             with suppress(ProcessLookupError):
                 os.killpg(self.child.pid, signal.SIGINT)
@@ -128,7 +128,7 @@ class Sessions:
         self._sessions[self._last] = session
         return session
 
-    def room(self) -> None:
+    def check_room(self) -> None:
         """An error unless there is room for one more."""
         if len(self._sessions) >= SESSIONS_AT_MOST:
             raise ToolError(f"sessions {self._known()} are open, which is the most; read or end one first")

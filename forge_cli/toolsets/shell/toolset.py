@@ -54,34 +54,33 @@ class ShellToolset(Toolset):
         self._sessions = Sessions()
         return self
 
-    def _word(self, args: Args) -> Verdict:
+    def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
         if self._elsewhere(args.get("workdir")) and verdict.approval is Approval.PRE_APPROVED:
             return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
         return verdict
 
     def verdict(self, command: str, *, moved: str = "") -> Verdict:
-        """What the rules say of a line; what is blocked in a worker that called this one is blocked here."""
-        verdict, above = self._policy.verdict(command, moved=moved), self.env.above
-        if isinstance(above, ShellToolset) and verdict.approval is not Approval.BLOCKED:
-            word = above.verdict(command, moved=moved)
-            if word.approval is Approval.BLOCKED:
-                caller = above.env.worker
-                return replace(word, reason=f"the worker '{caller}', which called this one, blocks it: {word.reason}")
+        """What the rules say of a line; what is blocked in a parent worker is blocked here."""
+        verdict, parent = self._policy.verdict(command, moved=moved), self.env.parent
+        if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
+            blocked = parent.verdict(command, moved=moved)
+            if blocked.approval is Approval.BLOCKED:
+                return replace(blocked, reason=f"the parent worker '{parent.env.worker}' blocks it: {blocked.reason}")
         return verdict
 
     def rules(self) -> Iterator[Verdict]:
-        """What is said of commands, as it stands, and what workers further up block."""
+        """What is said of commands, as it stands, and what parent workers block."""
         yield from self._policy.stated()
-        if isinstance(self.env.above, ShellToolset):
-            blocked = (rule for rule in self.env.above.rules() if rule.approval is Approval.BLOCKED)
-            yield from (replace(rule, rule=f"{rule.rule} of '{self.env.above.env.worker}'") for rule in blocked)
+        if isinstance(self.env.parent, ShellToolset):
+            blocked = (rule for rule in self.env.parent.rules() if rule.approval is Approval.BLOCKED)
+            yield from (replace(rule, rule=f"{rule.rule} of '{self.env.parent.env.worker}'") for rule in blocked)
 
-    def _start_word(self, args: Args) -> Verdict:
-        self._sessions.room()
-        return self._word(args)
+    def _start_approval(self, args: Args) -> Verdict:
+        self._sessions.check_room()
+        return self._line_approval(args)
 
-    def _input_word(self, args: Args) -> Verdict:
+    def _input_approval(self, args: Args) -> Verdict:
         """Input is judged as lines of a shell: blocked always, pre-approved only where a shell reads just that."""
         session, chars = self._sessions.get(args["session_id"]), args["chars"]
         if chars == INTERRUPT:
@@ -106,7 +105,7 @@ class ShellToolset(Toolset):
     def _unsure(self) -> Approval:
         return Approval.strictest(Approval.ASK, self.config.default)
 
-    @tool(needs_approval="_word", effects=DOES)
+    @tool(needs_approval="_line_approval", effects=DOES)
     async def shell(
         self,
         command: CommandArgument,
@@ -117,7 +116,7 @@ class ShellToolset(Toolset):
         done = await self._processes.run(bash(command), env=self._environment, timeout=seconds, limit=outcome.KEPT)
         return outcome.result(command, done, seconds)
 
-    @tool(needs_approval="_start_word", effects=DOES)
+    @tool(needs_approval="_start_approval", effects=DOES)
     async def exec_command(
         self,
         command: CommandArgument,
@@ -136,14 +135,14 @@ class ShellToolset(Toolset):
             await child.stop()
             raise
 
-    @tool(needs_approval="_input_word", preview="_show_session", effects=DOES)
+    @tool(needs_approval="_input_approval", preview="_show_session", effects=DOES)
     async def write_stdin(
         self,
         session_id: Annotated[int, Field(ge=1, description="The number that exec_command gave")],
         chars: Annotated[str, Field(description="What to write; nothing only reads, \\x03 interrupts")] = "",
         yield_time_ms: Yield = 1_000,
     ) -> Custom:
-        """Write to a command that goes on, and read what it has said since."""
+        """Write to a command that is still running, and read what it has said since."""
         session = self._sessions.get(session_id)
         if chars == INTERRUPT:
             session.interrupt()
@@ -174,13 +173,13 @@ class ShellToolset(Toolset):
         return self._folder(workdir) != self.env.workspace
 
     async def _news(self, session: ProcessSession, milliseconds: int, at_most: int = outcome.READ_AT_ONCE) -> Custom:
-        """What a session has said since the last time, and whether it goes on."""
+        """What a session has said since the last time, and whether it still runs."""
         await session.wait(milliseconds / 1000)
         output = session.child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
         if session.child.running or session.child.stdout.pending:
-            return outcome.going_on(session.number, output, running=session.child.running)
+            return outcome.open_session(session.number, output, running=session.child.running)
         self._sessions.close(session)
-        return outcome.over(output, session.child.finished())
+        return outcome.ended_session(output, session.child.finished())
 
 
 @hookimpl
@@ -190,4 +189,4 @@ def forge_toolsets() -> list[type[Toolset]]:
 
 @hookimpl
 def forge_renderers() -> dict[str, Renderer]:
-    return {outcome.RESULT: outcome.shown, outcome.SESSION: outcome.shown}
+    return {outcome.RESULT: outcome.render, outcome.SESSION: outcome.render}

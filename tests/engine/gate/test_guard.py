@@ -208,7 +208,7 @@ async def test_a_callback_that_gives_no_decision_has_not_said_yes(gate: OpenGate
 
     act = Recorded()
     outcome = await gate(act.tool, answers=vague)("act")
-    sentence = f"act was not called; the user said no: the approval callback gave {answer!r}, no decision"
+    sentence = f"act was not called; the user said no: the approval callback gave {answer!r}, which is not a decision"
     assert (outcome.status, outcome.error) == ("denied", sentence)
     assert act.executed == []
 

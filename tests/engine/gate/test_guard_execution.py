@@ -84,7 +84,7 @@ ERRORS = [
     (ValueError(), "error", "ValueError"),
     (Mute(), "error", "Mute: [a Mute that cannot be shown]"),
     (ToolError("no such branch"), "error", "no such branch"),
-    (ToolError(), "error", "act failed without a word"),
+    (ToolError(), "error", "act failed without a message"),
     (BlockedError("act", "never on Fridays"), "blocked", "act: never on Fridays"),
     (SystemExit(3), "error", "SystemExit: 3"),
     (SystemExit(), "error", "SystemExit"),

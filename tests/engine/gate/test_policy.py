@@ -1,4 +1,4 @@
-"""The approval table: a tool's word, what the worker says, who answers, and what comes of it."""
+"""The approval table: a tool's verdict, what the worker says, who answers, and the result."""
 
 from collections.abc import Callable
 from functools import cache
@@ -63,7 +63,7 @@ PRE_SAID, ASK_SAID, BLOCKED_SAID = (Verdict(each, f"the tool says {each.value}")
 
 
 def nonsense(shown: str) -> Verdict:
-    return Verdict(ASK, f"the tool's own check gave {shown}, which is no approval, so it asks")
+    return Verdict(ASK, f"the tool's own check gave {shown}, which is not an approval, so it asks")
 
 
 def failed(shown: str) -> Verdict:
@@ -101,8 +101,8 @@ WORDS: dict[str, tuple[NeedsApproval, Verdict | None]] = {
     "gives a list": (giving([]), nonsense("[]")),
 }
 
-# What decides: the tool's word, the worker's approval.tools entry for it, or the worker's approval.default.
-#      the tool's word      no entry   preApproved  ask      blocked
+# What decides: the tool's verdict, the worker's approval.tools entry for it, or the worker's approval.default.
+#      the tool's verdict   no entry   preApproved  ask      blocked
 DECIDES = {
     None: dict(zip((None, *Approval), ("default", "entry", "entry", "entry"), strict=True)),
     PRE: dict(zip((None, *Approval), ("word", "word", "entry", "entry"), strict=True)),

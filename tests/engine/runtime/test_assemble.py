@@ -234,12 +234,12 @@ def test_the_name_with_its_prefix_is_no_name_there(worker: Project) -> None:
         (
             "careful: preApproved",
             "FILE:6:33: toolsets.custom: 'careful' itself is stricter than that; "
-            "a worker can tighten a tool's word, never loosen it",
+            "a worker can tighten a tool's verdict, never loosen it",
         ),
         (
             "look: ask, never: ask",
             "FILE:6:42: toolsets.custom: 'never' itself is stricter than that; "
-            "a worker can tighten a tool's word, never loosen it",
+            "a worker can tighten a tool's verdict, never loosen it",
         ),
     ],
 )
@@ -259,7 +259,7 @@ def test_pre_approving_a_word_that_depends_on_args_is_a_warning_told_once(worker
     seen = worker.run(calls(call("push")), calls(call("push", force=True)), "done")
     assert seen.statuses == ["success", "denied"]
     assert warnings(seen, file) == [
-        "FILE:6:30: toolsets.custom: 'push' decides by its arguments; a worker can tighten its word, never loosen it"
+        "FILE:6:30: toolsets.custom: 'push' decides by its arguments; a worker can tighten its verdict, never loosen it"
     ]
 
 

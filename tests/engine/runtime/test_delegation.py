@@ -216,7 +216,7 @@ def test_five_workers_deep_is_the_most(tree: Tree) -> None:
 
 def test_a_worker_that_is_at_work_is_not_called_again(tree: Tree) -> None:
     tree.worker("helper", calls(call("boss", input="x")), "{result}", toolsets=(allowed("boss"),))
-    sentence = "'boss' is at work already and cannot be called again below itself: boss > helper > boss"
+    sentence = "'boss' is at work already and cannot be called again: boss > helper > boss"
     assert tree.run(ASK_HELPER, "{result}").result.response == sentence
 
 

@@ -130,7 +130,7 @@ def test_a_command_that_the_caller_blocks_is_blocked(tree: Tree, made: dict) -> 
     tree.boss(allowed("helper"), BLOCKS)
     seen = helped(tree, made, more="", toolsets=(FREE,))
     assert statuses(seen) == ["blocked"]
-    assert "the worker 'boss', which called this one, blocks it" in texts(seen, 1)[0]
+    assert "the parent worker 'boss' blocks it" in texts(seen, 1)[0]
 
 
 def test_what_is_typed_into_a_shell_is_blocked_too(tree: Tree) -> None:

@@ -10,7 +10,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import TERMINATED
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
-from forge_cli.engine.runtime.result import Ending, answer_of
+from forge_cli.engine.runtime.result import Ending, answer_or_raise
 from forge_cli.engine.turns.limits import LimitReached
 from forge_cli.engine.turns.loop import InvalidOutput, Stopped
 
@@ -99,7 +99,7 @@ def result(status: Any, error: str | None = None) -> WorkerResult:
 def test_what_a_parent_reads_of_a_child_that_did_not_finish(
     status: str, raised: type[Exception], sentence: str
 ) -> None:
-    assert answer_of(result("completed")) == "Hm."
+    assert answer_or_raise(result("completed")) == "Hm."
     with pytest.raises(raised) as caught:
-        answer_of(result(status, "why"))
+        answer_or_raise(result(status, "why"))
     assert str(caught.value) == sentence

@@ -3,19 +3,19 @@
 from forge_cli import Attachment, Message, ToolCall
 from forge_cli.core.messages import CallResult
 from forge_cli.core.phrases import RESUME_CUT_OFF, RESUME_INTERRUPTED, repair_output
-from forge_cli.engine.turns.summary import kept_of, transcript
+from forge_cli.engine.turns.summary import transcript, verbatim_parts
 
 
 def test_what_the_user_said_is_kept_from_the_end_on_as_far_as_there_is_room() -> None:
     said = [Message("user", letter * 100) for letter in "abcd"]
-    assert kept_of(said, (), room=250).said == ("c" * 100, "d" * 100)
-    assert kept_of(said, (), room=0).said == ("d" * 100,)
+    assert verbatim_parts(said, (), room=250).said == ("c" * 100, "d" * 100)
+    assert verbatim_parts(said, (), room=0).said == ("d" * 100,)
 
 
 def test_the_words_of_forge_itself_are_not_the_user_s() -> None:
     own = [Message("user", text) for text in (RESUME_INTERRUPTED, RESUME_CUT_OFF, repair_output("it is empty"))]
-    assert kept_of([Message("user", "Look."), *own], (), room=1000).said == ("Look.",)
-    assert kept_of(own, (), room=1000).said == ()
+    assert verbatim_parts([Message("user", "Look."), *own], (), room=1000).said == ("Look.",)
+    assert verbatim_parts(own, (), room=1000).said == ()
 
 
 def test_a_transcript_has_everything_and_has_an_end() -> None:

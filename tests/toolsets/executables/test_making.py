@@ -81,12 +81,12 @@ def test_it_always_asks_and_shows_every_file(project: Project) -> None:
     ("args", "problem"),
     [
         ({"name": "taken"}, "already"),
-        ({"name": "../x"}, "is no name for a tool"),
-        ({"name": "Big"}, "is no name for a tool"),
+        ({"name": "../x"}, "is not a name for a tool"),
+        ({"name": "Big"}, "is not a name for a tool"),
         ({"name": "run_custom_tool"}, "forge's own"),
         ({"name": "t", "parameters": [{"name": "a"}, {"name": "a"}]}, "another parameter"),
-        ({"name": "t", "parameters": [{"name": "a b"}]}, "is no name for a parameter"),
-        ({"name": "t", "parameters": [{"name": "a", "type": "integer", "default": "x"}]}, "'x' is no integer"),
+        ({"name": "t", "parameters": [{"name": "a b"}]}, "is not a name for a parameter"),
+        ({"name": "t", "parameters": [{"name": "a", "type": "integer", "default": "x"}]}, "'x' is not of type integer"),
         ({"name": "t", "description": "bell \x07"}, "U+0007"),
     ],
 )

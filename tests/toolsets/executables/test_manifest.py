@@ -57,9 +57,9 @@ def test_a_version_needs_no_quotes(folder: Path, written: str, read: str) -> Non
         (HEAD + "parametres: []\n", "4:1", "did you mean 'parameters'?"),
         (HEAD + "parameters:\n  - {name: a, type: text}\n", "5:21", "'string', 'number'"),
         (HEAD + "parameters:\n  - {name: a}\n  - {name: a}\n", "6:12", "another parameter 'a'"),
-        (HEAD + "parameters:\n  - {name: a b}\n", "5:12", "is no name for a parameter"),
-        (HEAD + "parameters:\n  - {name: a, type: integer, default: x}\n", "5:5", "'a': 'x' is no integer"),
-        (HEAD + "parameters:\n  - {name: a, type: integer, enum: [1, x]}\n", "5:5", "'x' is no integer"),
+        (HEAD + "parameters:\n  - {name: a b}\n", "5:12", "is not a name for a parameter"),
+        (HEAD + "parameters:\n  - {name: a, type: integer, default: x}\n", "5:5", "'a': 'x' is not of type integer"),
+        (HEAD + "parameters:\n  - {name: a, type: integer, enum: [1, x]}\n", "5:5", "'x' is not of type integer"),
         (HEAD + "parameters:\n  - {name: a, enum: [x], default: y}\n", "5:5", "none of the values"),
         (HEAD + "parameters:\n  - {name: a, required: true, default: y}\n", "5:5", "required and has a default"),
         (HEAD + "timeout: 0\n", "4:10", "greater than 0"),
@@ -101,7 +101,7 @@ def schema(kind: str) -> Arguments:
 )
 def test_values_become_words(kind: str, given: object, word: str) -> None:
     parameter = Parameter.model_validate({"name": "x", "type": kind})
-    assert parameter.word(schema(kind).validate({"x": given})["x"]) == word
+    assert parameter.argv_item(schema(kind).validate({"x": given})["x"]) == word
 
 
 @pytest.mark.parametrize(

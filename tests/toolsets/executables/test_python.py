@@ -184,8 +184,8 @@ def test_without_uv_what_is_missing_is_named_with_the_remedy(worker: Project, wr
 @pytest.mark.parametrize(
     ("source", "place", "problem"),
     [
-        ("x = 1\n# /// script\n# dependencies = [\n# ///\n", "3:1", "no TOML: Invalid value"),
-        ("# /// script\n#\n# dependencies = [,]\n# ///\n", "3:19", "no TOML: Invalid value"),
+        ("x = 1\n# /// script\n# dependencies = [\n# ///\n", "3:1", "not TOML: Invalid value"),
+        ("# /// script\n#\n# dependencies = [,]\n# ///\n", "3:19", "not TOML: Invalid value"),
         ("# /// script\n# dependencies = 'rich'\n# ///\n", "1:1", "must be a list of strings"),
         ("# /// script\n# requires-python = 3\n# ///\n", "1:1", "must be versions"),
         ("# /// script\n# requires-python = '/bin/true'\n# ///\n", "1:1", "must be versions"),

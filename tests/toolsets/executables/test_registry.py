@@ -86,7 +86,7 @@ def test_hidden_folders_and_plain_files_are_no_tools(registry: Registry, write_t
         (".", "not inside the folder"),
         ("link.sh", "not inside the folder"),
         ("missing.sh", "No such file"),
-        ("folder", "no regular file"),
+        ("folder", "not a regular file"),
         (".build/x", "made by forge"),
         ("plain", "chmod"),
     ],
