@@ -141,11 +141,11 @@ class Project:
         return seen
 
     def forge(
-        self, *words: str, stdin: str | None = None, env: Mapping[str, str] | None = None
+        self, *argv: str, stdin: str | None = None, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """The command line itself, in a process of its own, headless."""
         return subprocess.run(
-            [sys.executable, "-m", "forge_cli", *words],
+            [sys.executable, "-m", "forge_cli", *argv],
             cwd=self.folder,
             env={**os.environ, "FORGE_HOME": str(self.home), **(env or {})},
             input=stdin,

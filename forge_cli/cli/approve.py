@@ -27,12 +27,12 @@ from forge_cli.core.text import visible
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.files.worker import load_worker
-from forge_cli.ui.terminal.slash import OptionValue, input_of, parse_arguments
+from forge_cli.ui.terminal.slash import OptionValue, args_from, parse_arguments
 
 app = new_app()
 
 Calls = AsyncIterator[tuple[str, Any, Mapping[str, OptionValue]] | VerdictAnswer]
-"""Tool, input and typed options of each; what is no call at all has its answer already."""
+"""Tool, input and typed options of each; what is not a call at all has its answer already."""
 
 
 @app.command()
@@ -63,7 +63,7 @@ def approve(
         return
     if batch is not None and (pairs or json_input is not None):
         raise UsageError("--batch brings the input of every call itself")
-    with _opened_batch(batch) as lines, data_output() as out:
+    with _open_batch(batch) as lines, data_output() as out:
         calls = _one(str(tool), pairs or [], json_object(json_input)) if lines is None else _batch(lines)
         in_loop(_approve, worker, work_folder(directory), calls, out, as_json or batch is not None)
 
@@ -71,21 +71,21 @@ def approve(
 async def _approve(worker: str, workspace: Path, calls: Calls, out: TextIO, as_json: bool) -> None:
     async with opened(load_worker(worker), workspace=workspace, make_zones=False) as assembly:
         async for call in calls:
-            answer = call if isinstance(call, dict) else await _judged(assembly.guard, *call)
+            answer = call if isinstance(call, dict) else await _judge(assembly.guard, *call)
             out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer))
             out.flush()
 
 
 async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
     """The call of the command line: pairs over the JSON object."""
-    words, options = parse_arguments(pairs)
-    if words:
-        raise UsageError(f"'{words[0]}' is no KEY=VALUE")
+    others, options = parse_arguments(pairs)
+    if others:
+        raise UsageError(f"'{others[0]}' is not KEY=VALUE")
     yield tool, given, options
 
 
 @contextmanager
-def _opened_batch(source: str | None) -> Iterator[BinaryIO | None]:
+def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(open(source, "rb")) if source not in (None, "-") else None
@@ -105,7 +105,7 @@ async def _batch(source: BinaryIO) -> Calls:
             call = json.loads(line)
             tool, given = call["tool"], call.get("input", {})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            yield answer_of(None, "refused", f'line {number} is no {{"tool", "input"}} object')
+            yield answer_of(None, "refused", f'line {number} is not a {{"tool", "input"}} object')
         else:
             named = isinstance(tool, str)
             yield (
@@ -129,10 +129,10 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
     yield rest
 
 
-async def _judged(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> VerdictAnswer:
+async def _judge(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> VerdictAnswer:
     """What people type is read with the tool's schema; JSON is judged as it is, for a model's call would be."""
     offer = guard.offers.get(tool)
-    options = input_of(typed, offer.tool.schema.json_schema) if offer else {}
+    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
     if isinstance(given, dict):
         return await verdict_on(guard, ToolCall("approve", tool, {**given, **options}), Caller.MODEL)
     return await verdict_on(guard, ToolCall("approve", tool, {}, unreadable=json.dumps(given)), Caller.MODEL)

@@ -107,8 +107,8 @@ def command_tree() -> TyperGroup:
     """The whole command line, of which nothing but this table is loaded."""
     tree = get_group(app)
     tree.commands = {}
-    for words, entry in COMMANDS.items():
-        group, name = words.split() if " " in words else ("", words)
+    for path, entry in COMMANDS.items():
+        group, name = path.split() if " " in path else ("", path)
         if not group:
             tree.commands[name] = LazyCommand(name, entry)
             continue

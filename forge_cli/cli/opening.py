@@ -43,7 +43,7 @@ async def opened(
 ) -> AsyncIterator[Assembly]:
     """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
 
-    ``within`` is a worker that calls this one; ``home`` takes the place of forge's own.
+    ``within`` is the parent worker; ``home`` takes the place of forge's own.
     """
     bus = bus or EventBus()
     async with AsyncExitStack() as stack:

@@ -131,10 +131,10 @@ def run(
         typer.Option("--output-schema", metavar="FILE", help="The final answer must be JSON that fits this schema."),
     ] = None,
     last: Annotated[
-        bool, typer.Option("-c", "--continue", help="Go on with the worker's last session in this folder.")
+        bool, typer.Option("-c", "--continue", help="Resume the worker's last session in this folder.")
     ] = False,
-    resume: Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Go on with this session.")] = None,
-    fork: Annotated[bool, typer.Option("--fork", help="Leave that session alone and go on with a copy of it.")] = False,
+    resume: Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Resume this session.")] = None,
+    fork: Annotated[bool, typer.Option("--fork", help="Leave that session alone and resume a copy of it.")] = False,
     ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write no session.")] = False,
     trace: Annotated[TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")] = None,
     max_turns: Annotated[

@@ -45,7 +45,7 @@ def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] 
 
     handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with _woken(loop):
+        with _wakeup_socket(loop):
             yield
     finally:
         for number, handler in handlers.items():
@@ -53,7 +53,7 @@ def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] 
 
 
 @contextmanager
-def _woken(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+def _wakeup_socket(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Let signals wake the loop: one that comes just before it goes to sleep would wait for the next event there."""
     ours, pythons = socket.socketpair()
     with ours, pythons:

@@ -40,7 +40,7 @@ def task_from(argument: str | None, *, optional: bool = False) -> str:
 
 
 def _piped() -> str:
-    """What was piped in; an input that is no terminal but never speaks is given up after a moment."""
+    """What was piped in; an input that is not a terminal but never speaks is given up after a moment."""
     try:
         kind = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def _piped() -> str:
         ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
         if not ready:
             sys.stderr.write(
-                "forge: nothing came from standard input, going on without it (</dev/null skips it, - waits for it)\n"
+                "forge: nothing came from standard input, continuing without it (</dev/null skips it, - waits for it)\n"
             )
             return ""
     elif not stat.S_ISREG(kind):

@@ -45,7 +45,7 @@ class ScriptError(ForgeError):
 
 
 class ScriptedModel:
-    """Speaks its turns in order, whatever it is told; a session that goes on finds it where it left off."""
+    """Speaks its turns in order, whatever it is told; a resumed session finds it where it left off."""
 
     context_window: int | None = None
 

@@ -55,14 +55,16 @@ class CustomToolset(Toolset):
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):
             where = self.config.where("tools", index)
-            found += [replace(tool, digest=digest, source=source) for tool in await self._offered(module, name, where)]
+            found += [
+                replace(tool, digest=digest, source=source) for tool in await self._tools_named(module, name, where)
+            ]
         return found
 
-    async def _offered(self, module: ModuleType, name: str, where: Mark | None) -> Sequence[Tool]:
+    async def _tools_named(self, module: ModuleType, name: str, where: Mark | None) -> Sequence[Tool]:
         """What one listed name stands for: a Tool, a Toolset with its tools, or a typed function."""
         file = Path(str(module.__file__)).name
         if not hasattr(module, name):
-            offered = offers_of(module)
+            offered = offerable_names(module)
             hint = did_you_mean(name, offered, "") or None
             raise WorkerError(where, f"{file} has no '{name}'; it offers: {', '.join(offered) or 'nothing'}", hint=hint)
         schema = getattr(module, f"{name}_schema", None)
@@ -72,7 +74,7 @@ class CustomToolset(Toolset):
             raise WorkerError(where, f"{file}: {error}") from None
 
 
-def offers_of(module: ModuleType) -> list[str]:
+def offerable_names(module: ModuleType) -> list[str]:
     """The names in a module that could be listed under ``tools:``."""
     return sorted(
         name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)

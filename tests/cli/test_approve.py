@@ -66,7 +66,7 @@ def test_nothing_is_executed(cli, tester) -> None:
     [
         (["worker.yaml"], 2, "name a TOOL, or --batch, or --against\n  forge approve WORKER TOOL KEY=VALUE"),
         (["worker.yaml", "echo", "--batch", "-"], 2, "name a TOOL, or --batch, or --against"),
-        (["worker.yaml", "echo", "word"], 2, "'word' is no KEY=VALUE"),
+        (["worker.yaml", "echo", "word"], 2, "'word' is not KEY=VALUE"),
         (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is not JSON"),
         (["worker.yaml", "echo", "--json-input", "[]"], 2, "--json-input must be a JSON object"),
         (["worker.yaml", "--batch", "-", "--json-input", "{}"], 2, "--batch brings the input"),
@@ -122,7 +122,7 @@ def test_a_batch_is_answered_line_by_line_whatever_is_in_it(tester, source: str)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(answer["tool"], answer["verdict"]) for answer in found] == [line[1:] for line in LINES]
     assert all(list(answer) == KEYS for answer in found)
-    assert found[1]["reason"] == 'line 2 is no {"tool", "input"} object'
+    assert found[1]["reason"] == 'line 2 is not a {"tool", "input"} object'
     assert found[7]["reason"] == "line 8: the tool must be a string"
 
 

@@ -75,7 +75,7 @@ def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None
     monkeypatch.setattr(stdin, "PATIENCE", 0.01)
     write = pipe(b"")
     assert task_from("go on") == "go on"
-    assert "nothing came from standard input, going on without it" in capsys.readouterr().err
+    assert "nothing came from standard input, continuing without it" in capsys.readouterr().err
     os.close(write)
 
 

@@ -38,7 +38,7 @@ def provider_row(host: PluginHost, plugin: Plugin) -> dict[str, Any]:
         return {**row, "ready": False, "needs": "", "missing": None, "error": error.message}
     try:
         missing = factory.missing()
-    except Exception as error:  # foreign code
+    except Exception as error:  # third-party code
         problem = f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
         return {**row, "ready": False, "needs": factory.needs, "missing": None, "error": problem}
     return {**row, "ready": missing is None, "needs": factory.needs, "missing": missing}

@@ -1,4 +1,4 @@
-"""``forge tools call``: the words after it belong to the tool, but for a few reserved ones."""
+"""``forge tools call``: its arguments belong to the tool, but for a few reserved options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from forge_cli.files.worker import Worker
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.render import render
-from forge_cli.ui.terminal.slash import flags_of, input_of, parse_arguments
+from forge_cli.ui.terminal.slash import args_from, boolean_options, parse_arguments
 from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
@@ -52,10 +52,10 @@ ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json"}
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """The reserved words, understood; ``words`` is what is left for the tool."""
+    """The reserved options, understood; ``argv`` is what is left for the tool."""
 
     tool: str = ""
-    words: Sequence[str] = ()
+    argv: Sequence[str] = ()
     worker: str | None = None
     json_input: str | None = None
     approval_mode: str | None = None
@@ -75,41 +75,41 @@ class Invocation:
         return chosen_mode(mode, self.yes)
 
 
-def read_invocation(words: Sequence[str]) -> Invocation:
-    """Take the reserved words out; after ``--`` everything is the tool's."""
-    rest, found, kept = list(words), dict[str, Any](), list[str]()
+def read_invocation(argv: Sequence[str]) -> Invocation:
+    """Take the reserved options out; after ``--`` everything is the tool's."""
+    rest, found, kept = list(argv), dict[str, Any](), list[str]()
     while rest:
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--":
+        item = rest.pop(0)
+        name, equals, value = item.partition("=")
+        if item == "--":
             kept += rest
             break
-        if name in WITH_VALUE and (equals or word == name):
+        if name in WITH_VALUE and (equals or item == name):
             if not equals and not rest:
                 raise UsageError(f"{name} needs a value")
             found[WITH_VALUE[name]] = value if equals else rest.pop(0)
-        elif word in ALONE:
-            found[ALONE[word]] = True
+        elif item in ALONE:
+            found[ALONE[item]] = True
         else:
-            kept.append(word)
+            kept.append(item)
     if not kept or kept[0].startswith("-"):
         raise UsageError("name the tool first", hint="forge tools call NAME KEY=VALUE ...; forge tools list shows them")
     if "directory" in found:
         found["directory"] = Path(found["directory"])
-    return Invocation(tool=kept[0], words=kept[1:], **found)
+    return Invocation(tool=kept[0], argv=kept[1:], **found)
 
 
-def input_from(invocation: Invocation, tool: Tool) -> JsonObject:
-    """The input that the words describe, over that of ``--json-input``."""
+def read_args(invocation: Invocation, tool: Tool) -> JsonObject:
+    """The args that argv describes, over that of ``--json-input``."""
     schema = tool.schema.json_schema
-    plain, options = parse_arguments(invocation.words, flags_of(schema))
+    plain, options = parse_arguments(invocation.argv, boolean_options(schema))
     if plain:
         raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE")
-    return {**json_object(invocation.json_input), **input_of(options, schema)}
+    return {**json_object(invocation.json_input), **args_from(options, schema)}
 
 
 async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out: TextIO) -> ExitCode:
-    """Open the worker's tools, call one of them as the operator, and show what came of it."""
+    """Open the worker's tools, call one of them as the operator, and show the result."""
     bus, host = EventBus(), PluginHost()
     interactive = is_interactive()
     mode = invocation.mode or ApprovalMode.strictest(
@@ -125,7 +125,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         offer = assembly.toolbox.offers.get(invocation.tool)
         if offer is None:
             raise unknown_tool(invocation.tool, assembly.toolbox.offers, invocation.worker)
-        args = input_from(invocation, offer.tool)
+        args = read_args(invocation, offer.tool)
         if invocation.interactive:
             if not interactive:
                 raise UsageError("-i asks questions, and there is no terminal to ask them on")
@@ -165,13 +165,13 @@ def _code(outcome: ToolOutcome) -> ExitCode:
 
 
 class RawCommand(PlainCommand):
-    """Takes its words as they are: the tool's own arguments are no options of forge."""
+    """Takes its argv as it is: the tool's own arguments are not options of forge."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = args[: args.index("--")] if "--" in args else args
         if "--help" in own or "-h" in own[:1]:
             return super().parse_args(ctx, ["--help"])
-        ctx.meta["forge.words"] = args
+        ctx.meta["forge.argv"] = args
         return super().parse_args(ctx, ["-"])
 
 
@@ -194,7 +194,7 @@ def call(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result value as JSON.")] = False,
 ) -> None:
     """Call one tool by hand, through the same gate as the model's calls."""
-    invocation: Invocation = read_invocation(ctx.meta["forge.words"])
+    invocation: Invocation = read_invocation(ctx.meta["forge.argv"])
     with data_output() as out:
         code = in_loop(call_tool, invocation, tool_worker(invocation.worker), work_folder(invocation.directory), out)
     raise typer.Exit(code)

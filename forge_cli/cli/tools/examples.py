@@ -52,7 +52,7 @@ async def _problem(program: Program, example: Example, assembly: Assembly) -> st
     if not differences:
         return None
     given = f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), SAID)}: "
-    said = _said(done) if done else ""
+    said = _quote_output(done) if done else ""
     return f"{given if example.arguments else ''}{', and '.join(differences)}{said}"
 
 
@@ -70,6 +70,6 @@ def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
         yield f"stdout does not contain {shown(expected.stdout_contains)}"
 
 
-def _said(done: Finished) -> str:
+def _quote_output(done: Finished) -> str:
     streams = {"stdout": done.stdout, "stderr": done.stderr}
     return "".join(f"\n{name}: {cut(text.strip(), SAID)}" for name, text in streams.items() if text.strip())

@@ -119,6 +119,6 @@ async def _rows_of_plugin(host: PluginHost, plugin: Plugin) -> list[Row]:
             return [] if worker is None else await rows_of(worker, host, Path(folder))
     except ForgeError as error:
         return [Row.broken(plugin, error)]
-    except Exception as error:  # foreign code: a toolset is opened, asked and closed here
+    except Exception as error:  # third-party code: a toolset is opened, asked and closed here
         problem = f"the plugin '{plugin.name}' of {plugin} cannot be listed: {error_text(error)}"
         return [Row.broken(plugin, PluginError(problem))]

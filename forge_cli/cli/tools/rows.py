@@ -89,7 +89,7 @@ def empty_folder() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="forge-look-")
 
 
-async def offers_of(host: PluginHost, plugin: Plugin) -> list[Offer]:
+async def plugin_offers(host: PluginHost, plugin: Plugin) -> list[Offer]:
     """The tools of one plugin, opened by itself."""
     worker = worker_of(host, plugin)
     with empty_folder() as folder:

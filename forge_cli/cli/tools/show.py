@@ -14,7 +14,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.choose import WorkerOption, unknown_tool
-from forge_cli.cli.tools.rows import approval_of, offers, offers_of
+from forge_cli.cli.tools.rows import approval_of, offers, plugin_offers
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
 from forge_cli.core.signature import JsonObject
@@ -64,7 +64,7 @@ async def _known_offers(worker: str | None) -> list[Offer]:
     host, found = PluginHost(), list[Offer]()
     for plugin in host.toolset_plugins():
         with suppress(ForgeError):
-            found += await offers_of(host, plugin)
+            found += await plugin_offers(host, plugin)
     return found
 
 

@@ -22,7 +22,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import user_home
 from forge_cli.files.module import LocalModule
 from forge_cli.sandbox.names import shown
-from forge_cli.toolsets.custom import CustomToolset, offers_of
+from forge_cli.toolsets.custom import CustomToolset, offerable_names
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import CREATE, RUN
@@ -38,7 +38,7 @@ class Subject(Protocol):
     async def checks(self) -> list[ConformanceCheck]: ...
 
 
-def subject_of(target: str | None) -> Subject:
+def find_subject(target: str | None) -> Subject:
     """What a target means, the names of tools first; one that means nothing is a UsageError."""
     tools = own_tools()
     names, toolsets = tools.names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
@@ -101,10 +101,10 @@ class InstalledToolset:
             if needs_settings(host, plugin):
                 raise self._needs_settings()
             if self.name == ExecutablesToolset.name:
-                own = await _offered(self.name, {"tools": [CREATE, RUN]})
+                own = await _check_tools(self.name, {"tools": [CREATE, RUN]})
                 tools = own_tools()
                 return [*own, *await Programs(tools, tools.names()).checks()]
-            return await _offered(self.name, {})
+            return await _check_tools(self.name, {})
         except PluginError as error:
             return [ConformanceCheck.of(self.name, LOADS, str(error))]
 
@@ -129,17 +129,17 @@ class ToolsFile:
             return [
                 ConformanceCheck.of(self.path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset")
             ]
-        checks = await self._offered(names)
+        checks = await self._check_tools(names)
         if all(check.check != LOADS for check in checks):
             return checks
-        return [check for name in names for check in await self._offered([name], name)]
+        return [check for name in names for check in await self._check_tools([name], name)]
 
     def _names(self) -> list[str]:
         module = LocalModule.read(self.path).load()
-        return [name for name in offers_of(module) if not hasattr(getattr(module, name), HOOK)]
+        return [name for name in offerable_names(module) if not hasattr(getattr(module, name), HOOK)]
 
-    async def _offered(self, names: list[str], called: str | None = None) -> list[ConformanceCheck]:
-        return await _offered(CustomToolset.name, {"module": str(self.path), "tools": names}, called)
+    async def _check_tools(self, names: list[str], called: str | None = None) -> list[ConformanceCheck]:
+        return await _check_tools(CustomToolset.name, {"module": str(self.path), "tools": names}, called)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,9 @@ class FolderSubject:
         return [replace(check, detail=check.detail.replace(copy, str(self.path))) for check in checks]
 
 
-async def _offered(toolset: str, section: Mapping[str, object], called: str | None = None) -> list[ConformanceCheck]:
+async def _check_tools(
+    toolset: str, section: Mapping[str, object], called: str | None = None
+) -> list[ConformanceCheck]:
     """What is offered with these settings, each tool looked at, and tried where that does no harm."""
     try:
         async with _open(toolset, section) as assembly:

@@ -77,10 +77,10 @@ class ModelChoice:
             return ChosenModel(given)
         if parent and parent.named is None and given is None and not self.worker.config.model:
             return parent
-        named = self._named(given, parent.named if parent else None, earlier)
+        named = self._choose_name(given, parent.named if parent else None, earlier)
         return ChosenModel(named.make(self.host, self.settings, self.notify), named)
 
-    def _named(self, given: str | None, parent: NamedModel | None, earlier: str | None) -> NamedModel:
+    def _choose_name(self, given: str | None, parent: NamedModel | None, earlier: str | None) -> NamedModel:
         if given is None and self.worker.config.model:
             return NamedModel(self.worker.config.model, (self.worker.folder,))
         if given is None and parent:

@@ -40,5 +40,7 @@ def _address(text: str) -> str | None:
     except ValueError:
         usable = False
     if not usable:
-        raise ModelError(f"{ADDRESS} is no address: {text!r}", hint="write it like https://example.org, or unset it")
+        raise ModelError(
+            f"{ADDRESS} is not an address: {text!r}", hint="write it like https://example.org, or unset it"
+        )
     return text or None

@@ -17,7 +17,7 @@ CONNECT = 10.0
 
 
 class NoStream(Exception):
-    """A success that is no stream: something else than the API answers at this address."""
+    """A success that is not a stream: something else than the API answers at this address."""
 
 
 class Client:
@@ -55,7 +55,7 @@ class Client:
                 api_key=key,
                 auth_token=token,
                 base_url=access.address,
-                http_client=anthropic.DefaultAsyncHttpxClient(timeout=timeout, verify=_trusted()),
+                http_client=anthropic.DefaultAsyncHttpxClient(timeout=timeout, verify=_ssl_context()),
                 max_retries=0,
                 open_telemetry=False,
             )
@@ -70,7 +70,7 @@ class Client:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _ssl_context() -> ssl.SSLContext:
     """Whom to trust; reading the certificates takes a while, and each proxy would read them again."""
     import httpx2
 

@@ -15,12 +15,12 @@ _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta
 
 
 class Garbled(Exception):
-    """The server says something that is no event of this API."""
+    """The server says something that is not an event of this API."""
 
 
 @dataclass
 class MessageAnswer:
-    """What has come of one answer; nothing in it counts before it is ``whole``."""
+    """One answer so far; nothing in it counts before it is ``whole``."""
 
     blocks: list[Block] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -88,7 +88,7 @@ class MessageAnswer:
         self._counts.update({key: value for key, value in usage.items() if isinstance(value, int)})
 
     def _finish(self) -> None:
-        """The last block of an answer that ran out of tokens is not complete: a call in there is no call."""
+        """The last block of an answer that ran out of tokens is not complete: a call in it is dropped."""
         for index in sorted(self._open):
             self._close(index)
         if self.stop == "max_tokens" and self.blocks and self.blocks[-1]["type"] == "tool_use":
@@ -112,4 +112,4 @@ class MessageAnswer:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

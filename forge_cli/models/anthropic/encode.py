@@ -14,7 +14,7 @@ from forge_cli.core.messages import Attachment, CallResult, Message, ModelReques
 from forge_cli.core.signature import JsonObject
 
 Block = JsonObject
-"""One block of a message's content, in the words of the API."""
+"""One block of a message's content, as the API writes it."""
 
 CACHED = {"type": "ephemeral"}
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -87,11 +87,11 @@ class Encoder:
                 blocks = [*map(attachment_block, message.attachments), *_text(message.text)]
                 return _message("user", blocks)
             case "assistant":
-                return _message("assistant", list(self._said(message)))
+                return _message("assistant", list(self._assistant_blocks(message)))
             case "tool":
                 return _message("user", [_result(result) for result in message.results])
 
-    def _said(self, message: Message) -> Iterator[Block]:
+    def _assistant_blocks(self, message: Message) -> Iterator[Block]:
         """What the model said: as it came from this very model, or rebuilt where another one said it."""
         native = message.native
         if isinstance(native, dict) and native.get("model") == self._model:
@@ -131,7 +131,11 @@ def _tool(spec: ToolSpec) -> JsonObject:
 def _result(result: CallResult) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": result.call_id}
     if result.is_error:
-        return {**block, "content": result.text if result.text.strip() else "failed without a word", "is_error": True}
+        return {
+            **block,
+            "content": result.text if result.text.strip() else "failed without a message",
+            "is_error": True,
+        }
     return {**block, "content": result.text} if result.text.strip() else block
 
 
@@ -157,5 +161,5 @@ def _decoded(file: Attachment) -> str:
     try:
         return file.data.decode("utf-8-sig") or "[it is empty]"
     except UnicodeDecodeError:
-        problem = f"{file.name} cannot be attached: it is said to be {file.media_type}, but is no UTF-8 text"
+        problem = f"{file.name} cannot be attached: it is said to be {file.media_type}, but is not UTF-8 text"
         raise ModelError(problem, hint="convert it to UTF-8 first") from None

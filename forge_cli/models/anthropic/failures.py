@@ -61,7 +61,7 @@ CUT = Failure("the connection broke off in the middle of the answer", "try again
 
 
 def explain(error: Exception, access: Credentials) -> Failure:
-    """The failure behind an exception of the SDK or its wire; anything else is a bug and goes on as it is."""
+    """The failure behind an exception of the SDK or its wire; anything else is a bug and is raised as it is."""
     import anthropic
     import httpx2
 
@@ -88,7 +88,7 @@ def _status(error: anthropic.APIStatusError, access: Credentials) -> Failure:
     status = error.status_code if error.status_code >= 400 else _STATUS_OF.get(error.type or "", 400)
     sentence, hint = _sentence(status, access)
     said = error.api_message if isinstance(error.api_message, str) else ""
-    too_long = status == 413 or any(words in said for words in _TOO_LONG)
+    too_long = status == 413 or any(phrase in said for phrase in _TOO_LONG)
     request = f" (request {error.request_id})" if error.request_id else ""
     headers = error.response.headers
     return Failure(

@@ -149,7 +149,7 @@ def read_object(text: str) -> JsonObject | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def read_usage(usage: JsonObject) -> Usage:

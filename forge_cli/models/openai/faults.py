@@ -1,4 +1,4 @@
-"""What can go wrong with a server, each as a sentence for people and a word on whether to try again."""
+"""What can go wrong with a server, each as a sentence for people, and whether to try again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def silent(url: str, seconds: float) -> Fault:
 
 def garbage(url: str, text: str, *, attempts: int = ATTEMPTS) -> Fault:
     return Fault(
-        f"{url} sent something that is no answer: {shortened(text)}",
+        f"{url} sent something that is not an answer: {shortened(text)}",
         hint="does OPENAI_BASE_URL lead to a server of Chat Completions? the address usually ends in /v1",
         attempts=attempts,
     )
@@ -114,7 +114,7 @@ def in_stream(url: str, error: Any) -> Fault:
 
 def _no_room(message: str, code: str) -> bool:
     """Is the conversation too long? Servers without a code for it say so in one of a few ways."""
-    return code in _NO_ROOM or any(words in message.lower() for words in _TOO_LONG)
+    return code in _NO_ROOM or any(phrase in message.lower() for phrase in _TOO_LONG)
 
 
 def read_error(body: str) -> tuple[str, str]:
@@ -156,18 +156,18 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _root_of(error: BaseException) -> str:
-    """The first cause, which says more than the library's own words."""
+    """The first cause, which says more than the library's own message."""
     cause: BaseException | None = error
     said = ""
     while cause is not None:
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
-        said = _words(cause) or said
+        said = _message(cause) or said
         cause = cause.__cause__ or cause.__context__
     return shortened(said or type(error).__name__)
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     said = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if isinstance(error, OSError) and error.errno and said.startswith("Connect call failed"):
         return os.strerror(error.errno)

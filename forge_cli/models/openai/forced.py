@@ -89,7 +89,7 @@ def _shape(properties: JsonObject, required: Sequence[str] | None = None) -> Jso
 
 
 def _simple(schema: Any) -> JsonObject | None:
-    """The schema in the few words that every grammar builder knows, or None where they do not say it.
+    """The schema in the few keywords that every grammar builder knows, or None where they do not say it.
 
     It may allow more than the tool does; the gate checks the input against the tool's own schema.
     """

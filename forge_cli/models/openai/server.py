@@ -29,7 +29,7 @@ _LONGEST_ANSWER = 16 * 2**20
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds to connect, and seconds without a word; an answer as a whole may take as long as it likes."""
+    """Seconds to connect, and seconds of silence; an answer as a whole may take as long as it likes."""
 
     connect: float = 10
     read: float = 600
@@ -51,7 +51,7 @@ class Server:
         parts = _address(base)
         if parts is None:
             raise ModelError(
-                f"{BASE_URL} is no address of a server",
+                f"{BASE_URL} is not the address of a server",
                 hint="it begins with http:// or https://, such as http://127.0.0.1:8080/v1",
             )
         if key is not None and not (key.isascii() and key.isprintable()):
@@ -96,7 +96,7 @@ class Server:
             raise garbage(self.shown, str(error)) from None
 
     async def _events(self, response: httpx2.Response) -> AsyncGenerator[str]:
-        """Event after event until the server says that it is done; an end without that word is a cut."""
+        """Event after event until the server says that it is done; an end without that is a cut."""
         reader = SseReader()
         async for piece in response.aiter_bytes():
             for event in reader.feed(piece):

@@ -60,7 +60,7 @@ async def ask_on_terminal(request: ApprovalRequest, console: Console, find: Find
 
 
 def parse_answer(line: str) -> ApprovalDecision | None:
-    """None asks for the reasons; Enter and anything unknown are no; words after ``n`` are for the model."""
+    """None asks for the reasons; Enter and anything unknown are no; text after ``n`` is for the model."""
     answer = line.strip()
     match answer.lower():
         case "y" | "yes":
@@ -79,8 +79,8 @@ def show_request(request: ApprovalRequest, console: Console, find: FindRenderer)
     _line(console, f"{request.description} (risk: {request.risk})", "bold yellow")
     in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
     for name, value in request.args.items():
-        below = in_preview is not None and value == in_preview
-        _line(console, f"  {name}: {'as below' if below else json.dumps(jsonable(value), ensure_ascii=False)}")
+        in_diff = in_preview is not None and value == in_preview
+        _line(console, f"  {name}: {'as below' if in_diff else json.dumps(jsonable(value), ensure_ascii=False)}")
     if request.preview is not None:
         console.print(Indented(render(request.preview, find, lines=None), 2), end="")
     _line(console, f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim")
@@ -99,7 +99,7 @@ def explain(request: ApprovalRequest, console: Console) -> None:
         _line(console, "  (a yes to this call is good for once, and cannot be remembered)")
     else:
         _line(console, "  s       yes, and for identical calls in this session")
-    _line(console, "  n       no; words after it are told to the model, as in: n use another name")
+    _line(console, "  n       no; text after it is told to the model, as in: n use another name")
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

@@ -28,7 +28,7 @@ from forge_cli.core.wire import error_text, jsonable
 FindRenderer = Callable[[str], Renderer | None]
 LINES = 20
 WIDE = 120
-"""Columns of what is no terminal."""
+"""Columns where there is no terminal."""
 COMPARED = 20_000
 """Lines that differ; beyond these the comparison itself could take minutes."""
 
@@ -55,8 +55,8 @@ def render(value: ResultValue, find: FindRenderer = no_renderers, *, lines: int 
             return _custom(value, find, view)
 
 
-def written(value: ResultValue, find: FindRenderer = no_renderers) -> str:
-    """A result as plain text, whole, for what is no terminal."""
+def render_text(value: ResultValue, find: FindRenderer = no_renderers) -> str:
+    """A result as plain text, whole, where there is no terminal."""
     console = Console(file=StringIO(), width=WIDE, highlight=False, soft_wrap=True, no_color=True, force_terminal=False)
     with console.capture() as shown:
         console.print(render(value, find, lines=None))
@@ -64,7 +64,7 @@ def written(value: ResultValue, find: FindRenderer = no_renderers) -> str:
 
 
 def plain(text: str, lines: int | None = None, style: str = "") -> Styled:
-    """Foreign text: control characters escaped, no markup read from it, cut after so many lines."""
+    """Untrusted text: control characters escaped, no markup read from it, cut after so many lines."""
     shown = visible(text, keep="\n\t").split("\n")
     if lines is not None and len(shown) > lines:
         shown = [*shown[:lines], f"... {len(shown) - lines} more lines"]
@@ -75,7 +75,7 @@ def plain(text: str, lines: int | None = None, style: str = "") -> Styled:
 class Indented:
     """Something further to the right, and whole: rich's own Padding would crop the lines that are too long.
 
-    On a terminal a long line goes on under itself, ``hang`` further in, so that no part of it can pass for a line of
+    On a terminal a long line continues under itself, ``hang`` further in, so that no part of it can pass for a line of
     ours at the left edge.
     """
 
@@ -128,7 +128,7 @@ def _unified(diff: Diff) -> list[str]:
     before, after = _lines_of(diff.original or ""), _lines_of(diff.modified)
     path = visible(diff.path)
     changes = _changes(before, after, "/dev/null" if diff.is_new else path, path)
-    shown = [line for change in changes for line in _ended(change)]
+    shown = [line for change in changes for line in _split_end(change)]
     return shown or [f"{path}: {'an empty file' if diff.is_new else 'no change'}"]
 
 
@@ -151,7 +151,7 @@ def _lines_of(text: str) -> list[str]:
     return list(StringIO(text, newline="\n"))
 
 
-def _ended(change: str) -> list[str]:
+def _split_end(change: str) -> list[str]:
     return [change[:-1]] if change.endswith("\n") else [change, "\\ No newline at end of file"]
 
 
@@ -169,20 +169,20 @@ def _custom(value: Custom, find: FindRenderer, view: View) -> RenderableType:
     if renderer:
         try:
             return render(renderer(value), no_renderers, lines=view.lines)
-        except Exception as error:  # foreign code: a renderer that fails only loses its looks
+        except Exception as error:  # third-party code: a renderer that fails only loses its looks
             failed = plain(visible(f"(the renderer of {value.kind} failed: {error_text(error)})"), style="dim")
-            return Group(failed, _hinted(value, view))
-    return _hinted(value, view)
+            return Group(failed, _with_summary(value, view))
+    return _with_summary(value, view)
 
 
-def _hinted(value: Custom, view: View) -> RenderableType:
+def _with_summary(value: Custom, view: View) -> RenderableType:
     head = [plain(value.summary)] if value.summary else []
     return Group(*head, view.show(jsonable(value.data), label=value.kind))
 
 
 @dataclass(frozen=True)
 class View:
-    """How a result would like to be shown; hints are foreign data, and one that makes no sense is not followed."""
+    """How a result would like to be shown; hints are third-party data, and one that makes no sense is not followed."""
 
     kind: str | None
     language: str

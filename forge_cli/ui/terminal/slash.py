@@ -24,7 +24,7 @@ OptionValue = str | bool | list[str]
 
 @dataclass(frozen=True)
 class ParsedCommand:
-    """``/tool git_push --branch main``: the name after the slash, the plain words, the options."""
+    """``/tool git_push --branch main``: the name after the slash, the plain arguments, the options."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -46,37 +46,37 @@ def is_command(text: str) -> bool:
 def parse_command(text: str) -> ParsedCommand:
     """Read a line that ``is_command``; quotes work as in a shell."""
     try:
-        words = shlex.split(text.strip().removeprefix("/"))
+        argv = shlex.split(text.strip().removeprefix("/"))
     except ValueError as error:
         raise UsageError(f"cannot read the command: {error}", hint="close every quote") from None
-    if not words or not words[0]:
-        raise UsageError("a slash alone is no command", hint="/help lists the commands")
-    args, options = parse_arguments(words[1:])
-    return ParsedCommand(words[0], tuple(args), options)
+    if not argv or not argv[0]:
+        raise UsageError("a slash alone is not a command", hint="/help lists the commands")
+    args, options = parse_arguments(argv[1:])
+    return ParsedCommand(argv[0], tuple(args), options)
 
 
-def parse_arguments(words: Sequence[str], flags: Collection[str] = ()) -> tuple[list[str], dict[str, OptionValue]]:
-    """Plain words and options: ``--key value``, ``--key=value``, ``key=value``, ``--flag``, ``-i``.
+def parse_arguments(argv: Sequence[str], flags: Collection[str] = ()) -> tuple[list[str], dict[str, OptionValue]]:
+    """Plain arguments and options: ``--key value``, ``--key=value``, ``key=value``, ``--flag``, ``-i``.
 
-    Options in ``flags`` are booleans and take no word after them, unless that word is true or false.
+    Options in ``flags`` are booleans and take no value after them, unless that is true or false.
     """
     plain: list[str] = []
     options: dict[str, OptionValue] = {}
-    rest = list(words)
+    rest = list(argv)
     while rest:
-        word = rest.pop(0)
-        if word == "--":
+        item = rest.pop(0)
+        if item == "--":
             plain += rest
             break
-        if pair := _PAIR.fullmatch(word.removeprefix("--") if word.startswith("--") else word):
+        if pair := _PAIR.fullmatch(item.removeprefix("--") if item.startswith("--") else item):
             _add(options, pair[1], pair[2])
-        elif word.startswith("--"):
-            name = word.removeprefix("--")
+        elif item.startswith("--"):
+            name = item.removeprefix("--")
             _add(options, name, _value(rest, is_flag=name in flags))
-        elif len(word) > 1 and word.startswith("-") and not _NUMBER.match(word):
-            _add(options, word.removeprefix("-"), True)
+        elif len(item) > 1 and item.startswith("-") and not _NUMBER.match(item):
+            _add(options, item.removeprefix("-"), True)
         else:
-            plain.append(word)
+            plain.append(item)
     return plain, options
 
 
@@ -111,13 +111,13 @@ def classify_command(parsed: ParsedCommand, tools: Iterable[Tool]) -> Classified
     return ClassifiedCommand("unknown", parsed)
 
 
-def flags_of(schema: JsonObject) -> frozenset[str]:
+def boolean_options(schema: JsonObject) -> frozenset[str]:
     """The names of a tool's boolean arguments."""
     return frozenset(name for name, admitted in _admitted(schema).items() if admitted == {"boolean"})
 
 
-def input_of(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObject:
-    """Options as the input of a tool: names may use dashes for underscores, and one word is enough for a list."""
+def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObject:
+    """Options as the args of a tool: names may use dashes for underscores, and one value is enough for a list."""
     admitted = _admitted(schema)
     found: JsonObject = {}
     for option, value in options.items():
@@ -129,7 +129,7 @@ def input_of(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObje
 
 
 def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:
-    """The JSON types that each argument may have; null is no type that anybody types."""
+    """The JSON types that each argument may have; null is left out, since nobody types it."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     return {
         name: frozenset(kind for branch in alternatives(declared, schema) for kind in kinds(branch)) - {"null"}

@@ -65,7 +65,7 @@ class _Trace:
             case StatusEvent():
                 self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
             case ToolStarted():
-                self._line(2, " ".join([">", event.tool_name, *arguments(event.args)]), "cyan")
+                self._line(2, " ".join([">", event.tool_name, *format_args(event.args)]), "cyan")
             case ToolResult():
                 self._result(event)
             case ManualToolsAvailable():
@@ -104,7 +104,7 @@ class _Trace:
 
     @property
     def _indent(self) -> str:
-        """What a called worker does stands further in than what its caller does."""
+        """What a child worker does is indented further than what its parent does."""
         return "  " * self._from.depth if self._from else ""
 
     def _result(self, event: ToolResult) -> None:
@@ -121,7 +121,7 @@ def _percent(progress: float | None) -> str:
     return "" if progress is None else f"{progress:.0%} "
 
 
-def arguments(args: Mapping[str, Any]) -> list[str]:
+def format_args(args: Mapping[str, Any]) -> list[str]:
     texts = {name: json.dumps(jsonable(value), ensure_ascii=False) for name, value in args.items()}
     return [f"{name}={cut(text, SHOWN, 'end', mark=MORE)}" for name, text in texts.items()]
 

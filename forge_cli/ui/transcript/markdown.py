@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.render import FindRenderer, no_renderers, written
+from forge_cli.ui.terminal.render import FindRenderer, no_renderers, render_text
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
@@ -44,7 +44,7 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     yield _fenced(json.dumps(jsonable(entry.args), ensure_ascii=False, indent=2), "json")
     if entry.status:
         yield f"{_plain(entry.status)}{f': {_plain(entry.error)}' if entry.error else ''}"
-    if entry.shown is not None and (text := written(entry.shown, find)):
+    if entry.shown is not None and (text := render_text(entry.shown, find)):
         yield _fenced(text, "diff" if isinstance(entry.shown, Diff) else "text")
 
 

@@ -9,7 +9,7 @@ from html import escape
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.render import FindRenderer, no_renderers, written
+from forge_cli.ui.terminal.render import FindRenderer, no_renderers, render_text
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, TranscriptEntry
 
 LONG = 30
@@ -87,7 +87,7 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     if entry.status:
         look = "success" if entry.status == "success" else "failure"
         yield f'<p class="{look}">{_line(entry.status)}{f": {_line(entry.error)}" if entry.error else ""}</p>'
-    if entry.shown is not None and (text := written(entry.shown, find)):
+    if entry.shown is not None and (text := render_text(entry.shown, find)):
         yield _pre(text, diff=isinstance(entry.shown, Diff))
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
-from forge_cli.ui.terminal.trace import arguments
+from forge_cli.ui.terminal.trace import format_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 
 LINES, LETTERS = 200, 20_000
@@ -63,4 +63,4 @@ class _Page:
 
 def shown_arguments(args: Any) -> list[str]:
     """Arguments as they are traced; what is no object of arguments is shown as it is."""
-    return arguments(args) if isinstance(args, Mapping) else [json.dumps(jsonable(args), ensure_ascii=False)]
+    return format_args(args) if isinstance(args, Mapping) else [json.dumps(jsonable(args), ensure_ascii=False)]

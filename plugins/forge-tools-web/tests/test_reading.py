@@ -77,7 +77,7 @@ def test_what_is_no_text_is_refused(worker: Worker, site: Site, content_type: st
 @pytest.mark.parametrize(
     ("body", "content_type", "sentence"),
     [
-        (b"\x7fELF\0\0", "text/plain", "is said to be text/plain and is no text"),
+        (b"\x7fELF\0\0", "text/plain", "is said to be text/plain and is not text"),
         (b"\x7fELF\0\0", None, "is application/octet-stream"),
         (b"  \n", "text/plain", "is empty"),
     ],

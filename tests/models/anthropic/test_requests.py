@@ -99,7 +99,7 @@ def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
             "user",
             [
                 {"type": "tool_result", "tool_use_id": "a"},
-                {"type": "tool_result", "tool_use_id": "b", "content": "failed without a word", "is_error": True},
+                {"type": "tool_result", "tool_use_id": "b", "content": "failed without a message", "is_error": True},
             ],
         ),
         ("user", [text("Go on.")]),

@@ -54,7 +54,7 @@ FINAL = {
     "no money": (refusal(429, coded("insufficient_quota")), "has no quota left for this key (HTTP 429: no more)"),
     "come back": (refusal(429, said("later"), retry_after="3600"), "asks to come back in 3600 s (HTTP 429: later)"),
     "in the stream": (Reply((event({"error": {"message": "bad", "code": 400}}),)), "failed: bad"),
-    "a page": (Reply((PAGE.encode(),), headers=HTML), r"sent something that is no answer: It\x1b[2J works!"),
+    "a page": (Reply((PAGE.encode(),), headers=HTML), r"sent something that is not an answer: It\x1b[2J works!"),
 }
 TRANSIENT = {
     "429": (refusal(429, said("slow down")), "has too many requests (HTTP 429: slow down)"),
@@ -65,8 +65,8 @@ TRANSIENT = {
     "nothing": (Reply((DONE,)), "stopped in the middle of its answer"),
     "given up": (Reply((chunk("abort"), DONE)), "stopped in the middle of its answer"),
     "broken gzip": (Reply((b"abc",), headers={"content-encoding": "gzip"}), "stopped in the middle of its answer"),
-    "no JSON": (Reply((event(f"Wait, {KEY}"),)), "sent something that is no answer: Wait, [redacted"),
-    "no object": (Reply((event([1]),)), "sent something that is no answer: [1]"),
+    "no JSON": (Reply((event(f"Wait, {KEY}"),)), "sent something that is not an answer: Wait, [redacted"),
+    "no object": (Reply((event([1]),)), "sent something that is not an answer: [1]"),
     "in the stream": (Reply((event(OVERLOADED), DONE)), "failed: overloaded"),
     "in a field": (Reply((b'error: {"message": "slot lost"}\n\n',)), "failed: slot lost"),
     "no reason": (Reply((event({"error": {"code": None}}),)), "failed: "),
@@ -125,7 +125,7 @@ def test_after_a_while_it_works(server, make, case) -> None:
 def test_an_event_that_does_not_end(server, make, told) -> None:
     server.will(Reply((b"data: " + b"x" * 2**20,) * 17), says("hi"))
     assert turn(make())[0] == TextDelta("hi")
-    assert "sent something that is no answer: an event of more than 16777216 bytes; trying again" in told[0]
+    assert "sent something that is not an answer: an event of more than 16777216 bytes; trying again" in told[0]
 
 
 def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
@@ -219,7 +219,7 @@ def test_any_body_becomes_one_short_line(body) -> None:
     ["localhost:8080", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1", "http://x /v1", "https:x"],
 )
 def test_an_address_that_is_none(base) -> None:
-    with pytest.raises(ForgeError, match="OPENAI_BASE_URL is no address of a server\n  it begins with http"):
+    with pytest.raises(ForgeError, match="OPENAI_BASE_URL is not the address of a server\n  it begins with http"):
         Server.at(base)
 
 

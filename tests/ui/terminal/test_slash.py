@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forge_cli import Tool, classify_command, is_command, parse_command
 from forge_cli.core.errors import UsageError
 from forge_cli.core.tool import ManualExecution
-from forge_cli.ui.terminal.slash import BUILTINS, flags_of, input_of, parse_arguments
+from forge_cli.ui.terminal.slash import BUILTINS, args_from, boolean_options, parse_arguments
 
 
 async def nothing(args: object, context: object) -> str:
@@ -146,11 +146,11 @@ SCHEMA = {
 
 
 def test_flags_are_booleans_however_they_are_declared() -> None:
-    assert flags_of(SCHEMA) == {"plain", "maybe", "named"}
+    assert boolean_options(SCHEMA) == {"plain", "maybe", "named"}
 
 
 def test_a_flag_takes_no_word_that_is_not_true_or_false() -> None:
-    flags = flags_of(SCHEMA)
+    flags = boolean_options(SCHEMA)
     assert parse_arguments(["--plain", "word", "--maybe", "tags=x"], flags) == (
         ["word"],
         {"plain": True, "maybe": True, "tags": "x"},
@@ -163,7 +163,7 @@ def test_a_flag_takes_no_word_that_is_not_true_or_false() -> None:
 
 def test_dashes_and_single_items() -> None:
     typed = {"more-tags": "a", "tags": "[1]", "one-or-many": "x", "dry-run": "y", "no-such": "z", "anything": "w"}
-    assert input_of(typed, SCHEMA) == {
+    assert args_from(typed, SCHEMA) == {
         "more_tags": ["a"],
         "tags": "[1]",
         "one_or_many": "x",
@@ -171,5 +171,5 @@ def test_dashes_and_single_items() -> None:
         "no-such": "z",
         "anything": "w",
     }
-    assert input_of({"tags": ["a", "b"]}, SCHEMA) == {"tags": ["a", "b"]}
-    assert input_of({"a": True}, {}) == {"a": True}
+    assert args_from({"tags": ["a", "b"]}, SCHEMA) == {"tags": ["a", "b"]}
+    assert args_from({"a": True}, {}) == {"a": True}

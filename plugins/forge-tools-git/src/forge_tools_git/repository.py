@@ -89,33 +89,33 @@ class Repository:
         return {f"{driver}.{key}": value for driver in drivers for key, value in FILTER_KEYS.items()}
 
     async def read(
-        self, *words: str, check: bool = True, index: Path | None = None, errors: str = "replace"
+        self, *argv: str, check: bool = True, index: Path | None = None, errors: str = "replace"
     ) -> Finished:
         """Ask something that changes nothing and starts nothing."""
         env = OFFLINE | ({"GIT_INDEX_FILE": str(index)} if index else {})
         settings = ALWAYS | READING | self.filters
-        done = await self._git(words, settings, env, readable=[index.parent] if index else [], errors=errors)
+        done = await self._git(argv, settings, env, readable=[index.parent] if index else [], errors=errors)
         return _checked(done) if check else done
 
-    async def change(self, *words: str, input: str | None = None, keys: bool = False) -> Finished:
+    async def change(self, *argv: str, input: str | None = None, keys: bool = False) -> Finished:
         """Do something, with the hooks and filters that belong to it; ``keys`` are those that a remote asks for."""
         readable = key_files() if keys else []
-        return _checked(await self._git(words, ALWAYS, readable=readable, writable=self.places, input=input))
+        return _checked(await self._git(argv, ALWAYS, readable=readable, writable=self.places, input=input))
 
     async def _git(
-        self, words: Sequence[str], settings: Mapping[str, str], env: Mapping[str, str] | None = None, **options: Any
+        self, argv: Sequence[str], settings: Mapping[str, str], env: Mapping[str, str] | None = None, **options: Any
     ) -> Finished:
         if shutil.which("git") is None:
             raise ToolError("git is not installed on this machine")
         readable = [*settings_files(), *options.pop("readable")]
         env = environment(settings) | dict(env or {})
         return await self.processes.run(
-            ["git", "--no-pager", *words], cwd=self.folder, env=env, readable=readable, **options
+            ["git", "--no-pager", *argv], cwd=self.folder, env=env, readable=readable, **options
         )
 
     async def status(self, paths: Sequence[str] = (".",)) -> Status:
-        words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", *SUBMODULES)
-        found = await self.read(*words, "--", *map(literal, paths))
+        argv = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", *SUBMODULES)
+        found = await self.read(*argv, "--", *map(literal, paths))
         return parse_status(found.stdout, self.prefix)
 
     async def log(self, limit: int, path: str) -> list[Commit]:
@@ -156,7 +156,7 @@ class Repository:
         found = await self.read("rev-parse", "--verify", "--quiet", "--end-of-options", name, check=False)
         return found.stdout.strip() if found.exit_code == 0 else None
 
-    async def _diff(self, *words: str, staged: bool, pathspecs: Sequence[str]) -> str:
+    async def _diff(self, *argv: str, staged: bool, pathspecs: Sequence[str]) -> str:
         """A diff of a copy of the index, which git would otherwise refresh in place."""
         place = self.folder / (await self.read("rev-parse", "--git-path", "index")).stdout.removesuffix("\n")
         cached = ("--cached",) if staged else ()
@@ -164,7 +164,7 @@ class Repository:
             copy = Path(scratch) / "index"
             if place.exists():
                 shutil.copy2(place, copy)  # with its time, by which git knows what may have changed since
-            found = await self.read("diff", *cached, *PLAIN_DIFF, *SUBMODULES, *words, "--", *pathspecs, index=copy)
+            found = await self.read("diff", *cached, *PLAIN_DIFF, *SUBMODULES, *argv, "--", *pathspecs, index=copy)
         return found.stdout
 
 
@@ -174,7 +174,7 @@ def literal(path: str) -> str:
 
 
 def complaint(done: Finished) -> str:
-    """Why git failed, in its own words, and what confinement may have to do with it."""
+    """Why git failed, in its own message, and what confinement may have to do with it."""
     said = (done.stderr.strip() or done.stdout.strip())[-2000:].replace(":(literal)", "")
     hint = next((hint for sign, hint in CONFINED.items() if done.confined and sign in said), None)
     why = said.removeprefix("fatal: ").removeprefix("error: ") or f"git ended with exit code {done.exit_code}"

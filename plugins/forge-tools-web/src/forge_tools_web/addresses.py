@@ -49,7 +49,7 @@ def _inside(address: Address) -> IPv4Address | None:
 
 
 def literal(host: str) -> Address | None:
-    """The address that a host is, where it is no name; ``127.1`` and ``0x7f000001`` are addresses too."""
+    """The address that a host is, where it is not a name; ``127.1`` and ``0x7f000001`` are addresses too."""
     text = host.removesuffix(".")
     try:
         return ip_address(text)

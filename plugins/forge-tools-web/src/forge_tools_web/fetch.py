@@ -126,7 +126,7 @@ def read_url(text: str, *, base: URL | None = None) -> URL:
     try:
         url = httpx2.URL(text) if base is None else base.join(text)
     except httpx2.InvalidURL as error:
-        raise ToolError(f"{text!r} is no URL: {error}") from None
+        raise ToolError(f"{text!r} is not a URL: {error}") from None
     if url.scheme not in PORTS:
         raise ToolError(f"{text!r} cannot be fetched: only http:// and https:// can")
     if not url.host:

@@ -26,7 +26,7 @@ def read(page: Page) -> Text:
         raise ToolError(f"{page.url} is {media_type}, and only text can be read: HTML, JSON, XML or plain text")
     text = decoded(page)
     if "\0" in text[:4096]:
-        raise ToolError(f"{page.url} is said to be {media_type} and is no text")
+        raise ToolError(f"{page.url} is said to be {media_type} and is not text")
     if not text.strip():
         raise ToolError(f"{page.url} is empty")
     language = next((name for name in ("json", "xml", "yaml") if media_type.endswith(name)), None)

@@ -1,4 +1,4 @@
-"""Workers that others call, on a terminal: further in, by name, asked about by their path, and never as the answer."""
+"""Child workers on a terminal: indented, by name, asked about by their path, and never as the answer."""
 
 import io
 import json
