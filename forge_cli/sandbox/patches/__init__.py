@@ -5,7 +5,7 @@ and ``apply`` makes it so. Only ``apply`` writes.
 """
 
 from forge_cli.sandbox.patches.apply import apply, reader, stamp
-from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Line, Patch, Update, accesses
+from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, HunkLine, Patch, Update, accesses
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.sandbox.patches.plan import plan
 
@@ -14,7 +14,7 @@ __all__ = [
     "Change",
     "Delete",
     "Hunk",
-    "Line",
+    "HunkLine",
     "Patch",
     "Update",
     "accesses",

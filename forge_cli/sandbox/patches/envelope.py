@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from forge_cli.sandbox.patches.lines import EMPTY, SIGNS, Lines, without_returns, wrong
-from forge_cli.sandbox.patches.model import Add, Delete, Hunk, Line, Operation, Sign, Update
+from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Operation, Sign, Update
 from forge_cli.sandbox.patches.unified import HEADER
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
@@ -93,15 +93,15 @@ def _hunk(lines: Lines) -> Hunk:
     return Hunk(number, without_returns(tuple(body), number), tuple(anchors), start, at_end)
 
 
-def _body(lines: Lines) -> list[Line]:
+def _body(lines: Lines) -> list[HunkLine]:
     """Up to the next marker; an empty line is one of the file unless it only stands before that marker."""
-    body: list[Line] = []
-    empty: list[Line] = []
+    body: list[HunkLine] = []
+    empty: list[HunkLine] = []
     while (line := lines.current) is not None and not line.startswith(("***", "@@")):
         if line in EMPTY:
-            empty.append(Line(" ", line))
+            empty.append(HunkLine(" ", line))
         elif line[0] in SIGNS:
-            body += [*empty, Line(cast(Sign, line[0]), line[1:])]
+            body += [*empty, HunkLine(cast(Sign, line[0]), line[1:])]
             empty.clear()
         else:
             raise wrong(lines.number, f"every line of a hunk starts with ' ', '-' or '+', not {line!r}")

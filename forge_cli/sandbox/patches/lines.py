@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.patches.model import Line
+from forge_cli.sandbox.patches.model import HunkLine
 
 EMPTY = ("", "\r")
 SIGNS = (" ", "-", "+")
@@ -49,9 +49,9 @@ def wrong(number: int, what: str) -> ToolError:
     return ToolError(f"line {number} of the patch: {what}")
 
 
-def without_returns(lines: tuple[Line, ...], number: int) -> tuple[Line, ...]:
+def without_returns(lines: tuple[HunkLine, ...], number: int) -> tuple[HunkLine, ...]:
     """The lines of a hunk without the carriage returns of its file, which decides about line endings by itself."""
     returns = sum(line.text.endswith("\r") for line in lines)
     if returns in (0, len(lines)):
-        return tuple(Line(line.sign, line.text.removesuffix("\r")) for line in lines)
+        return tuple(HunkLine(line.sign, line.text.removesuffix("\r")) for line in lines)
     raise wrong(number, "the hunk mixes lines with and without a carriage return; line endings cannot be patched")

@@ -12,7 +12,7 @@ Sign = Literal[" ", "-", "+"]
 
 
 @dataclass(frozen=True)
-class Line:
+class HunkLine:
     """One line of a hunk, without its ending."""
 
     sign: Sign
@@ -25,7 +25,7 @@ class Hunk:
 
     where: int
     """Its line in the patch."""
-    lines: tuple[Line, ...]
+    lines: tuple[HunkLine, ...]
     anchors: tuple[str, ...] = ()
     """Lines of the file above the hunk, the outermost first."""
     start: int | None = None

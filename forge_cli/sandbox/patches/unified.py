@@ -11,7 +11,7 @@ from forge_cli.core.zones import Zone
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.headers import Names, named
 from forge_cli.sandbox.patches.lines import EMPTY, SIGNS, Lines, without_returns, wrong
-from forge_cli.sandbox.patches.model import Add, Delete, Hunk, Line, Operation, Sign, Update
+from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Operation, Sign, Update
 
 HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@")
 _SIGNATURE = ("-- ", "--")
@@ -77,14 +77,14 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
 class _Body:
     """The lines of a hunk as they are read."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[HunkLine] = field(default_factory=list)
     old: int = 0
     new: int = 0
     unfinished: set[Sign] = field(default_factory=set)
     """The signs of the lines behind which the file is said to end without a newline."""
 
     def add(self, text: str) -> None:
-        line = Line(" ", text) if text in EMPTY else Line(cast(Sign, text[0]), text[1:])
+        line = HunkLine(" ", text) if text in EMPTY else HunkLine(cast(Sign, text[0]), text[1:])
         self.lines.append(line)
         self.old += line.sign != "+"
         self.new += line.sign != "-"

@@ -14,7 +14,7 @@ from forge_cli.core.config import Config
 from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
-from forge_cli.toolsets.shell.allow.lexer import ShellWord, Unreadable
+from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Simple, read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import redirect_hazard
@@ -167,10 +167,12 @@ class LineJudge:
             for earlier in read_line(before):
                 place = replace(place, folders=place.folders.after(earlier))
             return self._combine(read_line(command), place)
-        except Unreadable as error:
+        except UnreadableLine as error:
             return self._unreadable(command, search, error)
         except Exception as error:  # whatever goes wrong in reading a line, somebody is asked about it
-            return self._unreadable(command, search, Unreadable(f"it cannot be analysed ({type(error).__name__})", 0))
+            return self._unreadable(
+                command, search, UnreadableLine(f"it cannot be analysed ({type(error).__name__})", 0)
+            )
 
     def _matches(self, words: tuple[str, ...]) -> list[_Match]:
         """The first match of each list that has one."""
@@ -256,7 +258,7 @@ class LineJudge:
         shown += [found] if found not in shown else []
         return LineVerdict(Approval.BLOCKED, _because(text, match.rule), found.rule, tuple(shown), origin=found.origin)
 
-    def _unreadable(self, command: str, search: Search, error: Unreadable) -> LineVerdict:
+    def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> LineVerdict:
         """A line that is not plain: its parts are what the generous search makes of it."""
         commands = search.commands()
         culprit = max((found.start for found in commands if found.start <= error.at), default=-1)

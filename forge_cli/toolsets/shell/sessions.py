@@ -12,7 +12,7 @@ import anyio
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.shell.allow.folders import Folders
-from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.stdin import may_read
 
@@ -28,7 +28,7 @@ def is_bare_shell(command: str) -> bool:
     """Whether a command is nothing but a shell, so that what it does depends on its input alone."""
     try:
         simple = read_line(command)
-    except Unreadable:
+    except UnreadableLine:
         return False
     if len(simple) != 1 or simple[0].redirects:
         return False
@@ -111,7 +111,7 @@ def _moves(text: str) -> str:
     """The text if it may change the folder; what cannot be read may go anywhere."""
     try:
         return text if any(Folders().after(simple).moved for simple in read_line(text)) else ""
-    except Unreadable:
+    except UnreadableLine:
         return "cd ..\n"
 
 

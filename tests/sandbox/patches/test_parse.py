@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone
-from forge_cli.sandbox.patches import Add, Delete, Hunk, Line, Patch, Update, accesses, parse_patch
+from forge_cli.sandbox.patches import Add, Delete, Hunk, HunkLine, Patch, Update, accesses, parse_patch
 
 EVERYTHING = """\
 *** Begin Patch
@@ -37,10 +37,10 @@ EVERYTHING = """\
 
 
 def test_every_operation_of_the_envelope() -> None:
-    first = (Line(" ", "one"), Line(" ", ""), Line("-", "two"), Line("+", "2"))
+    first = (HunkLine(" ", "one"), HunkLine(" ", ""), HunkLine("-", "two"), HunkLine("+", "2"))
     hunks = (
         Hunk(9, first, anchors=("class A:", "def f(self):")),
-        Hunk(15, (Line("+", "last"),), at_end=True),
+        Hunk(15, (HunkLine("+", "last"),), at_end=True),
     )
     assert parse_patch(EVERYTHING) == Patch(
         (
@@ -63,13 +63,15 @@ def test_what_a_patch_wants_of_each_path() -> None:
 def test_the_first_hunk_needs_no_marker_and_empty_lines_may_separate() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n-1\n+2\n\n@@ x\n-3\n\n*** End Patch\n"
     assert parse_patch(patch).operations == (
-        Update("a", (Hunk(3, (Line("-", "1"), Line("+", "2"))), Hunk(6, (Line("-", "3"),), anchors=("x",)))),
+        Update(
+            "a", (Hunk(3, (HunkLine("-", "1"), HunkLine("+", "2"))), Hunk(6, (HunkLine("-", "3"),), anchors=("x",)))
+        ),
     )
 
 
 def test_a_blank_line_of_context_at_the_start_is_kept() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n \n-1\n*** End Patch"
-    assert parse_patch(patch).operations == (Update("a", (Hunk(3, (Line(" ", ""), Line("-", "1"))),)),)
+    assert parse_patch(patch).operations == (Update("a", (Hunk(3, (HunkLine(" ", ""), HunkLine("-", "1"))),)),)
 
 
 @pytest.mark.parametrize("wrap", ["{}", "\n\n{}\n\n", "```\n{}\n```", "```diff\n{}```\n"])
@@ -189,15 +191,15 @@ def test_what_git_says_without_hunks() -> None:
 def test_a_diff_without_numbers_and_one_by_mail() -> None:
     patch = "--- x\n+++ x\n@@\n-a\n+b\n\n@@ @@\n-c\n--- y\n+++ y\n@@ -2,0 +3 @@ def f():\n+d\n-- \n2.39\n"
     assert parse_patch(patch).operations == (
-        Update("x", (Hunk(3, (Line("-", "a"), Line("+", "b"))), Hunk(7, (Line("-", "c"),)))),
-        Update("y", (Hunk(11, (Line("+", "d"),), start=2),)),
+        Update("x", (Hunk(3, (HunkLine("-", "a"), HunkLine("+", "b"))), Hunk(7, (HunkLine("-", "c"),)))),
+        Update("y", (Hunk(11, (HunkLine("+", "d"),), start=2),)),
     )
 
 
 def test_dashes_and_pluses_inside_a_counted_hunk_are_no_headers() -> None:
     patch = "--- x\n+++ x\n@@ -1,2 +1,2 @@\n--- a\n+++ b\n z\n"
     assert parse_patch(patch).operations == (
-        Update("x", (Hunk(3, (Line("-", "-- a"), Line("+", "++ b"), Line(" ", "z")), start=1),)),
+        Update("x", (Hunk(3, (HunkLine("-", "-- a"), HunkLine("+", "++ b"), HunkLine(" ", "z")), start=1),)),
     )
 
 

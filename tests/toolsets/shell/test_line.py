@@ -6,7 +6,7 @@ Covers forge_cli.toolsets.shell.allow.lexer, forge_cli.toolsets.shell.allow.pars
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
 from forge_cli.toolsets.shell.rules import ShellRule, judge_line
 
@@ -77,7 +77,7 @@ def test_plain_lines_are_read(line: str, commands: list[list[str]]) -> None:
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_everything_else_is_refused(line: str) -> None:
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnreadableLine) as refused:
         read_line(line)
     assert refused.value.why
     assert 0 <= refused.value.at <= len(line)

@@ -1,6 +1,6 @@
 """The strict reader's words: a small plain subset of bash, split exactly as bash 5.2 splits it.
 
-Whatever is accepted here means the same words to bash. Everything else is ``Unreadable``.
+Whatever is accepted here means the same words to bash. Everything else is ``UnreadableLine``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Unreadable(Exception):
+class UnreadableLine(Exception):
     """The line leaves the subset: why, in words for people, and at which character."""
 
     def __init__(self, why: str, at: int) -> None:
@@ -83,7 +83,7 @@ def refuse_invisible(text: str) -> None:
     invisible = [char for char in set(_UNUSUAL.findall(text)) if _is_invisible(char)]
     if invisible:
         at = min(map(text.index, invisible))
-        raise Unreadable(f"the character U+{ord(text[at]):04X} cannot be seen", at)
+        raise UnreadableLine(f"the character U+{ord(text[at]):04X} cannot be seen", at)
 
 
 def _is_invisible(char: str) -> bool:
@@ -107,13 +107,13 @@ class Lexer:
         at, glued = self.pos, self.pos == before and self._after_word(before)
         if at >= len(self.text):
             if self._heredocs:
-                raise Unreadable("a here-document has no end", at)
+                raise UnreadableLine("a here-document has no end", at)
             return ShellToken("end", at, glued)
         operator = _OPERATOR.match(self.text, at)
         if operator is None:
             return self._word_token(at, glued)
         if _CONTINUED.match(self.text, operator.end()):
-            raise Unreadable("an operator goes on behind a backslash", at)
+            raise UnreadableLine("an operator goes on behind a backslash", at)
         self.pos = operator.end()
         return self._operator_token(operator[0], at, glued)
 
@@ -121,7 +121,7 @@ class Lexer:
         """The word that a redirection operator needs after it."""
         self._skip_blanks()
         if self.pos >= len(self.text) or _OPERATOR.match(self.text, self.pos):
-            raise Unreadable("a redirection has no target", self.pos)
+            raise UnreadableLine("a redirection has no target", self.pos)
         return self._word()
 
     def _after_word(self, pos: int) -> bool:
@@ -137,7 +137,7 @@ class Lexer:
 
     def _stay_in_line(self, passed: str) -> None:
         if self._heredocs and "\n" in passed:
-            raise Unreadable("the line goes on before its here-document", self.pos)
+            raise UnreadableLine("the line goes on before its here-document", self.pos)
 
     def _operator_token(self, operator: str, at: int, glued: bool) -> ShellToken:
         match operator:
@@ -147,12 +147,12 @@ class Lexer:
                     self.pos = empty.end()
                 return ShellToken("newline", at, glued)
             case ";;" | ";;&" | ";&":
-                raise Unreadable("control flow is not analysed", at)
+                raise UnreadableLine("control flow is not analysed", at)
             case "<<" | "<<-":
                 self._open_heredoc(tabs=operator == "<<-")
                 return ShellToken("heredoc", at, glued)
             case "<" | ">" if self.text.startswith("(", self.pos):
-                raise Unreadable("a process substitution starts a command", at)
+                raise UnreadableLine("a process substitution starts a command", at)
             case _ if operator in _REDIRECTS:
                 return ShellToken("redirect", at, glued, ShellWord(operator))
         return ShellToken(operator, at, glued)
@@ -198,10 +198,10 @@ class Lexer:
             case "{" | "}":
                 return self._brace(before)
             case "~" if before in ("", "=", ":"):
-                raise Unreadable("~ is replaced by a home directory", self.pos)
+                raise UnreadableLine("~ is replaced by a home directory", self.pos)
             case "~" | "#":
                 return self._take()
-        raise Unreadable(f"{char!r} is not understood here", self.pos)
+        raise UnreadableLine(f"{char!r} is not understood here", self.pos)
 
     def _take(self) -> str:
         self.pos += 1
@@ -210,7 +210,7 @@ class Lexer:
     def _escaped(self) -> str:
         self.pos += 1
         if self.pos >= len(self.text):
-            raise Unreadable("the line ends with a backslash", self.pos)
+            raise UnreadableLine("the line ends with a backslash", self.pos)
         char = self._take()
         self._stay_in_line(char)
         return "" if char == "\n" else char
@@ -218,7 +218,7 @@ class Lexer:
     def _single_quoted(self) -> str:
         start, end = self.pos + 1, self.text.find("'", self.pos + 1)
         if end < 0:
-            raise Unreadable("a quote is not closed", self.pos)
+            raise UnreadableLine("a quote is not closed", self.pos)
         self.pos = end + 1
         self._stay_in_line(self.text[start:end])
         return self.text[start:end]
@@ -239,24 +239,24 @@ class Lexer:
                 parts.append(escaped if escaped in ("", "$", "`", '"', "\\") else f"\\{escaped}")
             else:
                 parts.append(self._dollar('" |)/'))
-        raise Unreadable("a quote is not closed", start)
+        raise UnreadableLine("a quote is not closed", start)
 
     def _dollar(self, literal_before: str) -> str:
         """A dollar that is only a dollar; any other, and a backtick, is refused."""
         after = self.text[self.pos + 1 : self.pos + 2]
         if self.text[self.pos] == "`":
-            raise Unreadable(SUBSTITUTION, self.pos)
+            raise UnreadableLine(SUBSTITUTION, self.pos)
         if self.text.startswith("$((", self.pos):
-            raise Unreadable(ARITHMETIC, self.pos)
+            raise UnreadableLine(ARITHMETIC, self.pos)
         if after in literal_before:
             return self._take()
         named = after.isalnum() or after in _SPECIAL_PARAMETERS
-        raise Unreadable(_AFTER_DOLLAR.get(after, VARIABLE if named else "'$' is not understood here"), self.pos)
+        raise UnreadableLine(_AFTER_DOLLAR.get(after, VARIABLE if named else "'$' is not understood here"), self.pos)
 
     def _glob(self, before: str) -> str:
         alone = self.text[self.pos] == "[" and self.text[self.pos + 1 : self.pos + 2] in ("", " ", "\t", "\n")
         if not before and not alone:
-            raise Unreadable("a word that starts with a glob can become an option", self.pos)
+            raise UnreadableLine("a word that starts with a glob can become an option", self.pos)
         return self._take()
 
     def _brace(self, before: str) -> str:
@@ -265,7 +265,7 @@ class Lexer:
             return self._take()
         braced = _BRACED.match(self.text, self.pos)
         if braced is None:
-            raise Unreadable(BRACES, self.pos)
+            raise UnreadableLine(BRACES, self.pos)
         self.pos = braced.end()
         return braced[0]
 
@@ -273,13 +273,13 @@ class Lexer:
         """Bash may pair a brace with a comma far behind it: ``{b}c,d}`` is two words."""
         raw = self.text[start : self.pos]
         if "{" in raw and ("," in raw or ".." in raw) and _BRACED.search(raw):
-            raise Unreadable(BRACES, start)
+            raise UnreadableLine(BRACES, start)
 
     def _open_heredoc(self, *, tabs: bool) -> None:
         self._skip_blanks()
         delimiter = _DELIMITER.match(self.text, self.pos)
         if delimiter is None:
-            raise Unreadable("the end of a here-document is not a plain word", self.pos)
+            raise UnreadableLine("the end of a here-document is not a plain word", self.pos)
         self.pos = delimiter.end()
         self._heredocs.append(_Heredoc(next(filter(None, delimiter.groups())), delimiter[4] is not None, tabs))
 
@@ -287,12 +287,12 @@ class Lexer:
         for heredoc in self._heredocs:
             while (line := self._body_line(heredoc.tabs)) != heredoc.delimiter:
                 if heredoc.expands and _EXPANDS.search(line):
-                    raise Unreadable("the here-document is expanded by the shell", self.pos)
+                    raise UnreadableLine("the here-document is expanded by the shell", self.pos)
         self._heredocs.clear()
 
     def _body_line(self, tabs: bool) -> str:
         if self.pos >= len(self.text):
-            raise Unreadable("a here-document has no end", self.pos)
+            raise UnreadableLine("a here-document has no end", self.pos)
         end = self.text.find("\n", self.pos)
         end = len(self.text) if end < 0 else end
         line = self.text[self.pos : end]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from forge_cli.toolsets.shell.allow.lexer import Lexer, ShellToken, ShellWord, Unreadable, refuse_invisible
+from forge_cli.toolsets.shell.allow.lexer import Lexer, ShellToken, ShellWord, UnreadableLine, refuse_invisible
 from forge_cli.toolsets.shell.programs.names import names
 
 
@@ -53,7 +53,7 @@ _SYNTAX = "bash would not accept this"
 
 
 def read_line(text: str) -> list[Simple]:
-    """The simple commands of a line, in order; raises ``Unreadable`` for whatever is not plain."""
+    """The simple commands of a line, in order; raises ``UnreadableLine`` for whatever is not plain."""
     refuse_invisible(text)
     return _Parser(text).line()
 
@@ -71,11 +71,11 @@ class _Parser:
     def line(self) -> list[Simple]:
         while (token := self._lexer.next()).kind != "end":
             if self._tokens > TOKENS_AT_MOST:
-                raise Unreadable(f"it has more than {TOKENS_AT_MOST} words", token.at)
+                raise UnreadableLine(f"it has more than {TOKENS_AT_MOST} words", token.at)
             self._tokens += 1
             self._take(token)
         if self._open or self._expect in (_Expect.COMMAND, _Expect.COMMAND_HERE):
-            raise Unreadable(_SYNTAX, token.at)
+            raise UnreadableLine(_SYNTAX, token.at)
         for command in self._commands:
             _refuse_hidden_prefix(command, token.at)
         return self._commands
@@ -118,22 +118,22 @@ class _Parser:
         elif token.word.text == "!":
             self._negate(token)
         elif token.word.text in _RESERVED:
-            raise Unreadable("control flow is not analysed", token.at)
+            raise UnreadableLine("control flow is not analysed", token.at)
         else:
             self._first_word(token)
 
     def _first_word(self, token: ShellToken) -> None:
         if _ASSIGNMENT.match(token.word.text):
-            raise Unreadable("an assignment changes what the command does", token.at)
+            raise UnreadableLine("an assignment changes what the command does", token.at)
         self._simple(token).words.append(token.word)
 
     def _simple(self, token: ShellToken) -> Simple:
         """The command that a word or redirection belongs to; only redirections belong to a group."""
         if self._expect is _Expect.SEPARATOR and token.kind == "word":
-            raise Unreadable(_SYNTAX, token.at)
+            raise UnreadableLine(_SYNTAX, token.at)
         if not self._in_command:
             if len(self._commands) == COMMANDS_AT_MOST:
-                raise Unreadable(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
+                raise UnreadableLine(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
             self._commands.append(Simple(at=token.at, piped=self._piped))
             self._expect = _Expect.WORD
         return self._commands[-1]
@@ -143,9 +143,9 @@ class _Parser:
         self._tokens += 1
         operator, target = token.word.text, self._lexer.target()
         if operator in ("<&", ">&") and target.text != "-" and not _PLAIN_TARGET.fullmatch(target.text):
-            raise Unreadable("the target of a copied descriptor is not plain", token.at)
+            raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
         if target.text == "-" and not target.bare:
-            raise Unreadable("the target of a copied descriptor is not plain", token.at)
+            raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
         return Redirect(operator, target, self._taken_descriptor())
 
     def _taken_descriptor(self) -> str:
@@ -154,27 +154,27 @@ class _Parser:
 
     def _newline(self, token: ShellToken) -> None:
         if self._expect is _Expect.COMMAND_HERE:
-            raise Unreadable(_SYNTAX, token.at)
+            raise UnreadableLine(_SYNTAX, token.at)
         if self._in_command:
             self._separate(token, _Expect.COMMAND_OR_END)
 
     def _separate(self, token: ShellToken, expect: _Expect) -> None:
         if not self._in_command:
-            raise Unreadable(_SYNTAX, token.at)
+            raise UnreadableLine(_SYNTAX, token.at)
         self._expect, self._piped = expect, False
 
     def _negate(self, token: ShellToken) -> None:
         if self._piped or self._expect is _Expect.COMMAND_HERE:
-            raise Unreadable(_SYNTAX, token.at)
+            raise UnreadableLine(_SYNTAX, token.at)
         self._expect = _Expect.COMMAND_HERE
 
     def _begin(self, token: ShellToken) -> None:
         if self._in_command or token.glued:
-            raise Unreadable(_SYNTAX, token.at)
+            raise UnreadableLine(_SYNTAX, token.at)
         kind = token.word.text or token.kind
         after = self._lexer.text[self._lexer.pos : self._lexer.pos + 1]
         if (kind == "(" and after in ("(", "\\")) or (kind == "{" and after not in (" ", "\t", "\n")):
-            raise Unreadable("control flow is not analysed", token.at)
+            raise UnreadableLine("control flow is not analysed", token.at)
         self._open.append(kind)
         self._expect, self._piped = _Expect.COMMAND, False
 
@@ -182,7 +182,7 @@ class _Parser:
         kind = token.word.text or token.kind
         complete = self._expect is _Expect.COMMAND_OR_END or (kind == ")" and self._in_command)
         if not complete or not self._open or self._open.pop() + kind not in ("()", "{}"):
-            raise Unreadable(_SYNTAX, token.at)
+            raise UnreadableLine(_SYNTAX, token.at)
         self._expect = _Expect.SEPARATOR
 
 
@@ -190,8 +190,8 @@ def _refuse_hidden_prefix(command: Simple, at: int) -> None:
     """Words that are prefixes only after something else: an assignment after a redirection, or after ``time``."""
     texts = [word.text for word in command.words]
     if texts and _ASSIGNMENT.match(texts[0]):
-        raise Unreadable("an assignment changes what the command does", at)
+        raise UnreadableLine("an assignment changes what the command does", at)
     if texts and texts[0] == "time":
         rest = next((text for text in texts[1:] if text not in ("-p", "--")), "")
         if rest in _RESERVED or rest in "{}!" or _ASSIGNMENT.match(rest):
-            raise Unreadable("control flow is not analysed", at)
+            raise UnreadableLine("control flow is not analysed", at)

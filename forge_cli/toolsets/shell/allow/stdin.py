@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forge_cli.toolsets.shell.allow.lexer import Unreadable
+from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import Redirect, Simple, read_line
 from forge_cli.toolsets.shell.programs.git import GitWords
 from forge_cli.toolsets.shell.programs.names import names
@@ -58,7 +58,7 @@ def _reader(text: str) -> int | None:
     """Where the first command stands that may read."""
     try:
         return next((command.at for command in read_line(text) if not _reads_nothing(command)), None)
-    except Unreadable:
+    except UnreadableLine:
         return 0
 
 
