@@ -37,13 +37,13 @@ async def opened(
     bus: EventBus | None = None,
     mode: ApprovalMode = ApprovalMode.INTERACTIVE,
     interrupt: InterruptSignal | None = None,
-    within: Assembly | None = None,
+    parent: Assembly | None = None,
     make_zones: bool = True,
     home: Path | None = None,
 ) -> AsyncIterator[Assembly]:
     """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
 
-    ``within`` is the parent worker; ``home`` takes the place of forge's own.
+    ``parent`` is the parent worker; ``home`` takes the place of forge's own.
     """
     bus = bus or EventBus()
     async with AsyncExitStack() as stack:
@@ -55,7 +55,7 @@ async def opened(
             interrupt=interrupt or InterruptSignal(),
             notify=lambda level, message: bus.emit(StatusEvent(level, message)),
             stack=stack,
-            parent=within,
+            parent=parent,
             make_zones=make_zones,
             home=home,
         )

@@ -157,7 +157,7 @@ def test_the_tree_for_people(cli, workers) -> None:
     lines = cli("worker", "show", "boss.yaml", "--tree").out.splitlines()
     assert lines[0] == "boss: Leads"
     assert "    helper: Helps" in lines
-    assert "      model: that of its caller, or of the command line" in lines
+    assert "      model: that of its parent, or of the command line" in lines
     assert f"      /mine: write preApproved, delete blocked ({workers.folder}/out/deep)" in lines
     assert "        boss: Leads" in lines
     assert "          refused: it is at work already: a cycle" in lines

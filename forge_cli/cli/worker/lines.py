@@ -21,7 +21,7 @@ def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
 
 
 def _abilities(node: Facts) -> Iterator[str]:
-    yield f"model: {node['model'] or 'that of its caller, or of the command line'}"
+    yield f"model: {node['model'] or 'that of its parent, or of the command line'}"
     yield f"limits: {', '.join(f'{name} {value:g}' for name, value in node['limits'].items())}"
     yield from lines_of_zones(node["zones"])
     for rule in node["rules"]:

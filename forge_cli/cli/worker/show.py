@@ -71,7 +71,7 @@ async def _look(name: str, workspace: Path, view: str) -> Facts:
                     worker,
                     assembly,
                     children_of=_children,
-                    open_child=lambda child, parent: look(child, within=parent),
+                    open_child=lambda child, parent: look(child, parent=parent),
                     settings=settings,
                 )
             case "prompt":

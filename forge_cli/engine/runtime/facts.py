@@ -102,13 +102,13 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:
     """The verdict on every call of a tool, with what is blocked in its parents; None where arguments decide."""
-    verdict, above = offer.policy.fixed(offer.tool), guard.judge.parent
-    while above and not (verdict and verdict.approval is Approval.BLOCKED):
-        same = above.same_tool(offer)
-        word = same.policy.fixed(same.tool) if same else None
-        if word and word.approval is Approval.BLOCKED:
-            return blocked_by_parent(above.worker, word)
-        above = above.parent
+    verdict, parent = offer.policy.fixed(offer.tool), guard.judge.parent
+    while parent and not (verdict and verdict.approval is Approval.BLOCKED):
+        same = parent.same_tool(offer)
+        blocked = same.policy.fixed(same.tool) if same else None
+        if blocked and blocked.approval is Approval.BLOCKED:
+            return blocked_by_parent(parent.worker, blocked)
+        parent = parent.parent
     return verdict
 
 

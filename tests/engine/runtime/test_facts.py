@@ -40,7 +40,7 @@ def look(project: Project) -> tuple[Any, ...]:
                 worker,
                 assembly,
                 children_of=lambda each: [load_worker(project.folder / OTHER[each.name])],
-                open_child=lambda child, parent: see(child, within=parent),
+                open_child=lambda child, parent: see(child, parent=parent),
                 settings=settings,
             )
             return facts_of(worker, assembly, settings), policy_of(assembly), tree
