@@ -69,10 +69,6 @@ class Zone:
             object.__setattr__(self, name, value)
 
     @property
-    def root(self) -> Path:
-        return self.path
-
-    @property
     def write(self) -> Approval:
         return self.approval.write
 

@@ -45,7 +45,7 @@ def _check_deletable(path: ParsedPath, place: Place, zones: Sequence[Zone]) -> N
             raise NotAFolder(f"{path} is not a folder; leave out what follows the name")
         return
     for zone in zones:
-        if zone.root.is_relative_to(place.real):
+        if zone.path.is_relative_to(place.real):
             raise ToolError(f"{path} holds the folder of zone '{zone.name}', so it cannot be deleted")
     with readable(place.folder, place.name) as folder:
         if os.listdir(folder):

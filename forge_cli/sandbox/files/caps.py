@@ -18,12 +18,12 @@ from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 def capped(zone: Zone, above: Sequence[Zone]) -> Zone:
     """The zone with nothing more in it than every zone of the caller allows that it shares files with."""
-    around = innermost_zone(zone.root, above)
+    around = innermost_zone(zone.path, above)
     if around is None:
-        known = ", ".join(f"/{outer.name} is {shown(str(outer.root))}" for outer in above)
-        problem = f"zone '{zone.name}': {shown(str(zone.root))} lies outside the zones of the worker that calls"
+        known = ", ".join(f"/{outer.name} is {shown(str(outer.path))}" for outer in above)
+        problem = f"zone '{zone.name}': {shown(str(zone.path))} lies outside the zones of the worker that calls"
         raise WorkerError(zone.where, problem, hint=known or "the worker that calls has no zones")
-    inside = [outer for outer in above if outer.root.is_relative_to(zone.root) and outer.root != zone.root]
+    inside = [outer for outer in above if outer.path.is_relative_to(zone.path) and outer.path != zone.path]
     limits = [around, *inside]
     return replace(
         zone,
@@ -58,7 +58,7 @@ def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
 def name_in(sandbox: Sandbox, real: Path) -> str | None:
     """The virtual path of a file on the host, as its text has it; None where it is in no zone."""
     zone = innermost_zone(real, sandbox.zones)
-    return None if zone is None else virtual(zone, real.relative_to(zone.root).parts)
+    return None if zone is None else virtual(zone, real.relative_to(zone.path).parts)
 
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:

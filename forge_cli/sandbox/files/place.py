@@ -38,7 +38,7 @@ class Place:
 
     @property
     def real(self) -> Path:
-        return self.zone.root.joinpath(*self.parts)
+        return self.zone.path.joinpath(*self.parts)
 
     @property
     def kind(self) -> FileKind | None:

@@ -41,7 +41,7 @@ def secret_in(place: Place) -> str | None:
 
 def protected_in(place: Place) -> str | None:
     """The name on the way to a place, or of a link that led there, that is protected."""
-    around = (*place.zone.root.parts, *(name for link in place.links for name in link.parts))
+    around = (*place.zone.path.parts, *(name for link in place.links for name in link.parts))
     folders = (name for name in around if folded(name) in FOLDERS)
     found = next((name for name in _names(place) if is_protected(name)), None) or next(folders, None)
     return found or (place.name if folded(place.name) == _TOOLS and _lies_beside_a_worker(place) else None)

@@ -109,7 +109,7 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
     zone = innermost_zone(trail.real, zones)
     if zone is None:
         raise ToolError(f"{path} leads outside every zone; use a file inside one")
-    names = trail.real.relative_to(zone.root).parts
+    names = trail.real.relative_to(zone.path).parts
     if not zone.made and (place := _unmade(zone, names, trail)):
         return place
     roots = _byidentity_of(zones)
@@ -138,7 +138,7 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
 
 def _unmade(zone: Zone, names: tuple[str, ...], trail: _Trail) -> Place | None:
     """A place in a zone whose folder is not there yet, held by the last folder on the way to it that is."""
-    way = zone.root.parts[1:]
+    way = zone.path.parts[1:]
     folder = os.open("/", FOLDER)
     for depth, name in enumerate(way):
         try:
@@ -179,7 +179,7 @@ def _byidentity_of(zones: Sequence[Zone]) -> dict[Identity, Zone]:
 def _open_root(zone: Zone) -> int:
     top = os.open("/", FOLDER)
     try:
-        return open_folder(zone.root.parts[1:], at=top)
+        return open_folder(zone.path.parts[1:], at=top)
     except OSError as error:
         reason = error.strerror or "it cannot be opened"
         raise ToolError(f"the folder of zone '{zone.name}' is not what it was at the start: {reason}") from None

@@ -30,8 +30,8 @@ def zone_lists(draw: st.DrawFn) -> list[Zone]:
 
 
 def zone_of(file: Path, zones: list[Zone]) -> Zone | None:
-    around = [zone for zone in zones if file.is_relative_to(zone.root)]
-    return max(around, key=lambda zone: len(zone.root.parts), default=None)
+    around = [zone for zone in zones if file.is_relative_to(zone.path)]
+    return max(around, key=lambda zone: len(zone.path.parts), default=None)
 
 
 @given(above=zone_lists(), root=st.sampled_from(ROOTS), mode=modes, write=approvals, delete=approvals)
