@@ -1,4 +1,4 @@
-"""What is said between forge and a model, in no provider's dialect."""
+"""Messages between forge and a model, in the format of no provider."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class Restart:
-    """The turn starts again, after a cut in the line: what came of it so far is void."""
+    """The turn starts again, after the connection was cut: what has arrived of it is void."""
 
     reason: str
 

@@ -22,7 +22,7 @@ from forge_cli.core.zones import Zone
 
 
 class ApprovalConfig(Config):
-    """Consent for the tools of one toolset: for silent tools, and to tighten the word of those that speak."""
+    """Consent for the tools of one toolset: for those without a verdict of their own, and to tighten those verdicts."""
 
     default: Approval | None = None
     tools: dict[str, Approval] = Field(default_factory=dict)
@@ -54,8 +54,8 @@ class ToolsetEnv:
     notify: Notify
     policy: Any = None
     """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""
-    above: Any = None
-    """The same toolset of the nearest worker that called this one, directly or not; what it blocks stays blocked."""
+    parent: Any = None
+    """The same toolset of the nearest ancestor worker that has it; what it blocks stays blocked."""
 
 
 class Toolset:

@@ -265,7 +265,7 @@ def _plain(value: Any, above: tuple[int, ...]) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return text_of_bytes(bytes(value))
+        return decode_text(bytes(value))
     if id(value) in above:
         return "[the same value again]"
     if len(above) >= MAX_DEPTH:
@@ -290,21 +290,21 @@ def _nested(value: Any, above: tuple[int, ...]) -> Any:
     return clean_text(str(value) if isinstance(value, PurePath) else _safe_text(value))
 
 
-def text_of_bytes(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return f"[{len(data)} bytes that are no UTF-8 text]"
+        return f"[{len(data)} bytes that are not UTF-8 text]"
 
 
 def error_text(error: BaseException) -> str:
-    """An error of foreign code in one sentence: its type and what it says."""
+    """An error of third-party code in one sentence: its type and what it says."""
     message = clean_text(_safe_text(error)).strip()
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _safe_text(value: Any) -> str:
-    """What an object says of itself; a ``__str__`` is foreign code and may fail."""
+    """What an object says of itself; a ``__str__`` is third-party code and may fail."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", str(value))
     except Exception:

@@ -13,7 +13,7 @@ from forge_cli.core.errors import Mark
 
 
 class ZoneMode(Enum):
-    """What is possible in a zone at all, whoever consents."""
+    """What is possible in a zone at all, regardless of consent."""
 
     RO = "ro"
     RW = "rw"

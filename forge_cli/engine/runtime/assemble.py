@@ -69,7 +69,7 @@ def open_sandbox(
     isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
     if parent is not None:
-        sandbox.told = parent.told
+        sandbox.notified = parent.notified
     return sandbox
 
 
@@ -133,7 +133,7 @@ async def assemble(
     )
     toolbox = Toolbox([], notify, above=parent.toolbox if parent else None)
     for name, (cls, plugin) in named.items():
-        its_env = replace(env, above=toolbox.toolset_above(name), policy=policies(name, cls))
+        its_env = replace(env, parent=toolbox.toolset_above(name), policy=policies(name, cls))
         toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
     await toolbox.refresh()
     judge = Judge(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from forge_cli.sandbox.files.place import Place, readable
+from forge_cli.sandbox.files.place import Place, open_for_listing
 from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.names import folded
 
@@ -50,7 +50,7 @@ def protected_in(place: Place) -> str | None:
 def _lies_beside_a_worker(place: Place) -> bool:
     if place.missing or not place.parts:
         return False
-    with readable(place.folder) as folder:
+    with open_for_listing(place.folder) as folder:
         names = map(folded, os.listdir(folder))
         return any(name in _WORKERS or name.endswith(_WORKER_SUFFIX) for name in names)
 
@@ -61,7 +61,7 @@ def _names(place: Place) -> Iterator[str]:
 
 
 class OwnFiles:
-    """The worker's own files: whoever may change them may change what the worker is allowed to do.
+    """The worker's own files: to change them is to change what the worker is allowed to do.
 
     A ``*`` in a path stands for any name, of files that are still to be made as well.
     """

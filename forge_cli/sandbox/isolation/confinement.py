@@ -12,7 +12,7 @@ from pathlib import Path
 
 from forge_cli.core.zones import Zone, ZoneMode, innermost_zone
 from forge_cli.sandbox.files.protected import FOLDERS, is_protected
-from forge_cli.sandbox.isolation.held import held_in
+from forge_cli.sandbox.isolation.hooks import hooks_in
 from forge_cli.sandbox.names import folded
 
 HIDDEN = (
@@ -103,11 +103,11 @@ class Confinement:
         yield from (rule for rule in names if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
-            yield from _existing(held_in(folder), Reach.PROTECTED)
+            yield from _existing(hooks_in(folder), Reach.PROTECTED)
         yield from _existing(self._ways(writable), Reach.PINNED)
 
     def _ways(self, writable: Iterable[Path]) -> Iterator[Path]:
-        """The folders between a writable zone and what is not to be written in it: whoever moves one, moves that."""
+        """The folders between a writable zone and what is not to be written in it: moving one would move that."""
         held = (*self.hidden, *self.protected, *writable, *(zone.path for zone in self.zones))
         for root in self._writable():
             for path in held:

@@ -121,7 +121,7 @@ class _Hits:
     _files: set[str] = field(default_factory=set)
 
     def add(self, start: SearchStart, path: bytes, numbers: Sequence[int]) -> bool:
-        """Whether the search goes on; a file that lies in two zones counts once.
+        """Whether the search continues; a file that lies in two zones counts once.
 
         An engine that stops in the middle of a file has not seen whether it is binary.
         """

@@ -43,7 +43,7 @@ class ZoneConfig(Config):
     def _is_a_name(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
             raise ValueError(
-                f"{shown(name)} is no name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+                f"{shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
             )
         return name
 

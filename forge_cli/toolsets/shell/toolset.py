@@ -20,7 +20,7 @@ from forge_cli.core.results import Custom, Text
 from forge_cli.core.tool import Args, Preview, tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
-from forge_cli.sandbox.files.sandbox import sandbox_of
+from forge_cli.sandbox.files.sandbox import full_sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import bash, clean_environment
 from forge_cli.toolsets.shell import outcome
@@ -46,7 +46,7 @@ class ShellToolset(Toolset):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         user = self.env.policy or UserRules()
-        self._policy = ShellPolicy(self.config, user, sandbox_of(self.env), self.env.workspace)
+        self._policy = ShellPolicy(self.config, user, full_sandbox(self.env), self.env.workspace)
         self._processes = cast(WorkerProcesses, self.env.processes)
         self._processes.check()
         for problem in self._policy.check():
@@ -62,20 +62,20 @@ class ShellToolset(Toolset):
 
     def verdict(self, command: str, *, moved: str = "") -> Verdict:
         """What the rules say of a line; what is blocked in a worker that called this one is blocked here."""
-        verdict, above = self._policy.verdict(command, moved=moved), self.env.above
-        if isinstance(above, ShellToolset) and verdict.approval is not Approval.BLOCKED:
-            word = above.verdict(command, moved=moved)
+        verdict, parent = self._policy.verdict(command, moved=moved), self.env.parent
+        if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
+            word = parent.verdict(command, moved=moved)
             if word.approval is Approval.BLOCKED:
-                caller = above.env.worker
+                caller = parent.env.worker
                 return replace(word, reason=f"the worker '{caller}', which called this one, blocks it: {word.reason}")
         return verdict
 
     def rules(self) -> Iterator[Verdict]:
         """What is said of commands, as it stands, and what workers further up block."""
         yield from self._policy.stated()
-        if isinstance(self.env.above, ShellToolset):
-            blocked = (rule for rule in self.env.above.rules() if rule.approval is Approval.BLOCKED)
-            yield from (replace(rule, rule=f"{rule.rule} of '{self.env.above.env.worker}'") for rule in blocked)
+        if isinstance(self.env.parent, ShellToolset):
+            blocked = (rule for rule in self.env.parent.rules() if rule.approval is Approval.BLOCKED)
+            yield from (replace(rule, rule=f"{rule.rule} of '{self.env.parent.env.worker}'") for rule in blocked)
 
     def _start_word(self, args: Args) -> Verdict:
         self._sessions.room()

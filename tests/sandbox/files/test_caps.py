@@ -62,9 +62,9 @@ def test_capping_twice_changes_nothing_more(above: list[Zone]) -> None:
 def test_a_zone_outside_says_where_the_caller_may_go() -> None:
     with pytest.raises(WorkerError) as caught:
         capped(Zone("mine", Path("/q")), [Zone("theirs", Path("/p"))])
-    assert "zone 'mine': '/q' lies outside the zones of the worker that calls" in str(caught.value)
+    assert "zone 'mine': '/q' lies outside the zones of the parent worker" in str(caught.value)
     assert "/theirs is '/p'" in str(caught.value)
-    with pytest.raises(WorkerError, match="the worker that calls has no zones"):
+    with pytest.raises(WorkerError, match="the parent worker has no zones"):
         capped(Zone("mine", Path("/q")), [])
 
 
