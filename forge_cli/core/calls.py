@@ -18,7 +18,7 @@ class ToolCall:
 
     id: str
     name: str
-    input: JsonObject
+    args: JsonObject
     unreadable: str | None = None
 
 

@@ -133,7 +133,7 @@ class _WireMessage:
 
 
 def _call_wire(call: ToolCall) -> JsonObject:
-    return wire(_WireCall(call.id, call.name, call.input, call.unreadable))
+    return wire(_WireCall(call.id, call.name, call.args, call.unreadable))
 
 
 def _read_call(data: Any) -> ToolCall:

@@ -140,9 +140,9 @@ def test_whatever_was_said_cannot_repaint_a_terminal(text: str) -> None:
 def test_a_call_has_everything_that_came_of_it() -> None:
     call = ToolCall("c", "pay", {"to": "Ana"})
     request = ApprovalRequest(
-        "approval_1", "c", "pay", call.input, "w wants to call pay", "it asks", "high", None, Mark("a", 1, 2)
+        "approval_1", "c", "pay", call.args, "w wants to call pay", "it asks", "high", None, Mark("a", 1, 2)
     )
-    events = [said("assistant", "", call), ToolStarted("c", "pay", call.input), ApprovalRequired(request)]
+    events = [said("assistant", "", call), ToolStarted("c", "pay", call.args), ApprovalRequired(request)]
     speaker, waiting = told(*events).entries
     assert speaker == Said("w", "")
     assert waiting == Called("pay", {"to": "Ana"}, verdict="asks: it asks (a:1:2); approval_1 waits for an answer")

@@ -79,9 +79,9 @@ class Sandbox:
 
     def judge(self, path: str, access: Access | str) -> Verdict:
         """Whether the access needs consent, and why; a ToolError when it is not possible at all."""
-        return self.look(PathUse(path, access, "file")).verdict
+        return self.judge_use(PathUse(path, access, "file")).verdict
 
-    def look(self, use: PathUse) -> JudgedPath:
+    def judge_use(self, use: PathUse) -> JudgedPath:
         """Walk to the place that a path means, and judge the access there; a ToolError when it is not possible."""
         asked, access = self.parse(use.path), use.access
         if asked.base is None and access in (Access.LIST, Access.INFO):
@@ -187,7 +187,7 @@ class Sandbox:
             yield HeldFile(asked, place, self._changed)
 
     def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
-        """Consent is checked by the caller here; CallSandbox checks it itself."""
+        """The owner of this object has checked consent; CallSandbox checks it here."""
 
     def _changed(self, place: Place, info: os.stat_result | None) -> None:
         """Called after a change, with what is there now."""

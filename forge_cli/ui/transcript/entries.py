@@ -173,7 +173,7 @@ class _Reader:
         names = tuple(file.name for file in event.message.attachments)
         self.told.entries.append(Said(self.who(line, event), event.message.text, names, _depth(line)))
         for call in event.message.calls:
-            self.call(line, call.id, call.name, call.input)
+            self.call(line, call.id, call.name, call.args)
 
     def who(self, line: Line, event: MessageEvent) -> str:
         """The task of a child worker comes from its parent."""
