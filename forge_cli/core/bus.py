@@ -44,7 +44,7 @@ class _Subscriber:
 class EventBus:
     """Hands every event to every subscriber, in order, and pairs questions with their answers.
 
-    An event emitted by a handler waits until everybody has heard the one before it.
+    An event emitted by a handler waits until every subscriber has received the one before it.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class EventBus:
         return bus
 
     def subscribe(self, handler: Handler, *, answers: bool = False) -> Callable[[], None]:
-        """Hear every event from now on; returns the way to stop.
+        """Receive every event from now on; returns the function that unsubscribes.
 
         With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``.
         """

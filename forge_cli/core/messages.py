@@ -69,9 +69,9 @@ class Summary:
     text: str
     """What the model made of it."""
     said: tuple[str, ...] = ()
-    """What the user said, word for word."""
+    """What the user said, verbatim."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """By tool: the last call of each one that lasts, word for word."""
+    """By tool: the last call of each one that lasts, verbatim."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +252,6 @@ class ModelFactory:
     prefix: str
     make: Callable[[str, ModelEnv], ModelProvider]
     needs: str = ""
-    """What the provider needs to work, in a few words, for people."""
+    """What the provider needs to work, in one short line, for people."""
     missing: Callable[[], str | None] = lambda: None
     """What of it is not there right now, as a sentence with the remedy; None when the provider is ready."""

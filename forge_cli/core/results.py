@@ -199,7 +199,7 @@ def read_result(data: Any) -> ResultValue:
 
 
 def from_wire(data: Any) -> ResultValue:
-    """A result in other people's words, such as a program's; what cannot be read as its kind is JSON."""
+    """A result as other code wrote it, such as a program; what cannot be read as its kind is JSON."""
     if not isinstance(data, dict) or not is_well_known_kind(data.get("kind")):
         return as_result(data)
     try:

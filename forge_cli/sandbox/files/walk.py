@@ -59,7 +59,7 @@ def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
 
 
 def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
-    """Where a path leads; of a path of the host that ends in no zone nothing else is told."""
+    """Where a path leads; of a path of the host that ends in no zone nothing else is disclosed."""
     if base != Path("/"):
         return _follow(path, base, through_last=through_last)
     try:

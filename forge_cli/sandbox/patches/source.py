@@ -20,7 +20,7 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class PatchSource:
-    """Every line has an ending here; whether the last one has it in the file is told apart."""
+    """Every line has an ending here; ``final_newline`` says whether the last one has it in the file."""
 
     lines: tuple[SourceLine, ...]
     final_newline: bool = True
