@@ -52,11 +52,11 @@ class Rejudged:
     def wire(self) -> JsonObject:
         found: JsonObject = {
             "tool": self.call.name,
-            "input": self.call.input,
+            "input": self.call.args,
             "before": self.before,
             "after": self.after,
         }
-        return {**found, "redacted": True} if has_mark(self.call.input) else found
+        return {**found, "redacted": True} if has_mark(self.call.args) else found
 
 
 def judge_again(worker: Worker, session: str, directory: Path | None, *, as_json: bool) -> None:
@@ -126,7 +126,7 @@ def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) ->
     lines.append(f"{', '.join(counts)}, {sum(call.change is None for call in calls)} unchanged")
     if others:
         lines.append(f"not judged: {counted(others, 'call')} of workers that it called")
-    if secret := sum(has_mark(call.call.input) for call in calls):
+    if secret := sum(has_mark(call.call.args) for call in calls):
         lines.append(f"judged without the secret that stood in it, and is not kept: {counted(secret, 'call')}")
     out.writelines(f"{visible(line)}\n" for line in lines)
 

@@ -1,1 +1,1 @@
-"""The words everybody speaks; imports nothing else of forge."""
+"""The values and protocols that every layer shares; imports nothing else of forge."""

@@ -1,4 +1,4 @@
-"""The words of consent: three approvals, the verdict that explains one, risk, requests, decisions, fingerprints."""
+"""Consent: three approvals, the verdict that explains one, risk, requests, decisions, fingerprints."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What somebody is asked to decide: the call, why it asks, and what it would do."""
+    """What a person is asked to decide: the call, why it asks, and what it would do."""
 
     request_id: str
     tool_call_id: str
@@ -118,7 +118,7 @@ class ApprovalRequest:
     stamp: str | None = field(default=None, compare=False)
     """The state of what the preview showed, that an answer is bound to as well."""
     once: bool | None = None
-    """True when a yes cannot be remembered: the arguments do not tell what the call does."""
+    """True when a yes cannot be remembered: the args do not say what the call does."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class ApprovalDecision:
 
 
 def fingerprint(*, worker: str, source: str, digest: str | None, tool: str, args: Mapping[str, Any]) -> str:
-    """The identity that a remembered grant is bound to: the same worker, tool, content and arguments."""
+    """The identity that a remembered grant is bound to: the same worker, tool, content and args."""
     identity = [worker, source, digest, tool, args]
     text = json.dumps(identity, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

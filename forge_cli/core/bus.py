@@ -1,4 +1,4 @@
-"""The event bus between a session and whoever watches or steers it; asking never hangs."""
+"""The event bus between a session and those that watch or steer it; asking never hangs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Subscriber:
 class EventBus:
     """Hands every event to every subscriber, in order, and pairs questions with their answers.
 
-    An event emitted by a handler waits until everybody has heard the one before it.
+    An event emitted by a handler waits until every subscriber has received the one before it.
     """
 
     def __init__(self) -> None:
@@ -62,22 +62,22 @@ class EventBus:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The workers from the root down to the one that speaks here; empty for the root itself."""
+        """The workers from the root down to the one that emits here; empty for the root itself."""
         return self._origin.path if self._origin else ()
 
     @property
     def delegation(self) -> str | None:
-        """The id of the task that the worker was given that speaks here; None for the root."""
+        """The id of the task of the worker that emits here; None for the root."""
         return self._origin.delegation if self._origin else None
 
     def child(self, origin: Origin) -> EventBus:
-        """The same bus for a worker further down: whoever listens here hears it too, and answers it."""
+        """The same bus for a child worker: subscribers here get its events too, and answer its questions."""
         bus = EventBus()
         bus._root, bus._origin = self._root, origin
         return bus
 
     def subscribe(self, handler: Handler, *, answers: bool = False) -> Callable[[], None]:
-        """Hear every event from now on; returns the way to stop.
+        """Receive every event from now on; returns the function that unsubscribes.
 
         With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``.
         """
@@ -121,7 +121,7 @@ class EventBus:
         self.emit(ApprovalResponse(request_id, decision))
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Put a request to whoever can answer; with nobody there it is denied at once, saying so."""
+        """Put a request to the subscribers that can answer; without one it is denied at once, saying so."""
         answer = await self._question(request.request_id, ApprovalRequired(request), ApprovalResponse)
         if isinstance(answer, ApprovalResponse):
             return replace(answer.decision, by="user")
@@ -152,7 +152,7 @@ def new_id(kind: str) -> str:
 
 
 class RuntimeUI:
-    """The bus in the words of a program: show things, ask things."""
+    """The bus as methods for a program: show things, ask things."""
 
     def __init__(self, bus: EventBus) -> None:
         self.bus = bus
@@ -171,14 +171,14 @@ class RuntimeUI:
     async def request_approval(self, request: ApprovalRequest | Mapping[str, Any]) -> ApprovalDecision:
         """Ask and wait; a mapping needs no more than a ``description``."""
         if isinstance(request, Mapping):
-            request = _request_of(request)
+            request = _read_request(request)
         return await self.bus.ask(request)
 
     async def get_user_input(self, prompt: str = "") -> str | None:
         return await self.bus.ask_input(prompt)
 
 
-def _request_of(given: Mapping[str, Any]) -> ApprovalRequest:
+def _read_request(given: Mapping[str, Any]) -> ApprovalRequest:
     request_id = new_id("approval")
     return ApprovalRequest(
         request_id=request_id,

@@ -14,17 +14,17 @@ OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not
 
 @dataclass(frozen=True)
 class ToolCall:
-    """What a model or a person asks for; ``unreadable`` is the input's text where it was no JSON object."""
+    """What a model or a person asks for; ``unreadable`` is the text of its args where they are not a JSON object."""
 
     id: str
     name: str
-    input: JsonObject
+    args: JsonObject
     unreadable: str | None = None
 
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """The one result that every call gets, whatever happened."""
+    """The one result that every call gets."""
 
     call: ToolCall
     status: OutcomeStatus

@@ -15,7 +15,7 @@ from forge_cli.core.sandbox import SandboxView
 
 @dataclass(frozen=True, kw_only=True)
 class Delegation:
-    """A task for another worker: its file, what it is to do, and what goes along."""
+    """A task for a child worker: its file, what it is to do, and its attachments."""
 
     worker: Path
     input: str
@@ -38,7 +38,7 @@ class CallContext:
 
 
 def _no_progress(message: str, fraction: float | None) -> None:
-    """Progress that nobody follows."""
+    """Progress that nobody reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class ToolContext:
     sandbox: SandboxView
     interrupt: InterruptSignal
     paths: Mapping[str, str] = field(default_factory=dict)
-    """Where the path arguments really led when the call was judged."""
+    """Where the paths among the args led when the call was judged."""
     stamp: str | None = None
     """The stamp of the preview that was approved; None where nothing was shown."""
     basis: Any = None
@@ -68,15 +68,15 @@ class ToolContext:
         instructions: str | None = None,
         attachments: Sequence[Attachment] = (),
     ) -> str:
-        """Give a task to another worker and wait for its answer; one that fails is a ToolError.
+        """Give a task to a child worker and wait for its answer; one that fails is a ToolError.
 
-        The worker sees nothing but this, and can do nothing that this one could not.
+        The child sees nothing but this, and can do nothing that its parent could not.
         """
         if self.delegation is None:
-            raise ToolError(f"{self.tool} is not called by a worker at work, so it cannot call another one")
+            raise ToolError(f"{self.tool} was not called by a running worker, so it cannot delegate")
         task = Delegation(worker=Path(worker), input=input, instructions=instructions, attachments=tuple(attachments))
         return await self.delegation(task)
 
     def progress(self, message: str, fraction: float | None = None) -> None:
-        """Tell whoever watches how far the work is; may be called from a thread."""
+        """Report how far the work is; may be called from a thread."""
         self.report(message, fraction)

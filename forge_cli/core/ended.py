@@ -17,7 +17,7 @@ class Ended(Exception):
     status: ClassVar[ResultStatus]
     exit_code: ExitCode
     answer: ClassVar[str | None] = None
-    """The response of the result; None for the model's last words."""
+    """The response of the result; None for the model's last text."""
 
 
 class Interrupted(Ended):

@@ -92,7 +92,7 @@ class ToolError(Exception):
 
 
 class BlockedError(ToolError):
-    """Policy forbids the call, whoever asks; raised by tools that find out while they run."""
+    """Policy forbids the call in every mode; raised by tools that find out while they run."""
 
     def __init__(self, tool: str, reason: str = "blocked by policy") -> None:
         super().__init__(f"{tool}: {reason}")
@@ -105,4 +105,4 @@ class Stale(ToolError):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM where nothing can be stopped in good order yet; no foreign code takes it for an error of its own."""
+    """SIGTERM where nothing can be stopped in good order yet; third-party code does not catch it as an Exception."""

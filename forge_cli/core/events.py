@@ -51,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True)
 class SessionStart(Event):
-    """A session begins, or goes on: then ``resumed`` is the number of lines that were there already."""
+    """A session starts, or is resumed: then ``resumed`` is the number of lines that were there already."""
 
     type: ClassVar[str] = "sessionStart"
     model: str
@@ -116,7 +116,7 @@ class Streaming(Event):
 
 @dataclass(frozen=True)
 class StatusEvent(Event):
-    """Progress, warnings, and whatever else a person should know while it happens."""
+    """Progress, warnings, and what else a person should know while it happens."""
 
     type: ClassVar[str] = "status"
     level: StatusLevel
@@ -127,7 +127,7 @@ class StatusEvent(Event):
 
 @dataclass(frozen=True)
 class ToolStarted(Event):
-    """A call is taken up; whether it may go on is not decided yet."""
+    """A call is taken up; whether it may be executed is not decided yet."""
 
     type: ClassVar[str] = "toolStarted"
     tool_call_id: str
@@ -177,18 +177,18 @@ class ApprovalDecided(Event):
 
 @dataclass(frozen=True)
 class WorkerUpdate(Event):
-    """A worker that another one called has started or ended; the envelope says which one, and how deep."""
+    """A child worker has started or ended; the envelope says which one, and how deep."""
 
     type: ClassVar[str] = "workerUpdate"
     status: Literal[
         "started", "resumed", "completed", "failed", "limit", "denied", "invalid_output", "interrupted", "parked"
     ]
     parent: str
-    """The worker that called it."""
+    """Its parent worker."""
     tool_call_id: str
-    """The call by which it did."""
+    """The call that started it."""
     within: str | None = None
-    """The delegation that the caller itself works on, if it is not the root."""
+    """The delegation that the parent itself works on, if it is not the root."""
     turns: int | None = None
     usage: Usage | None = None
     error: str | None = None

@@ -92,7 +92,7 @@ def choices(branch: JsonObject) -> list[Any] | None:
     return listed if isinstance(listed, list) else None
 
 
-def kind_of(value: Any) -> str:
+def json_type(value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -113,16 +113,16 @@ def kind_of(value: Any) -> str:
 def kinds(branch: JsonObject) -> frozenset[str]:
     """The JSON types that one alternative admits."""
     if (listed := choices(branch)) is not None:
-        return frozenset(kind_of(value) for value in listed)
+        return frozenset(json_type(value) for value in listed)
     declared = branch.get("type", _KINDS)
     named = frozenset({declared} if isinstance(declared, str) else declared)
     return named | {"integer"} if "number" in named else named
 
 
 def _admits(branch: JsonObject, value: Any) -> bool:
-    kind = kind_of(value)
+    kind = json_type(value)
     if (listed := choices(branch)) is not None:
-        return any(kind_of(choice) == kind and choice == value for choice in listed)
+        return any(json_type(choice) == kind and choice == value for choice in listed)
     return kind in kinds(branch)
 
 
@@ -140,7 +140,7 @@ def member(branch: JsonObject, step: str | int) -> Any:
 def coerce(args: Mapping[str, Any], schema: JsonObject) -> JsonObject:
     """The args with strings read as their declared type, where that is unambiguous and a string would not fit.
 
-    ``"10"`` is 10 for an integer; ``"007"``, ``"t"`` and ``""`` are no JSON and stay as they are, for the validation
+    ``"10"`` is 10 for an integer; ``"007"``, ``"t"`` and ``""`` are not JSON and stay as they are, for the validation
     to refuse. What is not a string is never changed.
     """
     coerced: JsonObject = _coerced(dict(args), schema, schema)
@@ -191,11 +191,11 @@ def _literal(text: str) -> Any:
 
 def expectation(schema: Any, root: JsonObject) -> str:
     """What a value has to be, in words: ``an integer >= 0 or null``; empty where the schema does not say."""
-    words = [_words(branch) for branch in alternatives(schema, root)]
-    return " or ".join(dict.fromkeys(words)) if all(words) else ""
+    described = [_describe(branch) for branch in alternatives(schema, root)]
+    return " or ".join(dict.fromkeys(described)) if all(described) else ""
 
 
-def _words(branch: JsonObject) -> str:
+def _describe(branch: JsonObject) -> str:
     if (listed := choices(branch)) is not None:
         more = ", ..." if len(listed) > _LISTED else ""
         return ("one of " if len(listed) > 1 else "") + ", ".join(map(shown, listed[:_LISTED])) + more

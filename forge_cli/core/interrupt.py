@@ -14,7 +14,7 @@ TERMINATED = "terminated"
 
 
 class InterruptSignal:
-    """Stops whatever the worker is doing; ``reset`` makes it ready for the next task.
+    """Stops what the worker is doing; ``reset`` makes it ready for the next task.
 
     ``interrupt`` may be called from the event loop, from another thread, or from a signal handler.
     """

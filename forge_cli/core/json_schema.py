@@ -1,4 +1,4 @@
-"""JSON Schema as the library ``jsonschema`` checks it: offline, and with problems that are told in one sentence."""
+"""JSON Schema as the library ``jsonschema`` checks it: offline, and with each problem as one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEPTH = 100
 """Levels of nesting of a value; a schema, which describes each level by two, may have twice as many."""
 PROBLEMS = 5
-"""How many problems are told at once."""
+"""How many problems are reported at once."""
 SENTENCE = 200
 """Characters of a sentence of the library, which repeats the value that it is about."""
 

@@ -1,4 +1,4 @@
-"""What is said between forge and a model, in no provider's dialect."""
+"""Messages between forge and a model, in the format of no provider."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Summary:
     text: str
     """What the model made of it."""
     said: tuple[str, ...] = ()
-    """What the user said, word for word."""
+    """What the user said, verbatim."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """By tool: the last call of each one that lasts, word for word."""
+    """By tool: the last call of each one that lasts, verbatim."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _WireMessage:
 
 
 def _call_wire(call: ToolCall) -> JsonObject:
-    return wire(_WireCall(call.id, call.name, call.input, call.unreadable))
+    return wire(_WireCall(call.id, call.name, call.args, call.unreadable))
 
 
 def _read_call(data: Any) -> ToolCall:
@@ -197,7 +197,7 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class Restart:
-    """The turn starts again, after a cut in the line: what came of it so far is void."""
+    """The turn starts again, after the connection was cut: what has arrived of it is void."""
 
     reason: str
 
@@ -252,6 +252,6 @@ class ModelFactory:
     prefix: str
     make: Callable[[str, ModelEnv], ModelProvider]
     needs: str = ""
-    """What the provider needs to work, in a few words, for people."""
+    """What the provider needs to work, in one short line, for people."""
     missing: Callable[[], str | None] = lambda: None
     """What of it is not there right now, as a sentence with the remedy; None when the provider is ready."""

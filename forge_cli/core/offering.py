@@ -31,10 +31,10 @@ async def tools_from(
         return [_from_function(thing, name, schema)]
     if isinstance(thing, dict):
         found = [(str(key), await tools_from(item, str(key), env=env, stack=stack)) for key, item in thing.items()]
-        return [_called(tool, key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
+        return [_renamed(tool, key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
     if isinstance(thing, list | tuple):
-        called = [(item, getattr(item, "__name__", f"{name}[{index}]")) for index, item in enumerate(thing)]
-        several = [await tools_from(item, label, env=env, stack=stack) for item, label in called]
+        labelled = [(item, getattr(item, "__name__", f"{name}[{index}]")) for index, item in enumerate(thing)]
+        several = [await tools_from(item, label, env=env, stack=stack) for item, label in labelled]
         return [tool for tools in several for tool in tools]
     raise SchemaError(f"'{name}' is neither a function nor a tool, but a {type(thing).__name__}")
 
@@ -51,7 +51,7 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
     return cls.Config()
 
 
-def _called(tool: Tool, name: str) -> Tool:
+def _renamed(tool: Tool, name: str) -> Tool:
     return replace(tool, name=name)
 
 

@@ -31,16 +31,16 @@ class Finished:
     duration_ms: int
     confined: bool = False
 
-    def hint(self, said: str) -> str | None:
-        """What may be behind a failure, where what was said lets one think so."""
-        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in said:
+    def hint(self, output: str) -> str | None:
+        """A likely cause of a failure, where the output suggests one."""
+        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in output:
             return None
         return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of what a command says, as soon as it says it."""
+    """A part of the output of a command, as soon as it is written."""
 
     stream: OutputName
     text: str
@@ -94,7 +94,7 @@ class Processes(Protocol):
         writable: Iterable[Path] = (),
         errors: str = "replace",
     ) -> Finished:
-        """Run a command to its end; a failure and the end of its time are told by the result, not raised.
+        """Run a command to its end; failure and time-out are part of the result, not raised.
 
         Only what cannot be started at all is a ToolError. ``cwd`` is the working directory unless given, ``env`` is
         added to a clean environment, ``input`` is all that it reads. Its output is decoded as UTF-8 with ``errors``, as

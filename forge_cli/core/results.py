@@ -14,12 +14,12 @@ from forge_cli.core.wire import (
     Unreadable,
     camel_case,
     clean_text,
+    decode_text,
     jsonable,
     own_reader,
     read,
     reader,
     snake_case,
-    text_of_bytes,
     wire,
 )
 
@@ -150,7 +150,7 @@ class Custom:
     def __post_init__(self) -> None:
         if not is_valid_kind(self.kind) or is_well_known_kind(self.kind):
             remedy = "lowercase words joined by dots, such as 'git.status', and none of the well-known kinds"
-            raise ValueError(f"{self.kind!r} is no kind for a custom result: use {remedy}")
+            raise ValueError(f"{self.kind!r} is not a kind for a custom result: use {remedy}")
 
     def wire(self) -> dict[str, Any]:
         return wire(self)
@@ -166,7 +166,7 @@ ResultValue = Text | Diff | FileContent | FileList | Json | Custom
 
 
 def as_result(value: Any) -> ResultValue:
-    """Whatever a tool returned, as a result: strings are text, a mapping with a kind is custom, other data is JSON."""
+    """The return value of a tool as a result: strings are text, a mapping with a kind is custom, other data is JSON."""
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Custom():
             return _sound(value)
@@ -175,7 +175,7 @@ def as_result(value: Any) -> ResultValue:
         case str():
             return Text(clean_text(value))
         case bytes() | bytearray():
-            return Text(text_of_bytes(bytes(value)))
+            return Text(decode_text(bytes(value)))
         case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(kind) and not is_well_known_kind(kind):
             return _custom(kind, data, rest)
         case _:
@@ -199,7 +199,7 @@ def read_result(data: Any) -> ResultValue:
 
 
 def from_wire(data: Any) -> ResultValue:
-    """A result in other people's words, such as a program's; what cannot be read as its kind is JSON."""
+    """A result as other code wrote it, such as a program; what cannot be read as its kind is JSON."""
     if not isinstance(data, dict) or not is_well_known_kind(data.get("kind")):
         return as_result(data)
     try:

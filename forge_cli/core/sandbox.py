@@ -1,4 +1,4 @@
-"""What a tool can do with files, whoever wrote the tool: the view of the sandbox that a call gets."""
+"""What a tool of any source can do with files: the view of the sandbox that a call gets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FolderEntry:
 class SandboxView(Protocol):
     """Files inside the worker's zones.
 
-    A path is virtual (``/ZONE/rest``), relative to the working directory, or real and absolute; whatever leads outside
+    A path is virtual (``/ZONE/rest``), relative to the working directory, or real and absolute; what leads outside
     every zone is refused. What is pre-approved is done at once. What asks is done only for a path that the call
     declared (``ReadPath``, ``WritePath``, ``DeletePath``, ``touches``): then it was judged, and approved, before the
     call began. Anything else is a ToolError that names the missing declaration: nobody is asked in the middle of a
@@ -55,7 +55,7 @@ class SandboxView(Protocol):
         ...
 
     def real(self, path: str, access: Access | str = Access.READ) -> Path:
-        """The path on the host, for a child process; what that process finds there is its own affair."""
+        """The path on the host, for a child process; what that process finds there is not checked."""
         ...
 
     def read_bytes(self, path: str, *, limit: int | None = None) -> bytes:

@@ -36,10 +36,10 @@ from forge_cli.core.json_schema import (
 from forge_cli.core.signature import (
     JsonObject,
     SchemaError,
-    call_arguments,
     describe,
+    keyword_args,
     model_schema,
-    plain_arguments,
+    plain_args,
     read_strict,
     signature_model,
 )
@@ -57,13 +57,13 @@ __all__ = [
     "InvalidInput",
     "JsonObject",
     "SchemaError",
-    "call_arguments",
     "coerce",
     "derive_fields",
     "describe",
+    "keyword_args",
     "lint",
     "signature_model",
-    "typed_arguments",
+    "typed_args",
 ]
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -141,10 +141,10 @@ class InputSchema:
         return {name: value for name, value in named.items() if name not in wrong}
 
 
-def typed_arguments(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
+def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
     """From validated plain args to the values that the function takes: a Path, a datetime, a nested model."""
     try:
-        return call_arguments(read_strict(model, args))
+        return keyword_args(read_strict(model, args))
     except ValidationError as error:
         raise InvalidInput(*_model_problems(error, args, model_schema(model))) from None
 
@@ -235,7 +235,7 @@ def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> J
     problems += [_unknown((name,), known) for name in extra]
     if problems:
         raise InvalidInput(*problems)
-    return plain_arguments(instance, given)
+    return plain_args(instance, given)
 
 
 def _model_problems(error: ValidationError, args: JsonObject, schema: JsonObject) -> list[str]:
@@ -269,9 +269,9 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
         around = alternatives(_declared(path[:-1], schema), schema)
         return _unknown(path, [name for branch in around for name in branch.get("properties", {})])
     if len(details) > 1 or kind in _PYDANTIC_TYPES:
-        words = expectation(_declared(path, schema), schema)
-        if words:
-            return _at(path, f"must be {words}, got {shown(value)}")
+        expected = expectation(_declared(path, schema), schema)
+        if expected:
+            return _at(path, f"must be {expected}, got {shown(value)}")
     if text.startswith("Input should be "):
         return _at(path, f"must be {text.removeprefix('Input should be ')}, got {shown(value)}")
     return _at(path, text.removeprefix("Value error, ").removeprefix("Assertion failed, "))
@@ -289,8 +289,8 @@ def _schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
         extra = [name for name in value if name not in known and not any(re.search(each, name) for each in patterns)]
         return [_unknown((*path, name), known) for name in extra]
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
-    words = "" if unsaid else expectation(schema, root)
-    return [_at(path, f"must be {words}, got {shown(value)}" if words else in_short(error.message))]
+    expected = "" if unsaid else expectation(schema, root)
+    return [_at(path, f"must be {expected}, got {shown(value)}" if expected else in_short(error.message))]
 
 
 def _declared(path: Loc, schema: JsonObject) -> Any:
@@ -302,8 +302,8 @@ def _declared(path: Loc, schema: JsonObject) -> Any:
 
 
 def _missing(path: Loc, schema: JsonObject) -> str:
-    words = expectation(_declared(path, schema), schema)
-    return f"missing field '{_place(path)}'" + (f" ({words})" if words else "")
+    expected = expectation(_declared(path, schema), schema)
+    return f"missing field '{_place(path)}'" + (f" ({expected})" if expected else "")
 
 
 def _unknown(path: Loc, known: Collection[str]) -> str:

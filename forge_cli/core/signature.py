@@ -70,7 +70,7 @@ def signature_model(function: Callable[..., Any], *, skip: Collection[str] = ())
     return model
 
 
-def call_arguments(instance: BaseModel) -> dict[str, Any]:
+def keyword_args(instance: BaseModel) -> dict[str, Any]:
     """The typed values of a validated model, by the names under which the function takes them."""
     names = instance.parameter_names if isinstance(instance, SignatureModel) else {}
     values = {names.get(field, field): getattr(instance, field) for field in type(instance).model_fields}
@@ -78,11 +78,11 @@ def call_arguments(instance: BaseModel) -> dict[str, Any]:
 
 
 def read_strict(model: type[BaseModel], args: JsonObject) -> BaseModel:
-    """Strict as JSON is: a date may be a string, but 7 is no "7" and "t" is no true."""
+    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true."""
     return model.model_validate_json(json.dumps(args), strict=True, by_alias=True)
 
 
-def plain_arguments(instance: BaseModel, given: JsonObject) -> JsonObject:
+def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
     """Plain args that read back as the same instance.
 
     What a dump cannot give back (a masked secret, an infinite default) is taken as it was given, or left to the
@@ -92,7 +92,7 @@ def plain_arguments(instance: BaseModel, given: JsonObject) -> JsonObject:
     written = json.loads(text, parse_constant=lambda _: None)
     names, values = {}, {}
     for field, info in type(instance).model_fields.items():
-        names[field] = _seen_name(field, info)
+        names[field] = _input_name(field, info)
         key = info.serialization_alias or field
         if isinstance(written, dict) and key in written:
             is_set = isinstance(getattr(instance, field), set | frozenset)
@@ -129,7 +129,7 @@ def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
     return converted_default or bool(before == after)
 
 
-def _seen_name(field: str, info: FieldInfo) -> str:
+def _input_name(field: str, info: FieldInfo) -> str:
     alias = info.validation_alias
     if isinstance(alias, AliasChoices):
         alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
@@ -208,7 +208,7 @@ def _documented_parameters(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def describe(function: Callable[..., Any]) -> str:
-    """The docstring without its section of parameters, which the schema tells already."""
+    """The docstring without its section of parameters, which the schema has already."""
     lines = (inspect.getdoc(_underlying(function)) or "").splitlines()
     kept: list[str] = []
     within: str | None = None

@@ -1,4 +1,4 @@
-"""Text for people and models: made safe to show, cut to a length, counted, and with the name that was meant."""
+"""Text for people and models: made safe to show, cut to a length, counted, and with the nearest known name."""
 
 from __future__ import annotations
 

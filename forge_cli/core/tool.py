@@ -1,4 +1,4 @@
-"""A tool: what a model or a person may call, from whichever of the five places it comes."""
+"""A tool: what a model or a person may call, from any of the five sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
 from forge_cli.core.results import ResultValue
-from forge_cli.core.schema import InputSchema, typed_arguments
+from forge_cli.core.schema import InputSchema, typed_args
 from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
 
 Args = dict[str, Any]
@@ -61,7 +61,7 @@ class Source:
 class Preview:
     """What a call would do, shown at the prompt; ``execute`` finds the stamp in its context and can check it.
 
-    With ``once`` a yes is good for this call only: its arguments do not tell what it does (a commit, say).
+    With ``once`` a yes is good for this call only: its args do not say what it does (a commit, say).
     """
 
     value: ResultValue
@@ -88,31 +88,31 @@ class Tool:
     needs_approval: NeedsApproval = None
     """The tool's own verdict, or a function of ``args``, or of ``(args, context)``; with None the worker decides."""
     touches: Touches | None = None
-    """The paths inside other arguments; those that the schema declares are found without it."""
+    """The paths inside other args; those that the schema declares are found without it."""
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
     """What it does to the world; None is unknown, and unknown is high risk."""
     lasting: bool = False
-    """Its last call holds until the next one, as a plan does: it stays word for word when the history is summarised."""
+    """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
     timeout: float | None = None
     digest: str | None = None
     """Content that a remembered grant is bound to, such as the hash of the source."""
     source: Source | None = None
     stands_for: StandsFor | None = None
-    """For a door to other tools of its toolset: the name (before ``prefix:``) and the input of the call that is meant.
+    """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.
 
     The gate judges that call too, the stricter verdict counts, and what is remembered is remembered of that call.
     """
 
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
-            raise SchemaError(f"{self.name!r} is no name for a tool: use 1 to 64 letters, digits, '_' and '-'")
-        word = self.needs_approval
-        if not (word is None or callable(word) or isinstance(word, bool | Approval | Verdict)):
+            raise SchemaError(f"{self.name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'")
+        needs = self.needs_approval
+        if not (needs is None or callable(needs) or isinstance(needs, bool | Approval | Verdict)):
             raise SchemaError(
                 f"{self.name}: needs_approval must be a bool, an Approval, a Verdict or a function of args"
             )
-        if callable(word) and accepted(word) is None:
+        if callable(needs) and positional_count(needs) is None:
             raise SchemaError(f"{self.name}: needs_approval must take (args), or (args, context)")
 
     @cached_property
@@ -133,7 +133,7 @@ class Tool:
 
     @cached_property
     def has_paths(self) -> bool:
-        """Can a call of it name paths, so that zones have a say?"""
+        """Can a call of it name paths, so that zones are consulted?"""
         return self.touches is not None or bool(declared_accesses(self.schema.json_schema))
 
     @cached_property
@@ -172,8 +172,8 @@ class Tool:
         return cls(**given)
 
 
-def accepted(function: Callable[..., Any]) -> int | None:
-    """How many positional arguments a function of approval takes, one or two; None for any other shape."""
+def positional_count(function: Callable[..., Any]) -> int | None:
+    """How many positional parameters a ``needs_approval`` function takes, one or two; None for any other shape."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -191,7 +191,7 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
     """The parameter that wants the ToolContext, by its annotation."""
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # hints are foreign code: a name that does not resolve is reported by signature_model
+    except Exception:  # hints are third-party code: a name that does not resolve is reported by signature_model
         hints = {}
     parameters = inspect.signature(function).parameters
     for name, parameter in parameters.items():
@@ -207,12 +207,12 @@ async def _call_function(
     args: Args,
     context: ToolContext,
 ) -> Any:
-    arguments = typed_arguments(model, args) if isinstance(model, type) else dict(args)
+    values = typed_args(model, args) if isinstance(model, type) else dict(args)
     if context_name:
-        arguments[context_name] = context
+        values[context_name] = context
     if inspect.iscoroutinefunction(function):
-        return await function(**arguments)
-    result = await to_thread.run_sync(partial(function, **arguments), abandon_on_cancel=True)
+        return await function(**values)
+    result = await to_thread.run_sync(partial(function, **values), abandon_on_cancel=True)
     return await result if inspect.isawaitable(result) else result
 
 

@@ -22,7 +22,7 @@ from forge_cli.core.zones import Zone
 
 
 class ApprovalConfig(Config):
-    """Consent for the tools of one toolset: for silent tools, and to tighten the word of those that speak."""
+    """Consent for the tools of one toolset: for those without a verdict of their own, and to tighten those verdicts."""
 
     default: Approval | None = None
     tools: dict[str, Approval] = Field(default_factory=dict)

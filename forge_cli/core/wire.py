@@ -124,7 +124,7 @@ def _absent(field: dataclasses.Field[Any], hint: Any) -> Any:
 
 
 def _plain_type(hint: Any) -> Any:
-    """``str`` for ``str | None`` and for a choice of words."""
+    """``str`` for ``str | None`` and for a Literal of strings."""
     inner = [each for each in get_args(hint) if each is not NoneType]
     if get_origin(hint) is Literal:
         return str
@@ -132,7 +132,7 @@ def _plain_type(hint: Any) -> Any:
 
 
 def _write_text(item: Any) -> Any:
-    """What a field of text holds is text on the wire, whatever a third-party callback or tool put into it."""
+    """What a field of text holds is text on the wire, also where third-party code put something else into it."""
     plain = jsonable(item)
     return plain if plain is None or isinstance(plain, str) else clean_text(_safe_text(item))
 
@@ -253,9 +253,9 @@ def jsonable(value: Any) -> Any:
     return _plain(value, ())
 
 
-def _plain(value: Any, above: tuple[int, ...]) -> Any:
+def _plain(value: Any, enclosing: tuple[int, ...]) -> Any:
     if isinstance(value, Enum):
-        return _plain(value.value, above)
+        return _plain(value.value, enclosing)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -265,46 +265,46 @@ def _plain(value: Any, above: tuple[int, ...]) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return text_of_bytes(bytes(value))
-    if id(value) in above:
+        return decode_text(bytes(value))
+    if id(value) in enclosing:
         return "[the same value again]"
-    if len(above) >= MAX_DEPTH:
+    if len(enclosing) >= MAX_DEPTH:
         return "[nested too deep]"
-    return _nested(value, (*above, id(value)))
+    return _nested(value, (*enclosing, id(value)))
 
 
-def _nested(value: Any, above: tuple[int, ...]) -> Any:
+def _nested(value: Any, enclosing: tuple[int, ...]) -> Any:
     if isinstance(value, Mapping):
         return {
-            clean_text(key if isinstance(key, str) else _safe_text(key)): _plain(item, above)
+            clean_text(key if isinstance(key, str) else _safe_text(key)): _plain(item, enclosing)
             for key, item in value.items()
         }
     if isinstance(value, Set):
-        return sorted((_plain(item, above) for item in value), key=repr)
+        return sorted((_plain(item, enclosing) for item in value), key=repr)
     if isinstance(value, Sequence):
-        return [_plain(item, above) for item in value]
+        return [_plain(item, enclosing) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name), above) for field in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name), enclosing) for field in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
-        return _plain(value.model_dump(), above)
+        return _plain(value.model_dump(), enclosing)
     return clean_text(str(value) if isinstance(value, PurePath) else _safe_text(value))
 
 
-def text_of_bytes(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return f"[{len(data)} bytes that are no UTF-8 text]"
+        return f"[{len(data)} bytes that are not UTF-8 text]"
 
 
 def error_text(error: BaseException) -> str:
-    """An error of foreign code in one sentence: its type and what it says."""
+    """An error of third-party code in one sentence: its type and what it says."""
     message = clean_text(_safe_text(error)).strip()
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _safe_text(value: Any) -> str:
-    """What an object says of itself; a ``__str__`` is foreign code and may fail."""
+    """What an object says of itself; a ``__str__`` is third-party code and may fail."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", str(value))
     except Exception:

@@ -13,7 +13,7 @@ from forge_cli.core.errors import Mark
 
 
 class ZoneMode(Enum):
-    """What is possible in a zone at all, whoever consents."""
+    """What is possible in a zone at all, regardless of consent."""
 
     RO = "ro"
     RW = "rw"
@@ -67,10 +67,6 @@ class Zone:
             given = ZoneApproval(**{name: Approval(value) for name, value in given.items()})
         for name, value in {"path": Path(self.path), "mode": ZoneMode(self.mode), "approval": given}.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def root(self) -> Path:
-        return self.path
 
     @property
     def write(self) -> Approval:

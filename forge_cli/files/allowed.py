@@ -19,7 +19,7 @@ def places(folder: Path, entry: str) -> list[Path]:
 
 
 def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
-    """The worker that an entry of ``allowed:`` names; what is wrong with it is said where it stands."""
+    """The worker that an entry of ``allowed:`` names; an error in its file names the place there."""
     looked = places(folder, entry)
     found = next((path for path in looked if path.exists()), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Files that go along with a task: read whole, with what they are told by their content rather than by their name."""
+"""Attachments: files that go with a task, read whole, their media type taken from their content and not their name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_attachment(path: Path) -> Attachment:
     """Read a file for ``--attach``; what cannot be read is an error of the command line."""
     try:
         if not path.is_file():
-            raise UsageError(f"--attach {path}: {'that is no file' if path.exists() else 'there is no such file'}")
+            raise UsageError(f"--attach {path}: {'that is not a file' if path.exists() else 'there is no such file'}")
         size = path.stat().st_size
         if size > LARGEST:
             raise UsageError(f"--attach {path}: {size} bytes are too much; the most is {LARGEST}")

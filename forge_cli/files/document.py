@@ -39,7 +39,7 @@ _TAG = "'!' begins a YAML tag, which is not read; remove the tag, or quote the t
 _DIRECTIVE = "a line that begins with '%' is a YAML directive, which is not read; remove it, or quote the text"
 _ESCAPE = "this escape stands for no character; write the character itself, double the backslash, or use single quotes"
 
-# PyYAML's words, our sentence, and whether to point at where the construct began rather than where it broke
+# PyYAML's message, our sentence, and whether to point at where the construct began rather than where it broke
 _SYNTAX = (
     (r"scanning an (?:alias|anchor)", _ANCHOR, True),
     (r"scanning a tag|undefined tag", _TAG, True),
@@ -94,7 +94,7 @@ def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
 
 
 def parse_document(text: str | bytes, file: str) -> MarkedDict:
-    """Read one YAML mapping; whatever is wrong with it is a WorkerError that says where and what to do."""
+    """Read one YAML mapping; a mistake in it is a WorkerError that says where and what to do."""
     text = _decoded(text, file)
     if found := _INVISIBLE.search(text):
         problem = f"{_code(found)} is invisible; delete it, or write it as an escape in double quotes"
@@ -269,7 +269,7 @@ class _Reader:
         if len(self.open) == MAX_DEPTH:
             raise WorkerError(node.mark, f"nested deeper than {MAX_DEPTH} levels; flatten it")
         if not self.open and isinstance(node, _Sequence):
-            raise _no_mapping(node.items, node.mark)
+            raise _not_a_mapping(node.items, node.mark)
         self.open.append(node)
 
     def _add(self, value: Any, mark: Mark) -> None:
@@ -278,7 +278,7 @@ class _Reader:
         elif isinstance(value, MarkedDict):
             self.top = value
         elif value is not None:
-            raise _no_mapping(value, mark)
+            raise _not_a_mapping(value, mark)
 
     def _text_at(self, event: yaml.Event, prefix: str) -> bool:
         mark: Any = event.start_mark
@@ -295,8 +295,8 @@ class _Reader:
         line = self.text.split("\n")[at.line - 1]
         if tab := re.match(r" *\t", line):
             return WorkerError(Mark(self.file, at.line, tab.end()), "a tab indents this line; use spaces")
-        words = f"{error.context} {error.problem}"
-        sentence, at_beginning = next((ours, first) for theirs, ours, first in _SYNTAX if re.search(theirs, words))
+        message = f"{error.context} {error.problem}"
+        sentence, at_beginning = next((ours, first) for theirs, ours, first in _SYNTAX if re.search(theirs, message))
         if at_beginning:
             at = _place(self.text, began.index, self.file)
         return WorkerError(at, sentence.format(line=self.open[-1].mark.line if self.open else at.line))
@@ -333,7 +333,7 @@ def _float(value: str, mark: Mark) -> float:
     return number
 
 
-def _no_mapping(value: Any, mark: Mark) -> WorkerError:
+def _not_a_mapping(value: Any, mark: Mark) -> WorkerError:
     return WorkerError(mark, f"the file must hold keys and values ('key: value'), not just {_kind(value)}")
 
 

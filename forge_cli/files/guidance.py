@@ -1,4 +1,4 @@
-"""AGENTS.md: what a working directory tells every worker that wants to hear it."""
+"""AGENTS.md: what a working directory tells every worker that reads it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _beginning(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _unusable(path, "it is no file")
+            raise _unusable(path, "it is not a file")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(LARGEST + 1)
     finally:

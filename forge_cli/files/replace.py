@@ -1,4 +1,4 @@
-"""Replacing a file as a whole: whoever reads it sees the old content or the new, never half of it."""
+"""Replacing a file as a whole: a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ DEFAULT_MAX_TURNS = 50
 
 
 class Limits(Config):
-    """Where the work ends even if the model would go on."""
+    """Where the work ends even if the model would continue."""
 
     max_turns: Annotated[int, Field(ge=1, strict=True)] | None = None
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None

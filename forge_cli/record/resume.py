@@ -259,7 +259,7 @@ class _Reader:
         self.requests.pop(event.tool_call_id, None)
         call = next((call for call in self.calls if call.id == event.tool_call_id), None)
         if call is not None and event.approved:
-            self.in_flight[call.id] = call_identity(call.name, call.input)
+            self.in_flight[call.id] = call_identity(call.name, call.args)
 
     def result(self, event: ToolResult) -> None:
         call, identity = event.tool_call_id, self.in_flight.get(event.tool_call_id)

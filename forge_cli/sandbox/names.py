@@ -36,12 +36,12 @@ def unusable(name: str) -> str | None:
     return None
 
 
-def looks(name: str) -> str:
+def lookalike_key(name: str) -> str:
     """Equal for names that people cannot tell apart: one normal form, without the invisible characters."""
     visible = (character for character in name if unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFKC", "".join(visible))
 
 
 def folded(name: str) -> str:
-    """Equal for names that some file system takes for the same: ``looks``, without case and a last dot or blank."""
-    return unicodedata.normalize("NFKC", looks(name).casefold()).rstrip(" .")
+    """Equal for names that some file system takes for the same: look-alikes, without case and a last dot or blank."""
+    return unicodedata.normalize("NFKC", lookalike_key(name).casefold()).rstrip(" .")

@@ -1,4 +1,4 @@
-"""Secrets: known values of the environment and known shapes of keys, taken out of whatever is kept or sent on."""
+"""Secrets: known values of the environment and known shapes of keys, taken out of what is stored or sent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Redactor:
 
 
 def has_mark(value: Any) -> bool:
-    """Does a secret stand no longer in this JSON data, but its mark does?"""
+    """Whether this JSON data has the mark of a redacted secret."""
     if isinstance(value, str):
         return MARKS.search(value) is not None
     if isinstance(value, dict):

@@ -95,10 +95,10 @@ def test_a_name_that_is_no_text(cli, reader: Project) -> None:
     ("file", "problem"),
     [
         ("nosuch.txt", "there is no such file"),
-        ("deep", "that is no file"),
+        ("deep", "that is not a file"),
         ("note.txt/below", "there is no such file"),
         ("x" * 300, "File name too long"),
-        ("", "that is no file"),
+        ("", "that is not a file"),
     ],
 )
 def test_what_cannot_be_attached_ends_it_before_it_starts(cli, reader: Project, file: str, problem: str) -> None:

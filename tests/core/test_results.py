@@ -67,10 +67,10 @@ def test_invalid_kinds(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["Bad", "git-status", "", "text", "diff", "json"])
 def test_a_custom_result_refuses_a_kind_that_is_none_of_its_own(kind: str) -> None:
-    with pytest.raises(ValueError, match="is no kind for a custom result") as caught:
+    with pytest.raises(ValueError, match="is not a kind for a custom result") as caught:
         Custom(kind=kind, data={})
     assert str(caught.value) == (
-        f"{kind!r} is no kind for a custom result: use lowercase words joined by dots, such as 'git.status', "
+        f"{kind!r} is not a kind for a custom result: use lowercase words joined by dots, such as 'git.status', "
         "and none of the well-known kinds"
     )
 
@@ -173,7 +173,7 @@ def _cycle() -> dict[str, Any]:
         ("lone \ud800", Text("lone \\ud800")),
         (b"bytes", Text("bytes")),
         (bytearray(b"bytes"), Text("bytes")),
-        (b"\xff\xfe\x00", Text("[3 bytes that are no UTF-8 text]")),
+        (b"\xff\xfe\x00", Text("[3 bytes that are not UTF-8 text]")),
         (42, Json(42)),
         (True, Json(True)),
         (float("nan"), Json("nan")),
@@ -269,7 +269,7 @@ def test_whatever_a_tool_returns_can_be_read_back_from_the_record(returned: Resu
         (None, "not an object"),
         ({}, "kind: missing"),
         ({"kind": "text"}, "content: missing"),
-        ({"kind": "Bad", "data": 1}, "'Bad' is no kind for a custom result"),
+        ({"kind": "Bad", "data": 1}, "'Bad' is not a kind for a custom result"),
         ({"kind": 5, "data": 1}, "kind: not a text"),
     ],
 )

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
-from forge_cli.core.schema import InputSchema, InvalidInput, typed_arguments
-from forge_cli.core.signature import SchemaError, call_arguments, describe, signature_model
+from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
+from forge_cli.core.signature import SchemaError, describe, keyword_args, signature_model
 
 if TYPE_CHECKING:
 
@@ -50,7 +50,7 @@ def schema_of(function: Any, **options: Any) -> dict[str, Any]:
 
 def call(function: Any, args: dict[str, Any]) -> dict[str, Any]:
     model = signature_model(function)
-    return typed_arguments(model, InputSchema.of(model).validate(args))
+    return typed_args(model, InputSchema.of(model).validate(args))
 
 
 def fibonacci(n: Annotated[int, Field(ge=0, description="Position in sequence")]) -> int:
@@ -337,13 +337,13 @@ def test_a_root_model_is_refused() -> None:
         InputSchema.of(Names)
 
 
-def test_call_arguments_of_a_plain_model() -> None:
-    assert call_arguments(Options(depth=4)) == {"depth": 4, "title": "untitled"}
+def test_keyword_args_of_a_plain_model() -> None:
+    assert keyword_args(Options(depth=4)) == {"depth": 4, "title": "untitled"}
 
 
-def test_typed_arguments_refuses_what_no_longer_fits() -> None:
+def test_typed_args_refuses_what_no_longer_fits() -> None:
     with pytest.raises(InvalidInput, match="n: must be an integer >= 0, got -1"):
-        typed_arguments(signature_model(fibonacci), {"n": -1})
+        typed_args(signature_model(fibonacci), {"n": -1})
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -389,4 +389,4 @@ def test_a_value_valid_for_its_type_makes_the_round_trip(parameters: dict[str, t
 
     assert list(validated) == list(plain)
     assert schema.validate(validated) == validated
-    assert typed_arguments(model, validated) == values
+    assert typed_args(model, validated) == values

@@ -54,7 +54,7 @@ def test_names_that_every_provider_takes(name: str) -> None:
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(SchemaError) as caught:
         made(name=name)
-    assert str(caught.value) == f"{name!r} is no name for a tool: use 1 to 64 letters, digits, '_' and '-'"
+    assert str(caught.value) == f"{name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"
 
 
 @pytest.mark.parametrize("word", [None, True, False, Approval.BLOCKED, Verdict(Approval.ASK, "why"), lambda args: True])

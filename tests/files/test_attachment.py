@@ -72,8 +72,8 @@ def test_what_cannot_be_attached(tmp_path: Path) -> None:
         "file/below": "there is no such file",
         "loop": "there is no such file",
         "nul\0": "there is no such file",
-        ".": "that is no file",
-        "pipe": "that is no file",
+        ".": "that is not a file",
+        "pipe": "that is not a file",
         "x" * 300: "File name too long",
     }.items():
         path = tmp_path / name

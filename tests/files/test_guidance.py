@@ -92,8 +92,8 @@ def test_a_link_inside_is_followed(tmp_path: Path) -> None:
     [
         ("outside", "it leads out of the working directory"),
         ("nowhere", "No such file or directory"),
-        ("folder", "it is no file"),
-        ("pipe", "it is no file"),
+        ("folder", "it is not a file"),
+        ("pipe", "it is not a file"),
         ("itself", "Too many levels of symbolic links"),
     ],
 )

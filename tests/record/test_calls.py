@@ -17,9 +17,9 @@ from ..lines import CHILD, lines_of
 
 CALL = ToolCall("c", "pay", {"to": "Ana"})
 HERE = Mark("worker.yaml", 7, 3)
-STARTED = ToolStarted("c", "pay", CALL.input)
+STARTED = ToolStarted("c", "pay", CALL.args)
 DECIDED = ApprovalDecided("c", "preApproved", True, "rule", "tools.pay", HERE, "the worker says so", cached=True)
-REQUEST = ApprovalRequest("r", "c", "pay", CALL.input, "w wants to pay", "it asks", "high", None, HERE)
+REQUEST = ApprovalRequest("r", "c", "pay", CALL.args, "w wants to pay", "it asks", "high", None, HERE)
 
 
 def made(*events: Event) -> list[PastCall]:

@@ -21,7 +21,7 @@ NO = ApprovalDecision(False, note="no money")
 
 
 def request(id: str, call: ToolCall = CALL) -> ApprovalRequest:
-    return ApprovalRequest(id, call.id, call.name, call.input, "w wants to pay", "it asks", "high", None, None)
+    return ApprovalRequest(id, call.id, call.name, call.args, "w wants to pay", "it asks", "high", None, None)
 
 
 def asked(*calls: ToolCall, origin: Origin | None = None) -> list[Event]:

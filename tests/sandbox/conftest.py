@@ -24,8 +24,8 @@ OpenSandbox = Callable[..., Sandbox]
 def walking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to open a folder: by the one call that some kernels have, and without it."""
     if request.param == "step by step":
-        monkeypatch.setattr(beneath, "opens_at_once", lambda: False)
-    elif not beneath.opens_at_once():
+        monkeypatch.setattr(beneath, "has_openat2", lambda: False)
+    elif not beneath.has_openat2():
         pytest.skip("this kernel has no openat2")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.sandbox.names import folded, looks, shown, unusable
+from forge_cli.sandbox.names import folded, lookalike_key, shown, unusable
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ def test_names_that_are_ordinary(name: str) -> None:
 
 @pytest.mark.parametrize("other", ["cafe\u0301", "ｃafé", "ca\u200bfé", "caf\u00ade\u0301"])
 def test_names_that_look_the_same(other: str) -> None:
-    assert looks(other) == looks("café")
+    assert lookalike_key(other) == lookalike_key("café")
 
 
 def test_case_is_seen_but_not_by_every_file_system() -> None:
-    assert looks(".GIT") != looks(".git")
+    assert lookalike_key(".GIT") != lookalike_key(".git")
     assert folded(".GIT") == folded(".g\u200cit") == ".git"
 
 
 def test_some_file_systems_do_not_see_what_a_name_ends_with() -> None:
-    assert looks(".git.") != looks(".git ") != looks(".git")
+    assert lookalike_key(".git.") != lookalike_key(".git ") != lookalike_key(".git")
     assert folded(".git.") == folded(".Git . ") == ".git"
 
 

@@ -259,7 +259,7 @@ def test_what_functions_return(project: Project) -> None:
         Json({"kind": "Bad", "data": [1]}),
     ]
     assert seen.statuses[3] == "error"
-    assert str(seen.outcomes[3].error).startswith("ValueError: 'Bad' is no kind for a custom result")
+    assert str(seen.outcomes[3].error).startswith("ValueError: 'Bad' is not a kind for a custom result")
 
 
 def test_modules_beside_the_worker_can_be_imported(project: Project) -> None:
@@ -341,7 +341,7 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
         (
             "double = lambda n: 2 * n\ndouble_schema = {'type': 'object'}\n",
             ["double"],
-            "WORKER:5:13: tools.py: 'double' cannot be a tool: '<lambda>' is no name for a tool: "
+            "WORKER:5:13: tools.py: 'double' cannot be a tool: '<lambda>' is not a name for a tool: "
             "use 1 to 64 letters, digits, '_' and '-'",
         ),
         (

@@ -301,7 +301,7 @@ class Needy(sums.Toolset):
         ),
         (
             "package: broken, import: badly",
-            "4:31: toolsets.external: broken: 'no name' is no name for a tool: "
+            "4:31: toolsets.external: broken: 'no name' is not a name for a tool: "
             "use 1 to 64 letters, digits, '_' and '-'",
         ),
         (
@@ -324,7 +324,7 @@ class Needy(sums.Toolset):
         ),
         (
             "package: sums, import: add, prefix: 'no name'",
-            "4:42: toolsets.external.prefix: 'no name_add' is no name for a tool: "
+            "4:42: toolsets.external.prefix: 'no name_add' is not a name for a tool: "
             "use 1 to 64 letters, digits, '_' and '-'",
         ),
     ],

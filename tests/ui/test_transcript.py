@@ -140,9 +140,9 @@ def test_whatever_was_said_cannot_repaint_a_terminal(text: str) -> None:
 def test_a_call_has_everything_that_came_of_it() -> None:
     call = ToolCall("c", "pay", {"to": "Ana"})
     request = ApprovalRequest(
-        "approval_1", "c", "pay", call.input, "w wants to call pay", "it asks", "high", None, Mark("a", 1, 2)
+        "approval_1", "c", "pay", call.args, "w wants to call pay", "it asks", "high", None, Mark("a", 1, 2)
     )
-    events = [said("assistant", "", call), ToolStarted("c", "pay", call.input), ApprovalRequired(request)]
+    events = [said("assistant", "", call), ToolStarted("c", "pay", call.args), ApprovalRequired(request)]
     speaker, waiting = told(*events).entries
     assert speaker == Said("w", "")
     assert waiting == Called("pay", {"to": "Ana"}, verdict="asks: it asks (a:1:2); approval_1 waits for an answer")
@@ -227,8 +227,8 @@ def test_a_session_that_is_resumed_says_what_is_new() -> None:
     entries = read_transcript([first, second, third]).entries
     times = [local_time(line.time) for line in (second, third)]
     assert entries == [
-        Noted(f"goes on at {times[0]}"),
-        Noted(f"goes on at {times[1]}, as a copy of old, in /other, with n"),
+        Noted(f"resumed at {times[0]}"),
+        Noted(f"resumed at {times[1]}, as a copy of old, in /other, with n"),
     ]
 
 

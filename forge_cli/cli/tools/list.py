@@ -20,8 +20,8 @@ from forge_cli.core.tool import SourceKind
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
-from forge_cli.files.kept import Kept
 from forge_cli.files.worker import load_worker
 from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
@@ -80,16 +80,16 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 
 
 def _rows_of_all() -> list[Row]:
-    """Of every plugin by itself; what was found out about one is kept until it, or an executable, changes."""
+    """Of every plugin by itself; what was found out about one is cached until it, or an executable, changes."""
     host, found, executables = PluginHost(), list[Row](), _stamp_of(forge_home() / "tools")
-    with Kept(forge_home() / "cache" / "tools.json") as kept:
+    with StampedCache(forge_home() / "cache" / "tools.json") as cache:
         for plugin in host.toolset_plugins():
             name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp()} {executables}"
-            rows = _rows_of_kept(kept.find(name, stamp))
+            rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
                 rows = in_loop(_rows_of_plugin, host, plugin)
                 if not any(row.error for row in rows):
-                    kept.keep(name, stamp, [vars(row) for row in rows])
+                    cache.put(name, stamp, [vars(row) for row in rows])
             found += rows
     return found
 
@@ -104,8 +104,8 @@ def _stamp_of(folder: Path) -> str:
     return sha256(repr(found).encode()).hexdigest()
 
 
-def _rows_of_kept(value: Any) -> list[Row] | None:
-    """Rows as they were kept; None where nothing was, or nothing that makes sense."""
+def _cached_rows(value: Any) -> list[Row] | None:
+    """Rows from the cache; None where nothing was, or nothing that makes sense."""
     try:
         return [Row(**row) for row in value]
     except TypeError:

@@ -11,7 +11,7 @@ import anyio
 
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.fields import alternatives, derive_fields, expectation, kind_of, kinds, shown
+from forge_cli.core.fields import alternatives, derive_fields, expectation, json_type, kinds, shown
 from forge_cli.core.results import VALUE_LIMIT
 from forge_cli.core.schema import InvalidInput, lint
 from forge_cli.core.tool import Tool
@@ -108,7 +108,7 @@ def _input(tool: Tool) -> Iterator[str]:
             yield f"'{name}' is required, and a call without it is taken"
     for name, declared in schema["properties"].items():
         admitted = frozenset[str]().union(*map(kinds, alternatives(declared, schema)))
-        wrong = next((value for value in _WRONG if kind_of(value) not in admitted), None)
+        wrong = next((value for value in _WRONG if json_type(value) not in admitted), None)
         if wrong is not None and not _refuses(tool, {name: wrong}, name):
             yield f"'{name}' takes {shown(wrong)}, and is declared as {expectation(declared, schema)}"
 

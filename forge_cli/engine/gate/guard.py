@@ -76,7 +76,7 @@ class Guard:
     async def call(self, call: ToolCall, caller: Caller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
         if not self.reopened.knows(call):
-            self.bus.emit(ToolStarted(call.id, call.name, call.input))
+            self.bus.emit(ToolStarted(call.id, call.name, call.args))
         started = time.monotonic()
         outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
         with self.interrupt.scope():
@@ -114,13 +114,13 @@ class Guard:
             asks = judged.verdict.approval is Approval.ASK and not self.reopened.knows(call)
             if asks and self.controller.settled(self.judge.fingerprint_of(judged)) is None:
                 parked = True
-                self.bus.emit(ToolStarted(call.id, call.name, call.input))
+                self.bus.emit(ToolStarted(call.id, call.name, call.args))
                 await self._consent.park(judged, self._context(judged, changes=False))
         return parked
 
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
         """A call that will not be taken up any more still gets its result."""
-        self.bus.emit(ToolStarted(call.id, call.name, call.input))
+        self.bus.emit(ToolStarted(call.id, call.name, call.args))
         return self.cut_off(call, sentence)
 
     def refuse_redacted(self, call: ToolCall) -> ToolOutcome:

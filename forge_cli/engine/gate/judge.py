@@ -127,7 +127,7 @@ class Judge:
         """Where the declared paths lead, each with what its zone says; one that cannot be used refuses the call."""
         try:
             uses = dict.fromkeys(tool.paths(deepcopy(args)))
-            return tuple(self.sandbox.look(use) for use in uses)
+            return tuple(self.sandbox.judge_use(use) for use in uses)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code: a tool that cannot name its paths
@@ -177,7 +177,7 @@ class Judge:
     async def _verdict_on(self, offer: Offer, judged: Judged, child: Sandbox) -> Verdict | None:
         """The verdict if the call were one of this worker's; where it could not be, what holds for every call."""
         paths = {name: seen_from(self.sandbox, child, path) or path for name, path in judged.paths.items()}
-        call = replace(judged.call, name=offer.tool.name, input={**judged.call.input, **paths})
+        call = replace(judged.call, name=offer.tool.name, args={**judged.call.args, **paths})
         with suppress(Refusal):
             return (await self._judge_alone(call, Caller.OPERATOR)).verdict
         return offer.policy.fixed(offer.tool)
@@ -207,7 +207,7 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
     if call.unreadable is not None:
         raise Refusal("invalid", f"the input of {call.name} is not a JSON object: {call.unreadable}")
     try:
-        return tool.schema.validate(call.input)
+        return tool.schema.validate(call.args)
     except InvalidInput as error:
         raise _invalid(call, error) from None
     except ToolError as error:

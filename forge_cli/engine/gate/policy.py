@@ -11,7 +11,7 @@ from typing import Any
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
-from forge_cli.core.tool import Args, Tool, accepted
+from forge_cli.core.tool import Args, Tool, positional_count
 from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.wire import error_text
 
@@ -91,7 +91,7 @@ async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict |
         return None
     if callable(said):
         try:
-            said = said(args, context) if accepted(said) == 2 else said(args)
+            said = said(args, context) if positional_count(said) == 2 else said(args)
             if inspect.isawaitable(said):
                 said = await said
         except ToolError:

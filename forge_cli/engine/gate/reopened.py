@@ -64,4 +64,4 @@ class ReopenedCalls:
 
     def _identity(self, call: ToolCall) -> str:
         """Calls are compared with what the record kept of them."""
-        return call_identity(call.name, self._redact(jsonable(call.input)))
+        return call_identity(call.name, self._redact(jsonable(call.args)))

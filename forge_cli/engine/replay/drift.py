@@ -169,7 +169,7 @@ def _reasons(verdict: str, rule: str | None, reason: str) -> str:
 
 
 def described(call: ToolCall) -> str:
-    given = json.dumps(call.input, ensure_ascii=False) if call.input else ""
+    given = json.dumps(call.args, ensure_ascii=False) if call.args else ""
     return f"{call.name} {cut(given, 60, 'end')}".rstrip()
 
 

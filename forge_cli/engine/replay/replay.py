@@ -173,7 +173,7 @@ class Replay:
         if known is None:
             return None
         outcome = known.outcome(call)
-        if not has_mark(call.input):
+        if not has_mark(call.args):
             self._judge(judged, known)
         if outcome is None and self.course.tools is Tools.LIVE and call.id in self.track.given:
             return None
@@ -206,7 +206,7 @@ class Replay:
     def _runs(self, judged: Judged, outcome: ToolOutcome) -> bool:
         if judged.verdict.approval is Approval.BLOCKED:
             return True
-        if has_mark(judged.call.input) or outcome.status in FROM_THE_LOG or judged.call.id in self.track.failed:
+        if has_mark(judged.call.args) or outcome.status in FROM_THE_LOG or judged.call.id in self.track.failed:
             return False
         match self.course.tools:
             case Tools.LIVE:
@@ -230,7 +230,7 @@ class Replay:
             self.course.likeness.same(recorded, now) or _same_file(before, outcome)
         ):
             return before
-        if has_mark(call.input) or self._depends(call):
+        if has_mark(call.args) or self._depends(call):
             self.course.unsure += 1
             return before
         what = f"{described(call)} gives another result"
@@ -245,9 +245,9 @@ class Replay:
         """Does a call look at what an earlier one made, which did not run this time?"""
         if self.course.tools is Tools.LIVE:
             return False
-        if not self._came.isdisjoint([call.name, *map(str, call.input.values())]):
+        if not self._came.isdisjoint([call.name, *map(str, call.args.values())]):
             return True
-        looked = self._looked.get(call.id) or _places(call.input)
+        looked = self._looked.get(call.id) or _places(call.args)
         return any(_overlap(place, other) for place in looked for other in self._touched)
 
 

@@ -57,7 +57,7 @@ def open_sandbox(
         if parent is not None:
             zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
     if parent is not None:
-        brought = [zone for zone in brought if lies_within(zone.root, parent.zones)]
+        brought = [zone for zone in brought if lies_within(zone.path, parent.zones)]
     for zone in brought:
         if other := next((other for other in zones if other.name == zone.name), None):
             problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
@@ -69,7 +69,7 @@ def open_sandbox(
     isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
     if parent is not None:
-        sandbox.told = parent.told
+        sandbox.notified = parent.notified
     return sandbox
 
 

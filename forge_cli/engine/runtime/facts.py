@@ -63,7 +63,7 @@ def _mode(worker: Worker, settings: Settings | None) -> str | None:
 def _zone(zone: Zone) -> Facts:
     return {
         "name": zone.name,
-        "path": str(zone.root),
+        "path": str(zone.path),
         "mode": zone.mode.value,
         "write": zone.write.value,
         "delete": zone.delete.value,

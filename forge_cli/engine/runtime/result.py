@@ -150,7 +150,7 @@ def denials_of(outcomes: Sequence[ToolOutcome]) -> Iterator[dict[str, Any]]:
 def _denial(outcome: ToolOutcome) -> dict[str, Any]:
     return {
         "tool": outcome.call.name,
-        "input": outcome.call.input,
+        "input": outcome.call.args,
         "reason": outcome.error or "",
         "by": outcome.by or "rule",
     }

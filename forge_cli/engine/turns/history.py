@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, overload
 
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, Message, ToolSpec
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import digest_of
 
 
@@ -30,7 +32,7 @@ class History(Sequence[Message]):
         plain = {
             "role": message.role,
             "text": message.text,
-            "calls": [asdict(call) for call in message.calls],
+            "calls": [_call(call) for call in message.calls],
             "results": [asdict(result) for result in message.results],
             "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
         }
@@ -63,6 +65,11 @@ class History(Sequence[Message]):
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)
+
+
+def _call(call: ToolCall) -> JsonObject:
+    """The keys that recorded digests were made with."""
+    return {"id": call.id, "name": call.name, "input": call.args, "unreadable": call.unreadable}
 
 
 def _content(file: Attachment) -> str:

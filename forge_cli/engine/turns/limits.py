@@ -193,7 +193,7 @@ class Repeats:
 
     def _note_refusal(self, outcome: ToolOutcome) -> None:
         call = outcome.call
-        key = call.name, json.dumps(call.input, sort_keys=True)
+        key = call.name, json.dumps(call.args, sort_keys=True)
         self._refused[key] += 1
         if self._refused[key] == MAX_REPEATS:
             sentence = f"{call.name} was {outcome.status} three times with the same arguments"

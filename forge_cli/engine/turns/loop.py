@@ -214,7 +214,7 @@ class Loop:
     ) -> list[ToolOutcome]:
         """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
         results, turn = known or {}, Turn(self.guard, self.stop_on_refusal)
-        lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.input)]
+        lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.args)]
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:
             await turn.take([call for call in calls if call.id not in results and call not in lost])

@@ -91,4 +91,4 @@ def _cut_bytes(text: str, room: int) -> str:
 
 
 def _args_text(call: ToolCall) -> str:
-    return json.dumps(jsonable(call.input), ensure_ascii=False)
+    return json.dumps(jsonable(call.args), ensure_ascii=False)

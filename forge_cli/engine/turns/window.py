@@ -163,7 +163,7 @@ def turns_back(messages: Sequence[Message], turns: int) -> int:
 
 def tokens_in(message: Message) -> int:
     """A guess; what is not text counts little, since nobody reads it byte by byte."""
-    calls = (f"{call.name}{json.dumps(jsonable(call.input), ensure_ascii=False)}" for call in message.calls)
+    calls = (f"{call.name}{json.dumps(jsonable(call.args), ensure_ascii=False)}" for call in message.calls)
     files = (len(file.data) if file.media_type.startswith("text/") else FILE for file in message.attachments)
     texts = (message.text, *calls, *(result.text for result in message.results))
     return sum(map(_guess, texts)) + sum(files) // BYTES_A_TOKEN

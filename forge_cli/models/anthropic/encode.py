@@ -102,7 +102,7 @@ class Encoder:
             return
         yield from _text(message.text)
         for call in message.calls:
-            yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
+            yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
 
 
 def kept(model: str, blocks: Sequence[Block]) -> JsonObject:

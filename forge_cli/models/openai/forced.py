@@ -50,7 +50,7 @@ class ForcedDialect:
             case "user":
                 return [{"role": "user", "content": user_content(message)}]
             case "assistant" if message.calls:
-                calls = [_json({"tool": call.name, "input": call.input}) for call in message.calls]
+                calls = [_json({"tool": call.name, "input": call.args}) for call in message.calls]
                 return [{"role": "assistant", "content": "\n".join(calls)}]
             case "assistant":
                 return [{"role": "assistant", "content": _json({"answer": message.text})}]

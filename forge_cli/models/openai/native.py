@@ -80,7 +80,7 @@ def _function(tool: ToolSpec) -> JsonObject:
 def _call(call: ToolCall) -> JsonObject:
     """A call as the API accepts it, also where the model's own was nonsense; the result tells what that was."""
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unknown"
-    arguments = json.dumps(jsonable(call.input), ensure_ascii=False)
+    arguments = json.dumps(jsonable(call.args), ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

@@ -1,4 +1,4 @@
-"""Replacing a file as a whole: whoever reads it sees the old content or the new, never a part."""
+"""Replacing a file as a whole: a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def replace_file(folder: int, name: str, data: bytes, like: os.stat_result | Non
     try:
         try:
             if old:
-                _keep(descriptor, old)
+                _copy_attributes(descriptor, old)
             _write_all(descriptor, data)
             os.fsync(descriptor)
         finally:
@@ -56,7 +56,7 @@ def _writable(folder: int, name: str) -> os.stat_result | None:
     return info
 
 
-def _keep(descriptor: int, old: os.stat_result) -> None:
+def _copy_attributes(descriptor: int, old: os.stat_result) -> None:
     with suppress(OSError):
         os.fchown(descriptor, old.st_uid, old.st_gid)
     os.fchmod(descriptor, old.st_mode & 0o777)
@@ -69,7 +69,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sync(folder: int) -> None:
-    """Make the rename last; a file system that cannot is no reason to fail."""
+    """Make the rename last; a file system that cannot is not an error."""
     with suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone, ZoneMode
-from forge_cli.sandbox.files.place import Place, readable
+from forge_cli.sandbox.files.place import Place, open_for_listing
 from forge_cli.sandbox.files.virtual import ParsedPath
 from forge_cli.sandbox.files.walk import NotAFolder
 
@@ -45,9 +45,9 @@ def _check_deletable(path: ParsedPath, place: Place, zones: Sequence[Zone]) -> N
             raise NotAFolder(f"{path} is not a folder; leave out what follows the name")
         return
     for zone in zones:
-        if zone.root.is_relative_to(place.real):
+        if zone.path.is_relative_to(place.real):
             raise ToolError(f"{path} holds the folder of zone '{zone.name}', so it cannot be deleted")
-    with readable(place.folder, place.name) as folder:
+    with open_for_listing(place.folder, place.name) as folder:
         if os.listdir(folder):
             raise ToolError(f"{path} is a folder that is not empty; delete the files in it first")
 

@@ -1,4 +1,4 @@
-"""Caps: a worker that another one called touches nothing that its caller could not touch."""
+"""Caps: a child worker touches nothing that its parent could not touch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 
-def capped(zone: Zone, above: Sequence[Zone]) -> Zone:
-    """The zone with nothing more in it than every zone of the caller allows that it shares files with."""
-    around = innermost_zone(zone.root, above)
+def capped(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
+    """The zone, limited to what every zone of the parent allows that it shares files with."""
+    around = innermost_zone(zone.path, parent_zones)
     if around is None:
-        known = ", ".join(f"/{outer.name} is {shown(str(outer.root))}" for outer in above)
-        problem = f"zone '{zone.name}': {shown(str(zone.root))} lies outside the zones of the worker that calls"
-        raise WorkerError(zone.where, problem, hint=known or "the worker that calls has no zones")
-    inside = [outer for outer in above if outer.root.is_relative_to(zone.root) and outer.root != zone.root]
+        known = ", ".join(f"/{outer.name} is {shown(str(outer.path))}" for outer in parent_zones)
+        problem = f"zone '{zone.name}': {shown(str(zone.path))} lies outside the zones of the parent worker"
+        raise WorkerError(zone.where, problem, hint=known or "the parent worker has no zones")
+    inside = [outer for outer in parent_zones if outer.path.is_relative_to(zone.path) and outer.path != zone.path]
     limits = [around, *inside]
     return replace(
         zone,
@@ -35,19 +35,21 @@ def capped(zone: Zone, above: Sequence[Zone]) -> Zone:
     )
 
 
-def lies_within(root: Path, above: Sequence[Zone]) -> bool:
-    """Whether a folder lies in a zone of the caller."""
-    return innermost_zone(Path(os.path.realpath(root)), above) is not None
+def lies_within(folder: Path, zones: Sequence[Zone]) -> bool:
+    """Whether a folder lies in one of the zones."""
+    return innermost_zone(Path(os.path.realpath(folder)), zones) is not None
 
 
-def capped_isolation(wanted: Isolation, above: Isolation) -> Isolation:
+def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     """The stricter of both levels, and the network only where both have it."""
-    level = max(wanted.level, above.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index)
-    return replace(wanted, level=level, network=wanted.network and above.network)
+    level = max(
+        wanted.level, parent.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index
+    )
+    return replace(wanted, level=level, network=wanted.network and parent.network)
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
-    """The virtual path in one sandbox of what is called ``path`` in another; None where it is in no zone."""
+    """The virtual path in one sandbox of what is named ``path`` in another; None where it is in no zone."""
     try:
         named = other.parse(path)
     except ToolError:
@@ -58,7 +60,7 @@ def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
 def name_in(sandbox: Sandbox, real: Path) -> str | None:
     """The virtual path of a file on the host, as its text has it; None where it is in no zone."""
     zone = innermost_zone(real, sandbox.zones)
-    return None if zone is None else virtual(zone, real.relative_to(zone.root).parts)
+    return None if zone is None else virtual(zone, real.relative_to(zone.path).parts)
 
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:

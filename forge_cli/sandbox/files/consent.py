@@ -8,37 +8,37 @@ from dataclasses import replace
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.zones import Access, Zone
-from forge_cli.sandbox.files.place import Place, readable
+from forge_cli.sandbox.files.place import Place, open_for_listing
 from forge_cli.sandbox.files.protected import OwnFiles, protected_in, secret_in
-from forge_cli.sandbox.names import looks, shown
+from forge_cli.sandbox.names import lookalike_key, shown
 
 _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", Approval.BLOCKED: "blocks"}
 
 
 def consent(place: Place, access: Access, own: OwnFiles) -> Verdict:
-    """The strictest word on a place, with every reason for it."""
-    words = list(_words(place, access, own))
-    approval = Approval.strictest(*(word.approval for word in words))
-    decisive = [word for word in words if word.approval is approval]
-    return replace(decisive[0], reason="; ".join(word.reason for word in decisive))
+    """The strictest verdict on a place, with every reason for it."""
+    verdicts = list(_verdicts(place, access, own))
+    approval = Approval.strictest(*(verdict.approval for verdict in verdicts))
+    decisive = [verdict for verdict in verdicts if verdict.approval is approval]
+    return replace(decisive[0], reason="; ".join(verdict.reason for verdict in decisive))
 
 
-def _words(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
+def _verdicts(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
     if not access.changes:
         yield _inside(place.zone)
         if access is Access.READ and (name := secret_in(place)):
             yield _ask(f"{shown(name)} may hold secrets", "protected names: .env*")
         return
-    yield _zone_word(place.zone, access)
+    yield _zone_verdict(place.zone, access)
     if name := protected_in(place):
         yield _ask(f"{shown(name)} is a protected name", "protected names")
     if place in own:
         yield _ask("it is one of the worker's own files", "protected names: the worker's own files")
     if access is Access.WRITE:
-        yield from _write_words(place)
+        yield from _write_verdicts(place)
 
 
-def _write_words(place: Place) -> Iterator[Verdict]:
+def _write_verdicts(place: Place) -> Iterator[Verdict]:
     if place.kind == "file" and place.info and place.info.st_nlink > 1:
         yield _ask("the file has other names, perhaps outside the zone (hard links)", "hard links")
     if twin := _twin(place):
@@ -50,7 +50,7 @@ def _inside(zone: Zone) -> Verdict:
     return Verdict(Approval.PRE_APPROVED, f"inside zone '{zone.name}'", rule, zone.where, by="rule")
 
 
-def _zone_word(zone: Zone, access: Access) -> Verdict:
+def _zone_verdict(zone: Zone, access: Access) -> Verdict:
     write = access is Access.WRITE
     approval, where = (zone.write, zone.write_where) if write else (zone.delete, zone.delete_where)
     reason = f"zone '{zone.name}' {_SAYS[approval]} {access.value}"
@@ -67,14 +67,14 @@ def _twin(place: Place) -> str | None:
     if len(place.missing) >= len(place.parts):
         return None  # the folder of the zone itself is still to be made
     wanted = (*place.missing, place.name)[0]
-    likeness = looks(wanted)
-    with readable(place.folder) as folder:
-        alike = [name for name in os.listdir(folder) if name != wanted and looks(name) == likeness]
-        return next((name for name in alike if not _is_it(place, name, folder)), None)
+    key = lookalike_key(wanted)
+    with open_for_listing(place.folder) as folder:
+        alike = [name for name in os.listdir(folder) if name != wanted and lookalike_key(name) == key]
+        return next((name for name in alike if not _is_same_file(place, name, folder)), None)
 
 
-def _is_it(place: Place, name: str, folder: int) -> bool:
-    """Some file systems find a file by any normal form of its name: that is no second file."""
+def _is_same_file(place: Place, name: str, folder: int) -> bool:
+    """Some file systems find a file by any normal form of its name: that is not a second file."""
     if place.info is None:
         return False
     return os.path.samestat(place.info, os.stat(name, dir_fd=folder, follow_symlinks=False))

@@ -12,22 +12,22 @@ from io import BufferedReader
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileInfo, FileKind
 from forge_cli.sandbox.files.atomic import replace_file
-from forge_cli.sandbox.files.place import Place, kind_of, parent_made
+from forge_cli.sandbox.files.place import Place, kind_of, make_parent
 from forge_cli.sandbox.files.virtual import ParsedPath
 
 READ_MAX = 64 * 1024 * 1024
 """Bytes of a file that is read as a whole."""
-_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
 class HeldFile:
-    """What a path led to; every method acts on that very place, whatever the path leads to meanwhile."""
+    """What a path led to; every method acts on that very place, even if the path leads elsewhere meanwhile."""
 
     asked: ParsedPath
     place: Place
     changed: Callable[[Place, os.stat_result | None], None]
-    """Told of what is there after a change."""
+    """Called after a change, with what is there now."""
 
     @property
     def kind(self) -> FileKind | None:
@@ -64,7 +64,7 @@ class HeldFile:
 
         A file that is replaced keeps its mode; with ``like`` it gets another's.
         """
-        with parent_made(self.place) as folder:
+        with make_parent(self.place) as folder:
             replace_file(folder, self.place.name, data, like)
             self.changed(self.place, os.stat(self.place.name, dir_fd=folder, follow_symlinks=False))
 
@@ -80,7 +80,7 @@ class HeldFile:
     @contextmanager
     def _reading(self) -> Iterator[BufferedReader]:
         self._existing()
-        with open(os.open(self.place.name, _READING, dir_fd=self.place.folder), "rb") as file:
+        with open(os.open(self.place.name, _READ_FLAGS, dir_fd=self.place.folder), "rb") as file:
             if kind_of(os.fstat(file.fileno()).st_mode) != "file":
                 raise ToolError(f"{self.asked} is not a regular file any more")
             yield file

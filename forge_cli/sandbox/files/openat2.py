@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 # Passing through a folder needs no right to list it; only Linux has a flag that says so.
-FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _OPENAT2 = 437
 _MACHINES = frozenset({"x86_64", "aarch64"})
@@ -20,18 +20,18 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-_HOW = _How(FOLDER, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+_HOW = _How(FOLDER_FLAGS, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
 
 
 def open_folder(names: Sequence[str], *, at: int) -> int:
-    """The folder that plain names lead to from an open one; an OSError where one of them is no folder, or a link."""
-    found = at_once(names, at=at)
+    """The folder that plain names lead to from an open one; an OSError where one of them is a link or not a folder."""
+    found = try_openat2(names, at=at)
     return _step_by_step(names, at) if found is None else found
 
 
-def at_once(names: Sequence[str], *, at: int) -> int | None:
+def try_openat2(names: Sequence[str], *, at: int) -> int | None:
     """The same in one call; None where the kernel has none, or refuses: walking there says why."""
-    if not names or not opens_at_once():
+    if not names or not has_openat2():
         return None
     try:
         return _openat2(names, at)
@@ -40,11 +40,11 @@ def at_once(names: Sequence[str], *, at: int) -> int | None:
 
 
 @cache
-def opens_at_once() -> bool:
+def has_openat2() -> bool:
     """Whether this machine has openat2; looked for and tried once."""
     if sys.platform != "linux" or os.uname().machine not in _MACHINES:
         return False
-    folder = os.open("/", FOLDER)
+    folder = os.open("/", FOLDER_FLAGS)
     try:
         os.close(_openat2(["."], folder))
     except OSError:
@@ -71,10 +71,10 @@ def _openat2(names: Sequence[str], at: int) -> int:
 
 
 def _step_by_step(names: Sequence[str], at: int) -> int:
-    folder = os.open(".", FOLDER, dir_fd=at)
+    folder = os.open(".", FOLDER_FLAGS, dir_fd=at)
     for name in names:
         try:
-            below = os.open(name, FOLDER, dir_fd=folder)
+            below = os.open(name, FOLDER_FLAGS, dir_fd=folder)
         finally:
             os.close(folder)
         folder = below

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from forge_cli.core.sandbox import FileKind
 from forge_cli.core.zones import Zone
-from forge_cli.sandbox.files.openat2 import FOLDER
+from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS
 from forge_cli.sandbox.files.virtual import virtual
 
 
@@ -38,7 +38,7 @@ class Place:
 
     @property
     def real(self) -> Path:
-        return self.zone.root.joinpath(*self.parts)
+        return self.zone.path.joinpath(*self.parts)
 
     @property
     def kind(self) -> FileKind | None:
@@ -49,11 +49,11 @@ class Place:
 
 
 Identity = tuple[int, int]
-"""The device and the number of a file: what it is on disk, whatever it is called."""
+"""The device and the number of a file: what it is on disk, under any name."""
 
 
 FileState = tuple[int, int, int]
-"""A file on disk as it was at one moment: whatever is written, linked or put in its place makes another state."""
+"""A file on disk as it was at one moment: writing, linking or replacing it makes another state."""
 
 
 def identity_of(info: os.stat_result) -> Identity:
@@ -74,7 +74,7 @@ def kind_of(mode: int) -> FileKind:
 
 
 @contextmanager
-def readable(folder: int, name: str = ".") -> Iterator[int]:
+def open_for_listing(folder: int, name: str = ".") -> Iterator[int]:
     """A descriptor by which a folder can be listed: ``folder`` itself, or the one called ``name`` in it."""
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
@@ -84,14 +84,14 @@ def readable(folder: int, name: str = ".") -> Iterator[int]:
 
 
 @contextmanager
-def parent_made(place: Place) -> Iterator[int]:
+def make_parent(place: Place) -> Iterator[int]:
     """The folder that a file is to be written into, made step by step where it is missing."""
     folder = os.dup(place.folder)
     try:
         for name in place.missing:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=folder)
-            below = os.open(name, FOLDER, dir_fd=folder)
+            below = os.open(name, FOLDER_FLAGS, dir_fd=folder)
             os.close(folder)
             folder = below
         yield folder

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from forge_cli.sandbox.files.place import Place, readable
+from forge_cli.sandbox.files.place import Place, open_for_listing
 from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.names import folded
 
@@ -41,7 +41,7 @@ def secret_in(place: Place) -> str | None:
 
 def protected_in(place: Place) -> str | None:
     """The name on the way to a place, or of a link that led there, that is protected."""
-    around = (*place.zone.root.parts, *(name for link in place.links for name in link.parts))
+    around = (*place.zone.path.parts, *(name for link in place.links for name in link.parts))
     folders = (name for name in around if folded(name) in FOLDERS)
     found = next((name for name in _names(place) if is_protected(name)), None) or next(folders, None)
     return found or (place.name if folded(place.name) == _TOOLS and _lies_beside_a_worker(place) else None)
@@ -50,7 +50,7 @@ def protected_in(place: Place) -> str | None:
 def _lies_beside_a_worker(place: Place) -> bool:
     if place.missing or not place.parts:
         return False
-    with readable(place.folder) as folder:
+    with open_for_listing(place.folder) as folder:
         names = map(folded, os.listdir(folder))
         return any(name in _WORKERS or name.endswith(_WORKER_SUFFIX) for name in names)
 
@@ -61,7 +61,7 @@ def _names(place: Place) -> Iterator[str]:
 
 
 class OwnFiles:
-    """The worker's own files: whoever may change them may change what the worker is allowed to do.
+    """The worker's own files: to change them is to change what the worker is allowed to do.
 
     A ``*`` in a path stands for any name, of files that are still to be made as well.
     """

@@ -18,7 +18,7 @@ from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files import capability
 from forge_cli.sandbox.files.consent import consent
 from forge_cli.sandbox.files.held import HeldFile
-from forge_cli.sandbox.files.place import FileState, Place, kind_of, readable, state_of
+from forge_cli.sandbox.files.place import FileState, Place, kind_of, open_for_listing, state_of
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.files.virtual import ParsedPath, parse, virtual
 from forge_cli.sandbox.files.walk import NotAFolder, locate
@@ -62,33 +62,33 @@ class Sandbox:
         """What relative paths begin in."""
         self.protected = tuple(protected)
         self.isolation = isolation or Isolation()
-        self.told: set[str] = set()
-        """What its user has been told and need not hear from every toolset."""
+        self.notified: set[str] = set()
+        """Notices that the user has seen and need not get from every toolset."""
         self._own = OwnFiles(self.protected)
 
     @property
     def zones(self) -> tuple[Zone, ...]:
         return self._zones
 
-    def view(self, judged: Sequence[JudgedPath] = (), *, changes: bool = True) -> SandboxOfCall:
+    def view(self, judged: Sequence[JudgedPath] = (), *, changes: bool = True) -> CallSandbox:
         """The sandbox as one call gets it: what asks is done only at the places that were judged for this call.
 
         Without ``changes`` those places can be looked at, and not yet changed.
         """
-        return SandboxOfCall(self, judged, changes=changes)
+        return CallSandbox(self, judged, changes=changes)
 
     def judge(self, path: str, access: Access | str) -> Verdict:
         """Whether the access needs consent, and why; a ToolError when it is not possible at all."""
-        return self.look(PathUse(path, access, "file")).verdict
+        return self.judge_use(PathUse(path, access, "file")).verdict
 
-    def look(self, use: PathUse) -> JudgedPath:
+    def judge_use(self, use: PathUse) -> JudgedPath:
         """Walk to the place that a path means, and judge the access there; a ToolError when it is not possible."""
         asked, access = self.parse(use.path), use.access
         if asked.base is None and access in (Access.LIST, Access.INFO):
             return JudgedPath(use, "/", None, _ZONE_LIST)
         try:
             with self._locate(asked, follow=access is not Access.DELETE) as place:
-                access = access if use.kind == "file" else _by_kind(place, access)
+                access = access if use.kind == "file" else _access_by_kind(place, access)
                 capability.check(asked, place, access, self._zones)
                 verdict = consent(place, access, self._own)
                 return JudgedPath(use, place.virtual, state_of(place.info), verdict)
@@ -123,7 +123,7 @@ class Sandbox:
             return False
 
     def stat(self, path: str, *, follow: bool = True) -> FileInfo:
-        """What a path leads to; without ``follow`` a link at its end is told as itself."""
+        """What a path leads to; without ``follow`` a link at its end is described itself."""
         if self.parse(path).base is None:
             return FileInfo("/", "/", "directory", 0, 0.0)
         with self.hold(path, Access.INFO, follow=follow) as held:
@@ -136,7 +136,7 @@ class Sandbox:
         with self.hold(path, Access.LIST) as held:
             if held.place.info is None:
                 raise ToolError(f"{shown(path)} does not exist")
-            with readable(held.place.folder, held.place.name) as folder, os.scandir(folder) as found:
+            with open_for_listing(held.place.folder, held.place.name) as folder, os.scandir(folder) as found:
                 return sorted(filter(None, (self._entry(held.place, entry) for entry in found)))
 
     def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
@@ -179,7 +179,7 @@ class Sandbox:
         """
         asked = self.parse(path)
         with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
-            access = _by_kind(place, access) if folders else access
+            access = _access_by_kind(place, access) if folders else access
             capability.check(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
                 raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
@@ -187,7 +187,7 @@ class Sandbox:
             yield HeldFile(asked, place, self._changed)
 
     def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
-        """Whoever holds this object has seen to consent; see SandboxOfCall."""
+        """The owner of this object has checked consent; CallSandbox checks it here."""
 
     def _changed(self, place: Place, info: os.stat_result | None) -> None:
         """Called after a change, with what is there now."""
@@ -209,11 +209,11 @@ class Sandbox:
             return None
         kind, size = kind_of(info.st_mode), info.st_size
         if kind == "link":
-            kind, size = self._behind(virtual(place.zone, (*place.parts, entry.name)))
+            kind, size = self._link_target(virtual(place.zone, (*place.parts, entry.name)))
         name = visible(entry.name) if unusable(entry.name) else entry.name
         return FolderEntry(name, kind, size if kind == "file" else 0)
 
-    def _behind(self, link: str) -> tuple[FileKind, int]:
+    def _link_target(self, link: str) -> tuple[FileKind, int]:
         try:
             found = self.stat(link)
         except ToolError:
@@ -221,19 +221,19 @@ class Sandbox:
         return found.kind, found.size
 
 
-def sandbox_of(env: ToolsetEnv) -> Sandbox:
-    """The whole sandbox behind a toolset's view of it, for what the box itself brings."""
+def full_sandbox(env: ToolsetEnv) -> Sandbox:
+    """The whole sandbox behind a toolset's view of it, for built-in toolsets."""
     if not isinstance(env.sandbox, Sandbox):
         raise TypeError(f"{env.sandbox!r} is not a sandbox")
     return env.sandbox
 
 
-def _by_kind(place: Place, access: Access) -> Access:
+def _access_by_kind(place: Place, access: Access) -> Access:
     """To read a folder is to list it."""
     return Access.LIST if access is Access.READ and place.kind == "directory" else access
 
 
-class SandboxOfCall(Sandbox):
+class CallSandbox(Sandbox):
     """The sandbox as one call gets it: consent is checked on the very place that is opened, for each access.
 
     What is pre-approved there is done. What asks is done at a place that was judged for this call, while the same file
@@ -244,7 +244,7 @@ class SandboxOfCall(Sandbox):
         super().__init__(
             around.zones, workspace=around.workspace, protected=around.protected, isolation=around.isolation
         )
-        self.told = around.told
+        self.notified = around.notified
         self._own = around._own
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
         self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}

@@ -1,7 +1,7 @@
 """Walking to a file by directory descriptors, so that the place that was checked is the place that is opened.
 
 A path is walked twice. ``_follow`` reads links to learn the real path, as text; ``_pin`` then opens that path from the
-root of its zone without following any link. Whatever changes in between makes the second walk fail.
+root of its zone without following any link. A change in between makes the second walk fail.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone, innermost_zone
-from forge_cli.sandbox.files.openat2 import FOLDER, at_once, open_folder
+from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS, open_folder, try_openat2
 from forge_cli.sandbox.files.place import Identity, Place, identity_of, kind_of
 from forge_cli.sandbox.files.virtual import ParsedPath, no_zone, virtual
 from forge_cli.sandbox.names import shown
@@ -26,7 +26,7 @@ _ATTEMPTS = 5
 
 
 class NotAFolder(ToolError):
-    """Something on the way is no folder, so nothing can be below it."""
+    """Something on the way is not a folder, so nothing can be below it."""
 
 
 class _Moved(Exception):
@@ -43,7 +43,7 @@ class _Trail:
 
 @contextmanager
 def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Iterator[Place]:
-    """Hold the place that a path leads to, in whichever zone; with ``through_last`` off, a link at its end itself."""
+    """Hold the place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself."""
     for _ in range(_ATTEMPTS):
         trail = _trail(path, base, zones, through_last=through_last)
         try:
@@ -59,7 +59,7 @@ def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
 
 
 def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
-    """Where a path leads; of a path of the host that ends in no zone nothing else is told."""
+    """Where a path leads; of a path of the host that ends in no zone nothing else is disclosed."""
     if base != Path("/"):
         return _follow(path, base, through_last=through_last)
     try:
@@ -109,13 +109,13 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
     zone = innermost_zone(trail.real, zones)
     if zone is None:
         raise ToolError(f"{path} leads outside every zone; use a file inside one")
-    names = trail.real.relative_to(zone.root).parts
-    if not zone.made and (place := _unmade(zone, names, trail)):
+    names = trail.real.relative_to(zone.path).parts
+    if not zone.made and (place := _place_in_missing_zone(zone, names, trail)):
         return place
-    roots = _byidentity_of(zones)
+    roots = _zones_by_identity(zones)
     start, folder = 0, _open_root(zone)
     try:
-        folder, passed = _jumped(folder, names[:-1]) if len(zones) == 1 else (folder, 0)
+        folder, passed = _open_parent_at_once(folder, names[:-1]) if len(zones) == 1 else (folder, 0)
         for depth, name in enumerate(names[passed:], passed):
             info = _look(folder, name)
             if info is None:
@@ -136,13 +136,13 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
         raise
 
 
-def _unmade(zone: Zone, names: tuple[str, ...], trail: _Trail) -> Place | None:
+def _place_in_missing_zone(zone: Zone, names: tuple[str, ...], trail: _Trail) -> Place | None:
     """A place in a zone whose folder is not there yet, held by the last folder on the way to it that is."""
-    way = zone.root.parts[1:]
-    folder = os.open("/", FOLDER)
+    way = zone.path.parts[1:]
+    folder = os.open("/", FOLDER_FLAGS)
     for depth, name in enumerate(way):
         try:
-            below = os.open(name, FOLDER, dir_fd=folder)
+            below = os.open(name, FOLDER_FLAGS, dir_fd=folder)
         except FileNotFoundError:
             return Place(zone, names, folder, (*way[depth:], *names[:-1]), None, trail.links)
         except OSError:
@@ -153,19 +153,19 @@ def _unmade(zone: Zone, names: tuple[str, ...], trail: _Trail) -> Place | None:
     return None
 
 
-def _jumped(folder: int, names: Sequence[str]) -> tuple[int, int]:
+def _open_parent_at_once(folder: int, names: Sequence[str]) -> tuple[int, int]:
     """The last folder on the way, in place of the given one, and how many names were passed at once.
 
     Only where there is one zone: of several, another could begin on the way under a name that is not its own.
     """
-    below = at_once(names, at=folder)
+    below = try_openat2(names, at=folder)
     if below is None:
         return folder, 0
     os.close(folder)
     return below, len(names)
 
 
-def _byidentity_of(zones: Sequence[Zone]) -> dict[Identity, Zone]:
+def _zones_by_identity(zones: Sequence[Zone]) -> dict[Identity, Zone]:
     """The zones by what their roots are on disk: one folder can have many spellings where case does not count."""
     found: dict[Identity, Zone] = {}
     for zone in zones:
@@ -177,9 +177,9 @@ def _byidentity_of(zones: Sequence[Zone]) -> dict[Identity, Zone]:
 
 
 def _open_root(zone: Zone) -> int:
-    top = os.open("/", FOLDER)
+    top = os.open("/", FOLDER_FLAGS)
     try:
-        return open_folder(zone.root.parts[1:], at=top)
+        return open_folder(zone.path.parts[1:], at=top)
     except OSError as error:
         reason = error.strerror or "it cannot be opened"
         raise ToolError(f"the folder of zone '{zone.name}' is not what it was at the start: {reason}") from None
@@ -197,7 +197,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
 def _enter(folder: int, name: str, path: ParsedPath, spelled: str) -> int:
     """The folder below, in place of the given one, which is closed; on an error the given one stays open."""
     try:
-        below = os.open(name, FOLDER, dir_fd=folder)
+        below = os.open(name, FOLDER_FLAGS, dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
             raise

@@ -10,9 +10,9 @@ from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 
-from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.core.zones import Zone, ZoneMode, innermost_zone
 from forge_cli.sandbox.files.protected import FOLDERS, is_protected
-from forge_cli.sandbox.isolation.held import held_in
+from forge_cli.sandbox.isolation.hooks import hooks_in
 from forge_cli.sandbox.names import folded
 
 HIDDEN = (
@@ -87,9 +87,8 @@ class Confinement:
         return [folder for folder in real if folder.is_dir() and self._can_open(folder)]
 
     def _can_open(self, folder: Path) -> bool:
-        around = [zone for zone in self.zones if folder.is_relative_to(zone.root)]
-        innermost = max(around, key=lambda zone: len(zone.root.parts), default=None)
-        writable = innermost is not None and innermost.mode is ZoneMode.RW and folder != innermost.root
+        zone = innermost_zone(folder, self.zones)
+        writable = zone is not None and zone.mode is ZoneMode.RW and folder != zone.path
         return writable and FORGE not in map(folded, folder.parts)
 
     def _wanted(self, readable: Iterable[Path], writable: set[Path]) -> Iterator[ReachRule]:
@@ -98,25 +97,25 @@ class Confinement:
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
         yield from _existing([self.workspace, *readable, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
         for zone in self.zones:
-            yield ReachRule(zone.root, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
+            yield ReachRule(zone.path, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
         yield from _existing(self.protected, Reach.PROTECTED)
         names = _existing(self._protected_names(), Reach.PROTECTED)
         yield from (rule for rule in names if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
-            yield from _existing(held_in(folder), Reach.PROTECTED)
+            yield from _existing(hooks_in(folder), Reach.PROTECTED)
         yield from _existing(self._ways(writable), Reach.PINNED)
 
     def _ways(self, writable: Iterable[Path]) -> Iterator[Path]:
-        """The folders between a writable zone and what is not to be written in it: whoever moves one, moves that."""
-        held = (*self.hidden, *self.protected, *writable, *(zone.root for zone in self.zones))
+        """The folders between a writable zone and what is not to be written in it: moving one would move that."""
+        held = (*self.hidden, *self.protected, *writable, *(zone.path for zone in self.zones))
         for root in self._writable():
             for path in held:
                 if path.is_relative_to(root):
                     yield from (folder for folder in path.parents if folder != root and folder.is_relative_to(root))
 
     def _writable(self) -> list[Path]:
-        return [zone.root for zone in self.zones if zone.mode is ZoneMode.RW]
+        return [zone.path for zone in self.zones if zone.mode is ZoneMode.RW]
 
     def _protected_names(self) -> Iterator[str]:
         """Protected names in writable zones, upper levels first, up to a bound.
@@ -124,7 +123,7 @@ class Confinement:
         What does not exist yet cannot be held back this way, nor what a process copies after it moved the folder
         around it elsewhere; names in the folder of the zone itself are always found and always held.
         """
-        apart = {str(path) for path in (*self.hidden, *(zone.root for zone in self.zones))}
+        apart = {str(path) for path in (*self.hidden, *(zone.path for zone in self.zones))}
         names = found = 0
         folders = deque(map(str, self._writable()))
         certain = len(folders)
@@ -151,7 +150,7 @@ def confinement_for(
     """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``."""
     own = Path(os.path.realpath(forge_home))
     return Confinement(
-        zones=tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.root, own) else zone for zone in zones),
+        zones=tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.path, own) else zone for zone in zones),
         workspace=Path(os.path.realpath(workspace)),
         hidden=tuple(Path(os.path.realpath(path)) for path in (*_secret_places(user_home), own)),
         protected=tuple(Path(os.path.realpath(path)) for path in protected),

@@ -19,12 +19,12 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
 from forge_cli.sandbox.processes.process import Command
-from forge_cli.sandbox.processes.tree import Family, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
 _SECRET = "secret"  # noqa: S105
-_PATIENCE = 10
+_TIMEOUT = 10
 
 
 class Mechanism(Protocol):
@@ -93,9 +93,9 @@ def _confines(found: Mechanism, folder: Path) -> bool:
     zones = (Zone("around", folder), Zone("inside", inside, ZoneMode.RW))
     confinement = Confinement(zones=zones, workspace=inside, hidden=(hidden,))
     with Confined(found, confinement)(["/bin/sh", "-c", _TRY, "sh", str(folder)], inside) as command:
-        code, said = _try(command)
+        code, output = _try(command)
     wrote = [(place / "file").exists() for place in (inside, outside)]
-    return code == 0 and wrote == [True, False] and _SECRET.encode() not in said
+    return code == 0 and wrote == [True, False] and _SECRET.encode() not in output
 
 
 def _try(command: Command) -> tuple[int, bytes]:
@@ -112,18 +112,18 @@ def _try(command: Command) -> tuple[int, bytes]:
             start_new_session=True,
         )
     try:
-        said, _ = process.communicate(timeout=_PATIENCE)
+        output, _ = process.communicate(timeout=_TIMEOUT)
     finally:
         process.kill()
         process.wait()
         if process.stdout:
             process.stdout.close()
-        _bury(Family(process.pid, mark))
-    return process.returncode, said
+        _reap(ProcessTree(process.pid, mark))
+    return process.returncode, output
 
 
-def _bury(family: Family) -> None:
-    """What kept the namespaces comes to us, and ends a moment after the command."""
+def _reap(tree: ProcessTree) -> None:
+    """The processes that kept the namespaces become our children, and end a moment after the command."""
     until = time.monotonic() + 1
-    while family.remains() and time.monotonic() < until:
+    while tree.remains() and time.monotonic() < until:
         time.sleep(0.001)

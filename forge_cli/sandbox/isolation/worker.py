@@ -19,7 +19,7 @@ from forge_cli.files.home import user_home
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import confinement_for
-from forge_cli.sandbox.isolation.held import held
+from forge_cli.sandbox.isolation.hooks import keep_hooks
 from forge_cli.sandbox.isolation.isolation import Confined, isolation
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.pieces import CommandStream
@@ -43,7 +43,7 @@ class WorkerProcesses(Processes):
     """What ``env.processes`` is, with what forge's own toolsets need besides.
 
     How commands are confined is found out when the first toolset wants to know: a worker that starts nothing pays
-    nothing for it, and hears nothing of it.
+    nothing for it, and gets no notice.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class WorkerProcesses(Processes):
         limit: int = LIMIT,
     ) -> Finished:
         options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
-        with _kept(options["wrap"]):
+        with _keep_hooks(options["wrap"]):
             return await self.children.run(argv, **options, timeout=timeout, errors=errors, limit=limit)
 
     def stream(
@@ -103,7 +103,7 @@ class WorkerProcesses(Processes):
     ) -> CommandStream:
         options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
         start = partial(self.children.start, argv, **options, timeout=timeout, errors=errors)
-        return CommandStream(start, _kept(options["wrap"]), errors)
+        return CommandStream(start, _keep_hooks(options["wrap"]), errors)
 
     def start(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
@@ -118,7 +118,7 @@ class WorkerProcesses(Processes):
         input: str | bytes | None,
         wrap: Confined | Unconfined,
     ) -> StartOptions:
-        """What a command is started with, once it is sure that there is a program: ``bwrap`` tells it badly."""
+        """What a command is started with, once it is sure that there is a program: ``bwrap`` reports it badly."""
         folder, environment = self._workspace / (cwd or "."), self._environment(env)
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:
@@ -143,11 +143,11 @@ class WorkerProcesses(Processes):
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
         """How commands are started; if they should be confined and cannot be, the user is told once."""
-        wanted, told = self._sandbox.isolation, self._sandbox.told
+        wanted, notified = self._sandbox.isolation, self._sandbox.notified
         found = isolation(wanted.level, where=wanted.where)
         if found is None:
-            if wanted.level is IsolationLevel.AUTO and NOT_CONFINED not in told:
-                told.add(NOT_CONFINED)
+            if wanted.level is IsolationLevel.AUTO and NOT_CONFINED not in notified:
+                notified.add(NOT_CONFINED)
                 self._notify("warning", NOT_CONFINED)
             return UNCONFINED
         confinement = confinement_for(
@@ -161,5 +161,5 @@ class WorkerProcesses(Processes):
         return Confined(found, confinement)
 
 
-def _kept(wrap: Confined | Unconfined) -> AbstractContextManager[None]:
-    return held(wrap.writable) if isinstance(wrap, Confined) and wrap.writable else nullcontext()
+def _keep_hooks(wrap: Confined | Unconfined) -> AbstractContextManager[None]:
+    return keep_hooks(wrap.writable) if isinstance(wrap, Confined) and wrap.writable else nullcontext()

@@ -12,7 +12,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.model import Change
 
-Kept = Mapping[str, os.stat_result | None]
+Attributes = Mapping[str, os.stat_result | None]
 """What the files had besides their content before anything was carried out."""
 
 
@@ -39,16 +39,16 @@ def apply(changes: Sequence[Change], sandbox: Sandbox) -> None:
     read = reader(sandbox)
     for change in changes:
         _check(change, read, sandbox)
-    kept = {path: sandbox.attributes(path) for change in changes for path in (change.real, change.origin) if path}
+    attributes = {path: sandbox.attributes(path) for change in changes for path in (change.real, change.origin) if path}
     done: list[Change] = []
     folders: list[str] = []
     try:
         for change in sorted(changes, key=lambda change: change.after is None):
             folders += _missing_folders(change.real, sandbox) if change.after is not None else []
-            _carry_out(change, kept, sandbox)
+            _carry_out(change, attributes, sandbox)
             done.append(change)
     except BaseException as error:
-        lost = _undo(done, folders, kept, sandbox)
+        lost = _undo(done, folders, attributes, sandbox)
         if not isinstance(error, ToolError | OSError):
             raise
         kind = Stale if isinstance(error, Stale) and not lost else ToolError
@@ -70,15 +70,15 @@ def _missing_folders(real: str, sandbox: Sandbox) -> list[str]:
     return [folder for folder in above if not sandbox.exists(folder)]
 
 
-def _carry_out(change: Change, kept: Kept, sandbox: Sandbox) -> None:
+def _carry_out(change: Change, attributes: Attributes, sandbox: Sandbox) -> None:
     if change.after is None:
         sandbox.delete(change.path, expected=change.real)
     else:
-        like = kept[change.origin] if change.origin else None
+        like = attributes[change.origin] if change.origin else None
         sandbox.write_bytes(change.path, change.after, expected=change.real, like=like)
 
 
-def _undo(done: Sequence[Change], folders: Sequence[str], kept: Kept, sandbox: Sandbox) -> list[str]:
+def _undo(done: Sequence[Change], folders: Sequence[str], attributes: Attributes, sandbox: Sandbox) -> list[str]:
     """Put back what was there, and name the files where that failed."""
     lost = []
     for change in reversed(done):
@@ -86,7 +86,7 @@ def _undo(done: Sequence[Change], folders: Sequence[str], kept: Kept, sandbox: S
             if change.before is None:
                 sandbox.delete(change.real, expected=change.real)
             else:
-                sandbox.write_bytes(change.real, change.before, expected=change.real, like=kept[change.real])
+                sandbox.write_bytes(change.real, change.before, expected=change.real, like=attributes[change.real])
         except (ToolError, OSError):
             lost.append(change.path)
     for folder in sorted(folders, reverse=True):

@@ -24,9 +24,9 @@ def _block(lines: Sequence[str], start: int) -> range:
         return range(start, len(lines))
     while index is not None:
         following = _filled(lines, index + 1)
-        goes_on = following is not None and _depth(lines[following]) > depth
+        continues = following is not None and _depth(lines[following]) > depth
         closes = lines[index].lstrip().startswith(_CLOSING)
-        if _depth(lines[index]) <= depth and not (closes and goes_on):
+        if _depth(lines[index]) <= depth and not (closes and continues):
             return range(start, index + 1)
         index = following
     return range(start, len(lines))

@@ -32,14 +32,14 @@ class Names:
     new: str | None
 
 
-def named(lines: Lines, zones: Sequence[Zone]) -> Names:
+def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
     """Read every header of one file, up to its first hunk."""
     number, git, kind = lines.number, None, ""
     while (line := lines.current) is not None and not line.startswith(("@@", "--- ")):
         if git and line.startswith("diff --git "):
             break
         if line.startswith("diff --git "):
-            git = _of_git(line, number)
+            git = _git_names(line, number)
         elif line.startswith(("new file mode ", "deleted file mode ")):
             kind = line.split(" ", 1)[0]
             _check_mode(line, lines.number)
@@ -58,7 +58,7 @@ def named(lines: Lines, zones: Sequence[Zone]) -> Names:
     return Names(None if kind == "new" else old, None if kind == "deleted" else new)
 
 
-def _of_git(line: str, number: int) -> Names:
+def _git_names(line: str, number: int) -> Names:
     """The two names of ``diff --git``; where a name contains `` b/`` the halves that are equal count."""
     rest = line.removeprefix("diff --git ")
     name = rest[2 : len(rest) // 2]
@@ -69,15 +69,15 @@ def _of_git(line: str, number: int) -> Names:
         raise wrong(number, f"expected 'diff --git a/PATH b/PATH', not {line!r}")
     if found["old"]:
         return Names(found["old"], found["new"])
-    return Names(_unquoted(found["quoted_old"])[2:], _unquoted(found["quoted_new"])[2:])
+    return Names(_unquote(found["quoted_old"])[2:], _unquote(found["quoted_new"])[2:])
 
 
 def _renamed(git: Names | None, line: str, number: int) -> Names:
     if git is None:
         raise wrong(number, "'rename' belongs below 'diff --git a/PATH b/PATH'")
     if line.startswith("rename from "):
-        return Names(_unquoted(line.removeprefix("rename from ")), git.new)
-    return Names(git.old, _unquoted(line.removeprefix("rename to ")))
+        return Names(_unquote(line.removeprefix("rename from ")), git.new)
+    return Names(git.old, _unquote(line.removeprefix("rename to ")))
 
 
 def _check_mode(line: str, number: int) -> None:
@@ -107,21 +107,21 @@ def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
 
 def _path(text: str) -> str:
     """A name as it stands in a header: without the time behind a tab, and without quotes."""
-    return _unquoted(text.split("\t", 1)[0].rstrip())
+    return _unquote(text.split("\t", 1)[0].rstrip())
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.rstrip()
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
-    raw = _ESCAPED.sub(_unescaped, text[1:-1].encode())
+    raw = _ESCAPED.sub(_unescape, text[1:-1].encode())
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise ToolError(f"the name {shown(text)} in the patch is no UTF-8 text") from None
+        raise ToolError(f"the name {shown(text)} in the patch is not UTF-8 text") from None
 
 
-def _unescaped(found: re.Match[bytes]) -> bytes:
+def _unescape(found: re.Match[bytes]) -> bytes:
     code = found[1].decode()
     return bytes([_ESCAPES[code] if code in _ESCAPES else int(code, 8) & 0xFF])
 

@@ -1,4 +1,4 @@
-"""What a patch says, and what comes of it: operations on files, hunks in them, and changes, as values."""
+"""The values of a patch: operations on files, hunks in them, and the resulting changes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of one file; None is no file."""
+    """The change of one file; None where it does not exist."""
 
     path: str
     """As the patch spells it."""

@@ -26,7 +26,7 @@ def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
     elif unified.is_header(first):
         operations = tuple(unified.parse(lines, zones))
     else:
-        raise ToolError(f"line {lines.number} is no start of a patch; {_REMEDY}, or with '--- PATH' of a unified diff")
+        raise ToolError(f"line {lines.number} does not start a patch; {_REMEDY}, or with '--- PATH' of a unified diff")
     if not operations:
         raise ToolError("the patch names no file; say which file to add, update or delete")
     return Patch(operations)

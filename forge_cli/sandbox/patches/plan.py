@@ -127,7 +127,7 @@ def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) ->
         taken = spot.index + len(hunk.old)
         if hunk.final_newline is not None:
             final_newline = hunk.final_newline
-    return replace(source, lines=(*lines, *source.lines[taken:]), final_newline=final_newline).encoded()
+    return replace(source, lines=(*lines, *source.lines[taken:]), final_newline=final_newline).encode()
 
 
 def _replaced(source: PatchSource, hunk: Hunk, spot: Spot, ending: str, name: str) -> Iterator[SourceLine]:

@@ -20,7 +20,7 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class PatchSource:
-    """Every line has an ending here; whether the last one has it in the file is told apart."""
+    """Every line has an ending here; ``final_newline`` says whether the last one has it in the file."""
 
     lines: tuple[SourceLine, ...]
     final_newline: bool = True
@@ -33,7 +33,7 @@ class PatchSource:
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            raise ToolError(f"{shown(path)} is no UTF-8 text ({len(data)} bytes), so it cannot be patched") from None
+            raise ToolError(f"{shown(path)} is not UTF-8 text ({len(data)} bytes), so it cannot be patched") from None
         mark = _BOM if text.startswith(_BOM) else ""
         text = text.removeprefix(_BOM)
         lines = [SourceLine(found[1], found[2]) for found in _LINE.finditer(text)]
@@ -45,7 +45,7 @@ class PatchSource:
     def texts(self) -> list[str]:
         return [line.text for line in self.lines]
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         text = "".join(line.text + line.ending for line in self.lines)
         if self.lines and not self.final_newline:
             text = text.removesuffix(self.lines[-1].ending)

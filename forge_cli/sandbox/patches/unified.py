@@ -9,7 +9,7 @@ from typing import cast
 
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.patches.headers import Names, named
+from forge_cli.sandbox.patches.headers import Names, read_names
 from forge_cli.sandbox.patches.lines import EMPTY, SIGNS, Lines, without_returns, wrong
 from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Operation, Sign, Update
 
@@ -31,7 +31,7 @@ def parse(lines: Lines, zones: Sequence[Zone]) -> Iterator[Operation]:
         if not is_header(line):
             raise wrong(lines.number, f"expected '--- PATH', '@@' or the end, not {line!r}")
         number = lines.number
-        names = named(lines, zones)
+        names = read_names(lines, zones)
         yield _operation(names, tuple(_hunks(lines)), number)
 
 

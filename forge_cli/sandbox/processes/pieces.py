@@ -30,7 +30,7 @@ class CommandStream:
         return self
 
     async def __anext__(self) -> Piece:
-        child = self._begun()
+        child = self._started()
         while self.finished is None:
             if piece := self._next(child):
                 return piece
@@ -38,14 +38,14 @@ class CommandStream:
                 self._finish(child)
                 break
             try:
-                await child.news()
+                await child.wait_for_output()
             except BaseException:
                 await self._stop(child)
                 raise
         raise StopAsyncIteration
 
     async def __aenter__(self) -> Self:
-        self._begun()
+        self._started()
         return self
 
     async def __aexit__(
@@ -54,7 +54,7 @@ class CommandStream:
         if self._child is not None and self.finished is None:
             await self._stop(self._child)
 
-    def _begun(self) -> Child:
+    def _started(self) -> Child:
         if self._child is None:
             with ExitStack() as held:
                 held.enter_context(self._around)
@@ -77,7 +77,7 @@ class CommandStream:
         self._finish(child)
 
     def _finish(self, child: Child) -> None:
-        """What the pieces were, as one: the same as of a command that nobody watched."""
+        """All pieces as one result: the same as that of a command that was not streamed."""
         self._held.close()
         done = child.finished()
         out, err = self._kept.values()

@@ -20,7 +20,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output
-from forge_cli.sandbox.processes.tree import MARKER, Family, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.secrets import KEY_NAME
 
 GRACE = 0.3
@@ -69,14 +69,14 @@ class Child:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        family: Family,
+        tree: ProcessTree,
         *,
         stdin: Input | None,
         outputs: Mapping[int, Output],
         opened: ExitStack,
         since: float,
     ) -> None:
-        self.family = family
+        self.tree = tree
         self.stdin = stdin
         self.stdout, self.stderr = (*outputs.values(), Output.nothing())[:2]
         self.exited = anyio.Event()
@@ -123,14 +123,14 @@ class Child:
             self.timed_out = True
             await self.stop()
 
-    async def news(self) -> None:
+    async def wait_for_output(self) -> None:
         """Wait until there is output to take, or none will come any more."""
         async with anyio.create_task_group() as waiting:
             for output in self._outputs.values():
                 waiting.start_soon(_first, output, waiting.cancel_scope)
 
     async def _exit(self) -> None:
-        """Wait for the process itself; where the kernel does not tell, look again and again."""
+        """Wait for the process itself; where the kernel cannot notify, poll."""
         try:
             watch = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -146,7 +146,7 @@ class Child:
     async def stop(self) -> None:
         """End the command and everything it started, within three seconds; a cancellation waits for that."""
         with anyio.CancelScope(shield=True):
-            await self.family.end()
+            await self.tree.end()
             with anyio.move_on_after(2 * GRACE):
                 await self.ended.wait()
             self._attention.cancel()
@@ -154,7 +154,7 @@ class Child:
 
     def finished(self) -> Finished:
         code = self._process.returncode
-        if self.family.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
+        if self.tree.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
             code = 128 - code
         return Finished(
             exit_code=code if code is not None and code >= 0 else None,
@@ -164,17 +164,17 @@ class Child:
             timed_out=self.timed_out,
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
             duration_ms=round((self._until - self._since) * 1000),
-            confined=self.family.confined,
+            confined=self.tree.confined,
         )
 
 
 class ChildProcesses:
-    """Commands with a common end: leaving the context stops whatever is left of them."""
+    """Commands with a common end: leaving the context stops what is left of them."""
 
     def __init__(self, *, at_most: int = 32) -> None:
         self._at_most = at_most
         self._children: set[Child] = set()
-        self._left: list[Family] = []
+        self._background: list[ProcessTree] = []
         self._tasks: TaskGroup
 
     async def __aenter__(self) -> Self:
@@ -190,11 +190,11 @@ class ChildProcesses:
             async with anyio.create_task_group() as stopping:
                 for child in self._children:
                     stopping.start_soon(child.stop)
-                for family in self._left:
-                    stopping.start_soon(family.end)
+                for tree in self._background:
+                    stopping.start_soon(tree.end)
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._tasks.__aexit__(kind, error, trace)
-        # an error of the body is none of the tasks, and comes out as it is instead of in a group
+        # an error of the body is not one of the tasks: it is raised as it is instead of in a group
         await self._tasks.__aexit__(None, None, None)
         return None
 
@@ -212,7 +212,7 @@ class ChildProcesses:
         feed: bytes | None = None,
         merge: bool = False,
     ) -> Child:
-        """Start a command; ``merge`` puts what it says on standard error into its standard output.
+        """Start a command; ``merge`` puts its standard error into its standard output.
 
         ``feed`` is all of its input; with ``takes_input`` the caller writes to it. Past ``timeout`` it is stopped.
         """
@@ -260,7 +260,7 @@ class ChildProcesses:
     async def _attend(self, child: Child) -> None:
         await child.attend()
         self._children.discard(child)
-        self._left = [family for family in (*self._left, child.family) if family.remains()]
+        self._background = [tree for tree in (*self._background, child.tree) if tree.remains()]
 
 
 def bash(line: str) -> list[str]:
@@ -279,7 +279,7 @@ def _is_harmless(name: str) -> bool:
 
 
 async def _first(output: Output, others: anyio.CancelScope) -> None:
-    await output.news()
+    await output.wait_for_output()
     others.cancel()
 
 
@@ -307,7 +307,7 @@ def _start(
             )
         return Child(
             process,
-            Family(process.pid, mark, confined=command.confined),
+            ProcessTree(process.pid, mark, confined=command.confined),
             stdin=stdin,
             outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
             opened=ours.pop_all(),

@@ -20,7 +20,7 @@ _DRAINED_AT_MOST = 16
 
 
 class Output:
-    """What a process says: every byte is handed out once, and of what nobody takes in time the middle is dropped.
+    """The output of a process: every byte is handed out once, and of what nobody takes in time the middle is dropped.
 
     A cut is named where it is, and text is never broken inside a character, neither there nor between two pieces.
     """
@@ -37,7 +37,7 @@ class Output:
 
     @classmethod
     def nothing(cls) -> Self:
-        """A stream that has ended before anything was said."""
+        """A stream that has ended without any output."""
         output = cls()
         output.close()
         return output
@@ -47,7 +47,7 @@ class Output:
         """Whether there is something to take."""
         return bool(self._head or self._cut or self._tail)
 
-    async def news(self) -> None:
+    async def wait_for_output(self) -> None:
         """Wait until there is something to take, or nothing will come any more."""
         while not (self.pending or self._closed):
             self._awaited = self._awaited or anyio.Event()
@@ -61,15 +61,15 @@ class Output:
         else:
             self._head += data
             if len(self._head) > self._limit:
-                kept = _before(self._head, self._limit // 2)
+                kept = _character_start(self._head, self._limit // 2)
                 self._tail = self._head[kept:]
                 del self._head[kept:]
-        self._tell()
+        self._wake()
 
     def close(self) -> None:
         """Nothing follows, so what is left of a character will not become one."""
         self._closed = True
-        self._tell()
+        self._wake()
 
     def take(self, at_most: int | None = None) -> str:
         """What has come since the last time, or the first bytes of it: the rest comes with later ones."""
@@ -108,7 +108,7 @@ class Output:
                 return
             self.add(data)
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         if self._awaited:
             self._awaited.set()
             self._awaited = None
@@ -121,14 +121,14 @@ class Output:
     def _shorten(self) -> None:
         lost = max(0, len(self._tail) - (self._limit - len(self._head))) if self._tail else 0
         if lost or self._cut:
-            lost = _behind(self._tail, lost)
+            lost = _character_end(self._tail, lost)
             del self._tail[:lost]
             self._cut += lost
             self.dropped += lost
 
 
 class Input:
-    """What a process is told, through the writing end of a pipe; closing it is what a process reads as the end."""
+    """The input of a process, the writing end of a pipe; closing it is what the process reads as the end."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -146,7 +146,7 @@ class Input:
             raise ToolError(f"the process does not read its input: {len(left)} of {len(data)} bytes were not taken")
 
     async def feed(self, data: bytes) -> None:
-        """Write all of it and close, for as long as the process lives; what it does not read is its own affair."""
+        """Write all of it and close, for as long as the process lives; what it does not read is dropped."""
         with suppress(ToolError):
             await self.write(data, timeout=None)
         self.close()
@@ -173,12 +173,12 @@ class Input:
         return 0
 
 
-def _before(data: bytearray, place: int) -> int:
+def _character_start(data: bytearray, place: int) -> int:
     """The place, or the beginning of the character that it lies in."""
     return next((start for start in range(place, max(place - 4, -1), -1) if not _continues(data, start)), place)
 
 
-def _behind(data: bytearray, place: int) -> int:
+def _character_end(data: bytearray, place: int) -> int:
     """The place, or the end of the character that it lies in."""
     return next((end for end in range(place, place + 4) if not _continues(data, end)), place)
 

@@ -1,4 +1,4 @@
-"""The family of a process: everything it started, found again even after it has left its session and its parents."""
+"""Process trees: a process and everything it started, found even after it has left its session and its parents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functools import cache
 
 import anyio
 
-MARKER = "FORGE_FAMILY"
+MARKER = "FORGE_PROCESS_TREE"
 POLITE = 1.0
 """Seconds between asking a process to end and killing it."""
 PATIENCE = 1.2
@@ -57,7 +57,7 @@ def adopt_orphans() -> None:
 
 
 def new_mark() -> int:
-    """What tells the processes of one family from all others; it goes into their environment as ``MARKER``."""
+    """A number that marks the processes of one tree; it goes into their environment as ``MARKER``."""
     return 2**61 + secrets.randbelow(2**60)
 
 
@@ -78,7 +78,7 @@ def marked(mark: int) -> Iterator[None]:
             _unmark_children_of_other_threads(mark, own)
 
 
-class Family:
+class ProcessTree:
     """One command, the first process of a session of its own, and everything that descends from it.
 
     Descent leads from the first process to most of them. One whose parents have ended is an orphan that came to us;
@@ -97,43 +97,43 @@ class Family:
         self._known: set[tuple[int, int]] = set()
 
     def members(self) -> list[Member]:
-        """Those that are alive; orphans of the family that are not are buried on the way."""
+        """The processes that are alive; dead orphans of the tree are reaped on the way."""
         if not _PROC:
             return self._group()
-        everybody = _look(entry.name for entry in os.scandir("/proc") if entry.name.isdigit())
-        found = {process.pid: process for process in everybody if self._belongs(process)}
-        while more := [one for one in everybody if one.parent in found and one.pid not in found]:
+        processes = _read_stats(entry.name for entry in os.scandir("/proc") if entry.name.isdigit())
+        found = {process.pid: process for process in processes if self._belongs(process)}
+        while more := [one for one in processes if one.parent in found and one.pid not in found]:
             found |= {one.pid: one for one in more}
         self._known |= {one.identity for one in found.values()}
         return self._alive(found.values())
 
     def remains(self) -> bool:
-        """Whether somebody is left after the first process has ended, cheaply enough to be asked every time.
+        """Whether processes are left after the first one has ended; cheap enough to be called every time.
 
-        Whoever is left is an orphan or descends from one: looking at our own children is enough.
+        A process that is left is an orphan or descends from one: looking at our own children is enough.
         """
         try:
-            children = _look(_children(os.getpid()))
+            children = _read_stats(_children(os.getpid()))
         except OSError:
             return bool(self.members())
         return bool(self._alive([child for child in children if self._belongs(child)]))
 
     async def end(self) -> None:
-        """Ask everybody to end, kill who does not, and give up on who cannot be killed."""
-        await self._press(signal.SIGTERM, POLITE)
-        await self._press(signal.SIGKILL, PATIENCE)
+        """Ask every process to end, kill those that do not, and give up on those that cannot be killed."""
+        await self._signal_all(signal.SIGTERM, POLITE)
+        await self._signal_all(signal.SIGKILL, PATIENCE)
 
-    async def _press(self, number: signal.Signals, seconds: float) -> None:
-        """Signal every member, once and as it comes into sight, until nobody is left."""
-        told: set[tuple[int, int]] = set()
+    async def _signal_all(self, number: signal.Signals, seconds: float) -> None:
+        """Signal every process once, as soon as it is seen, until none is left."""
+        signalled: set[tuple[int, int]] = set()
         pause = 0.001
         with anyio.move_on_after(seconds):
             while members := self.members():
                 targets = self._targets(number, members) if self.confined else members
-                if not targets and not told:
+                if not targets and not signalled:
                     return
-                _send(number, [target for target in targets if target.identity not in told])
-                told |= {target.identity for target in targets}
+                _send(number, [target for target in targets if target.identity not in signalled])
+                signalled |= {target.identity for target in targets}
                 await anyio.sleep(pause)
                 pause = min(2 * pause, 0.05)
 
@@ -211,7 +211,7 @@ def _children(thread: int) -> list[str]:
         return file.read().split()
 
 
-def _look(pids: Iterable[str]) -> list[Member]:
+def _read_stats(pids: Iterable[str]) -> list[Member]:
     found = []
     for pid in pids:
         try:

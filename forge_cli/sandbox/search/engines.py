@@ -58,12 +58,12 @@ class EngineFailed(ToolError):
 
 async def ripgrep(program: str, start: SearchStart, query: Query, found: Found) -> None:
     """Search with ripgrep."""
-    words = [program, *_RIPGREP]
+    argv = [program, *_RIPGREP]
     if query.last_name:
-        words += [f"--type-add={_TYPE}:{query.last_name}", f"--type={_TYPE}"]
+        argv += [f"--type-add={_TYPE}:{query.last_name}", f"--type={_TYPE}"]
     with _rules_above(start) as files:
-        words += [*files, f"--regexp={query.pattern.rust}", "--", start.below or "."]
-        await _listen(words, start.root, _lines, _RipgrepAnswer(found).takes)
+        argv += [*files, f"--regexp={query.pattern.rust}", "--", start.below or "."]
+        await _read_matches(argv, start.root, _lines, _RipgrepAnswer(found).takes)
 
 
 @contextmanager
@@ -83,25 +83,25 @@ async def python(start: SearchStart, query: Query, found: Found) -> None:
     """Search with Python; its regular expressions take a while to be there, and a plain text does without."""
     pattern = query.pattern
     program = _PROGRAM.format("text" if pattern.is_text else "expression")
-    words = [sys.executable, *_PYTHON, program, _PACKAGES, start.below, query.include, str(SIZE_MAX), str(LINES_MAX)]
-    words += [pattern.literal] if pattern.is_text else _expression(pattern)
+    argv = [sys.executable, *_PYTHON, program, _PACKAGES, start.below, query.include, str(SIZE_MAX), str(LINES_MAX)]
+    argv += [pattern.literal] if pattern.is_text else _expression_args(pattern)
 
     def takes(record: bytes) -> bool | None:
         path, _, numbers = record.partition(b"\0")
         return found(path, [int(number) for number in numbers.split(b",")]) if path else None
 
-    await _listen(words, start.root, _records, takes)
+    await _read_matches(argv, start.root, _records, takes)
 
 
-def _expression(pattern: Dialects) -> list[str]:
+def _expression_args(pattern: Dialects) -> list[str]:
     return [pattern.plain, pattern.careful, pattern.literal, "any case" if pattern.any_case else ""]
 
 
-async def _listen(words: Sequence[str], root: Path, split: Split, takes: Callable[[bytes], bool | None]) -> None:
-    """Hand over what a program prints until it is said to be enough (False) or to be the end (None)."""
+async def _read_matches(argv: Sequence[str], root: Path, split: Split, takes: Callable[[bytes], bool | None]) -> None:
+    """Pass each record that a program prints to ``takes`` until that returns False (enough) or None (the end)."""
     try:
         process = await anyio.open_process(
-            words,
+            argv,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=root,
@@ -109,11 +109,11 @@ async def _listen(words: Sequence[str], root: Path, split: Split, takes: Callabl
             start_new_session=True,
         )
     except OSError as error:
-        raise EngineFailed(f"{words[0]} cannot be started: {error.strerror}") from None
+        raise EngineFailed(f"{argv[0]} cannot be started: {error.strerror}") from None
     async with process:
         answer: bool | None = False
         try:
-            answer = await _heard(cast(ByteReceiveStream, process.stdout), split, takes)
+            answer = await _read_records(cast(ByteReceiveStream, process.stdout), split, takes)
         finally:
             if answer is False:
                 _end(process)
@@ -121,8 +121,8 @@ async def _listen(words: Sequence[str], root: Path, split: Split, takes: Callabl
         raise EngineFailed("the search ended without an answer")
 
 
-async def _heard(stream: ByteReceiveStream, split: Split, takes: Callable[[bytes], bool | None]) -> bool | None:
-    """What was said about the last record; True when no more came, though there should have been."""
+async def _read_records(stream: ByteReceiveStream, split: Split, takes: Callable[[bytes], bool | None]) -> bool | None:
+    """What ``takes`` returned for the last record; True when the output ended too early."""
     waiting: list[bytes] = []
     async for data in stream:
         waiting.append(data)
@@ -165,7 +165,7 @@ class _RipgrepAnswer:
 
     def takes(self, line: bytes) -> bool | None:
         if line.startswith(_MATCH):
-            # a quote inside a string of JSON has a backslash before it, so this is no text of the file
+            # a quote inside a string of JSON has a backslash before it, so this is not text of the file
             start = line.index(_NUMBER) + len(_NUMBER)
             self._numbers.append(int(line[start : line.index(b",", start)]))
             return True

@@ -12,7 +12,7 @@ from forge_cli.sandbox.search.scan import Scan
 
 
 class Expression:
-    """A pattern, for text and for what has bytes that are no text; ``literal`` is in every line that matches.
+    """A pattern, for text and for what has bytes that are not text; ``literal`` is in every line that matches.
 
     With ``any_case`` it is there in some case or other, which is easy to tell only where all of a text is ASCII.
     """

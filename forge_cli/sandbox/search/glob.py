@@ -17,7 +17,7 @@ from forge_cli.sandbox.search.tokens import (
     GlobToken,
     Unit,
     Wild,
-    tokens_of,
+    parse_tokens,
 )
 
 TYPE_CHECKING = False
@@ -42,12 +42,12 @@ class Glob:
     """What a whole path has to match; a star never crosses a slash, two stars between slashes do."""
 
     def __init__(self, glob: str) -> None:
-        tokens = tokens_of(glob)
+        tokens = parse_tokens(glob)
         self._ways = [] if tokens == [ANY_FOLDERS] else [_way(each) for each in _without_braces(tokens)]
         self._name, self._suffix = self._plain()
 
     def _plain(self) -> tuple[bytes | None, bytes | None]:
-        """Most globs are for one name, or one extension, in whatever folder."""
+        """Most globs are for one name, or one extension, in any folder."""
         match self._ways:
             case [[[], [[bytes() as name]]]]:
                 return name, None

@@ -94,18 +94,18 @@ def _ripgrep(sandbox: Sandbox) -> str | None:
     if program is None or not os.path.isabs(program):
         return None
     real = Path(os.path.realpath(program))
-    return None if any(real.is_relative_to(zone.root) for zone in sandbox.zones) else str(real)
+    return None if any(real.is_relative_to(zone.path) for zone in sandbox.zones) else str(real)
 
 
 def _starts(sandbox: Sandbox, path: str) -> Iterator[SearchStart]:
     info = sandbox.stat(path)
     if info.path == "/":
-        yield from (SearchStart(zone.root) for zone in sorted(sandbox.zones, key=lambda zone: zone.name))
+        yield from (SearchStart(zone.path) for zone in sorted(sandbox.zones, key=lambda zone: zone.name))
         return
     if secret := next((name for name in (*path.split("/"), *info.path.split("/")) if is_secret(name)), None):
         raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
     _, name, *below = info.path.split("/")
-    root = next(zone.root for zone in sandbox.zones if zone.name == name)
+    root = next(zone.path for zone in sandbox.zones if zone.name == name)
     yield SearchStart(root, "/".join(below), is_file=info.kind == "file")
 
 
@@ -121,7 +121,7 @@ class _Hits:
     _files: set[str] = field(default_factory=set)
 
     def add(self, start: SearchStart, path: bytes, numbers: Sequence[int]) -> bool:
-        """Whether the search goes on; a file that lies in two zones counts once.
+        """Whether the search continues; a file that lies in two zones counts once.
 
         An engine that stops in the middle of a file has not seen whether it is binary.
         """

@@ -59,8 +59,8 @@ class IgnoreRule:
         return f"{'!' if self.negated else ''}/{prefix}{self.glob}{'/' if self.folders_only else ''}"
 
 
-def rules_of(data: bytes) -> tuple[IgnoreRule, ...]:
-    """The rules of a file, up to the first line that is no UTF-8 text."""
+def parse_rules(data: bytes) -> tuple[IgnoreRule, ...]:
+    """The rules of a file, up to the first line that is not UTF-8 text."""
     rules = []
     for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         try:
@@ -133,4 +133,4 @@ def _read(path: bytes) -> tuple[IgnoreRule, ...]:
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ()
-        return rules_of(file.read(_SIZE_MAX))
+        return parse_rules(file.read(_SIZE_MAX))

@@ -1,6 +1,6 @@
 """Patterns that mean the same to Python's regular expressions and to ripgrep's.
 
-Each is read once and written out for both. What only one of them knows is refused, whichever engine is there. No part
+Each is read once and written out for both. What only one of them knows is always refused. No part
 of a pattern matches a newline, so a whole text can be searched at once and still line by line.
 """
 
@@ -267,11 +267,11 @@ def _member(reader: _Reader, found: CharacterSet) -> None:
     if reader.peek() == "\\" and reader.peek(1) in _SHORTHANDS:
         reader.take()
         found.add_shorthand(reader.take())
-        if _goes_on(reader):
+        if _is_range(reader):
             raise reader.wrong("a range starts with a character, not with a set")
         return
     start = end = _single(reader)
-    if _goes_on(reader):
+    if _is_range(reader):
         reader.take()
         end = _single(reader)
     if start > end:
@@ -279,7 +279,7 @@ def _member(reader: _Reader, found: CharacterSet) -> None:
     found.add(start, end)
 
 
-def _goes_on(reader: _Reader) -> bool:
+def _is_range(reader: _Reader) -> bool:
     """Whether a hyphen follows that makes a range; one at the end of a set is a member."""
     return reader.peek() == "-" and reader.peek(1) not in ("]", "")
 

@@ -57,7 +57,9 @@ def _glob(include: str) -> str:
     try:
         Glob(glob)
     except BadGlob as error:
-        raise ToolError(f"include {shown(include)} is no glob: {error}; use one like '*.py' or 'src/**/*.ts'") from None
+        raise ToolError(
+            f"include {shown(include)} is not a glob: {error}; use one like '*.py' or 'src/**/*.ts'"
+        ) from None
     return glob
 
 

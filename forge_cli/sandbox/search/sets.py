@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 UNDECODABLE = r"\udc80-\udcff"
-"""What stands for a byte that is no UTF-8 text in a string; ripgrep lets no set match such a byte."""
+"""What stands for a byte that is not UTF-8 text in a string; ripgrep lets no set match such a byte."""
 _SPACE = r"\t\v-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _PYTHON = {"d": r"\d", "D": r"\D", "w": r"\w", "W": r"\W", "s": _SPACE, "S": r"\S\x1c-\x1f"}
 _RUST = {"d": r"\d", "D": r"\D", "w": r"\p{L}\p{N}_", "W": r"[^\p{L}\p{N}_]", "s": r"[^\S\n]", "S": r"\S"}
@@ -13,7 +13,7 @@ _RUST = {"d": r"\d", "D": r"\D", "w": r"\p{L}\p{N}_", "W": r"[^\p{L}\p{N}_]", "s
 
 @dataclass(frozen=True)
 class Written:
-    """A part of a pattern: for Python, for Python where a text has bytes that are no UTF-8, and for ripgrep."""
+    """A part of a pattern: for Python, for Python where a text has bytes that are not UTF-8, and for ripgrep."""
 
     plain: str
     careful: str
@@ -55,7 +55,7 @@ class CharacterSet:
     python: list[str] = field(default_factory=list)
     rust: list[str] = field(default_factory=list)
     wide: bool = False
-    """Some member also stands for a newline or for what is no UTF-8 text."""
+    """Some member also stands for a newline or for what is not UTF-8 text."""
 
     def add(self, start: str, end: str) -> None:
         if start == end == "\n":

@@ -67,7 +67,7 @@ class _Reader:
         self.tokens.extend(frozenset([byte]) for byte in text.encode())
 
 
-def tokens_of(glob: str) -> list[GlobToken]:
+def parse_tokens(glob: str) -> list[GlobToken]:
     reader = _Reader(glob)
     while (char := reader.take()) is not None:
         _token(reader, char)

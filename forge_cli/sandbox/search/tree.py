@@ -55,7 +55,7 @@ def _entries(sandbox: Sandbox, path: str, folder: _Node) -> list[_Node]:
 
 
 def _is_open(sandbox: Sandbox, path: str, node: _Node) -> bool:
-    """Whether the listing goes into a folder."""
+    """Whether the listing enters a folder."""
     if not node.is_folder or node.names[-1] in _CLOSED:
         return False
     try:

@@ -43,7 +43,7 @@ class ZoneConfig(Config):
     def _is_a_name(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
             raise ValueError(
-                f"{shown(name)} is no name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+                f"{shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
             )
         return name
 
@@ -122,9 +122,9 @@ def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
         if zone.name in names:
             raise WorkerError(zone.where, f"zone '{zone.name}' is declared twice", hint="give each its own name")
         names.add(zone.name)
-        other = folders.setdefault(_identity(zone.root), zone)
+        other = folders.setdefault(_identity(zone.path), zone)
         if other is not zone:
-            message = f"zones '{other.name}' and '{zone.name}' are the same folder, {shown(str(zone.root))}"
+            message = f"zones '{other.name}' and '{zone.name}' are the same folder, {shown(str(zone.path))}"
             raise WorkerError(zone.where, message, hint="keep one of them")
     return opened
 
@@ -172,9 +172,9 @@ def _expanded(path: str, user_home: Path) -> Path:
 
 def _resolved(zone: Zone) -> Path:
     try:
-        return Path(os.path.realpath(zone.root))
+        return Path(os.path.realpath(zone.path))
     except (OSError, ValueError) as error:
-        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(zone.root))}: {error}") from None
+        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(zone.path))}: {error}") from None
 
 
 def _made(zone: Zone, root: Path, *, make: bool) -> Zone:

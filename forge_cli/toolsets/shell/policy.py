@@ -99,7 +99,7 @@ class ShellPolicy:
         zones = [
             zone for zone in self.sandbox.zones if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED
         ]
-        inside = [zone.root for zone in zones if zone.root.is_relative_to(self.workspace)]
+        inside = [zone.path for zone in zones if zone.path.is_relative_to(self.workspace)]
         return [str(root.relative_to(self.workspace)) for root in inside]
 
     def _is_link(self, folder: str) -> bool:

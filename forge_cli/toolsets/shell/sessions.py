@@ -84,7 +84,7 @@ class ProcessSession:
             with suppress(ProcessLookupError):
                 os.killpg(self.child.pid, signal.SIGINT)
             return
-        members = self.child.family.members()
+        members = self.child.tree.members()
         keepers = {one.pid for one in members if self.confined and self.child.pid in (one.pid, one.parent)}
         inside = [one for one in members if one.pid not in keepers]
         first = next((one.pid for one in inside if one.pid == self.child.pid or one.parent in keepers), None)

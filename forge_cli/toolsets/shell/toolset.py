@@ -20,7 +20,7 @@ from forge_cli.core.results import Custom, Text
 from forge_cli.core.tool import Args, Preview, tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
-from forge_cli.sandbox.files.sandbox import sandbox_of
+from forge_cli.sandbox.files.sandbox import full_sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import bash, clean_environment
 from forge_cli.toolsets.shell import outcome
@@ -46,7 +46,7 @@ class ShellToolset(Toolset):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         user = self.env.policy or UserRules()
-        self._policy = ShellPolicy(self.config, user, sandbox_of(self.env), self.env.workspace)
+        self._policy = ShellPolicy(self.config, user, full_sandbox(self.env), self.env.workspace)
         self._processes = cast(WorkerProcesses, self.env.processes)
         self._processes.check()
         for problem in self._policy.check():

@@ -167,13 +167,13 @@ class _Reader:
         moved = f", in {event.workspace}" if event.workspace != told.workspace else ""
         other = f", with {event.model}" if event.model != told.model else ""
         told.model, told.workspace = event.model, event.workspace
-        self.told.entries.append(Noted(f"goes on at {when}{copy}{moved}{other}"))
+        self.told.entries.append(Noted(f"resumed at {when}{copy}{moved}{other}"))
 
     def message(self, line: Line, event: MessageEvent) -> None:
         names = tuple(file.name for file in event.message.attachments)
         self.told.entries.append(Said(self.who(line, event), event.message.text, names, _depth(line)))
         for call in event.message.calls:
-            self.call(line, call.id, call.name, call.input)
+            self.call(line, call.id, call.name, call.args)
 
     def who(self, line: Line, event: MessageEvent) -> str:
         """The task of a child worker comes from its parent."""

@@ -58,7 +58,7 @@ async def outcome_of(gate: OpenGate, function: Any, **options: Any) -> ToolOutco
     ("returned", "value"),
     [
         (None, Text("The tool returned nothing.")),
-        (b"\xff", Text("[1 bytes that are no UTF-8 text]")),
+        (b"\xff", Text("[1 bytes that are not UTF-8 text]")),
         ({3, 1, 2}, Json([1, 2, 3])),
         (ring(), Json(["ring", "[the same value again]"])),
         ([float("nan")], Json(["nan"])),

@@ -29,7 +29,7 @@ from ...lines import CHILD, lines_of
 START = SessionStart("script:x", "/w", "interactive", worker_file="/w/worker.yaml", output_schema={"type": "object"})
 CALL = ToolCall("c", "pay", {"to": "Ana"})
 TASK = MessageEvent(Message("user", "go"))
-ASKED = ApprovalRequired(ApprovalRequest("r", "c", "pay", CALL.input, "w wants to pay", "it asks", "high", None, None))
+ASKED = ApprovalRequired(ApprovalRequest("r", "c", "pay", CALL.args, "w wants to pay", "it asks", "high", None, None))
 DECIDED = ApprovalDecided("c", "ask", True, "user", "rule", None, "yes", cached=False)
 PAID = ToolResult("c", "pay", "success", Text("paid"), 1)
 
@@ -63,7 +63,7 @@ def test_a_part_for_each_task_and_each_start() -> None:
 
 
 def test_a_turn_has_its_request_its_answer_and_its_calls() -> None:
-    events = [*turn(1, CALL, said="I pay."), ToolStarted("c", "pay", CALL.input), ASKED, DECIDED, PAID]
+    events = [*turn(1, CALL, said="I pay."), ToolStarted("c", "pay", CALL.args), ASKED, DECIDED, PAID]
     (part,) = read(START, TASK, *events, ContextUsage(5, 100)).parts
     track = part.track()
     first, found = track.turns
@@ -79,7 +79,7 @@ def test_a_turn_has_its_request_its_answer_and_its_calls() -> None:
 
 def test_a_call_is_settled_by_its_verdict_or_by_the_request_that_was_left_open() -> None:
     for events, verdict in (([ASKED], "ask"), ([ASKED, DECIDED], "ask"), ([DECIDED, DECIDED], "ask"), ([], None)):
-        (part,) = read(START, TASK, *turn(1, CALL), ToolStarted("c", "pay", CALL.input), *events).parts
+        (part,) = read(START, TASK, *turn(1, CALL), ToolStarted("c", "pay", CALL.args), *events).parts
         found = part.track().turns[1].calls["c"]
         assert (found.verdict and found.verdict.verdict, found.ended) == (verdict, None)
         assert (found.decided and found.decided.type) == (events[-1].type if events else None)

@@ -183,7 +183,7 @@ def test_a_worker_without_toolsets_has_no_tools(project: Project) -> None:
         ),
         (
             "filesystem:\n  prefix: 'f s'",
-            "FILE:4:13: toolsets.filesystem.prefix: 'f s_read_file' is no name for a tool: "
+            "FILE:4:13: toolsets.filesystem.prefix: 'f s_read_file' is not a name for a tool: "
             "use 1 to 64 letters, digits, '_' and '-'",
         ),
         ("filesytem: {}", "FILE:3:3: toolsets.filesytem: no such toolset; installed are "),

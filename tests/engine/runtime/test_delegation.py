@@ -114,7 +114,7 @@ def test_a_tool_that_is_called_by_hand_has_no_worker_to_call_from(tree: Tree) ->
     tree.boss(allowed("helper"), more="model: script:helper.script.yaml")
     done = tree.project.forge("tools", "call", "helper", "--worker", "boss.yaml", "input=x", "-y")
     assert done.returncode == 1
-    assert "not called by a worker at work" in done.stderr
+    assert "not called by a running worker" in done.stderr
 
 
 # Which model speaks

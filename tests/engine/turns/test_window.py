@@ -78,7 +78,7 @@ class Reader:
         yield TextDelta(said)
         for each in made:
             yield each
-        output = sum(map(len, [said, *(json.dumps(each.input) for each in made)])) // 3
+        output = sum(map(len, [said, *(json.dumps(each.args) for each in made)])) // 3
         stop = "tool_use" if made else "max_tokens" if isinstance(turn, Cut) else "end"
         yield TurnEnd(stop, Usage(told // 4, output, told // 4, told // 2) if self.counts else Usage())
 
@@ -97,7 +97,7 @@ def texts(request: ModelRequest) -> Iterator[str]:
     yield from (json.dumps(tool.wire()) for tool in request.tools)
     for message in request.messages:
         yield message.text
-        yield from (json.dumps(call.input) for call in message.calls)
+        yield from (json.dumps(call.args) for call in message.calls)
         yield from (result.text for result in message.results)
 
 

@@ -198,7 +198,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
         for _ in range(draw(st.integers(0, 3))):
             calls = [ToolCall(f"c{next(numbers)}", "add", draw(inputs)) for _ in range(draw(st.integers(0, 3)))]
             said = draw(words)
-            uses = [tool_use(call.id, call.name, **call.input) for call in calls]
+            uses = [tool_use(call.id, call.name, **call.args) for call in calls]
             blocks = [thinking(draw(words)), text(said), *uses]
             native = draw(st.sampled_from([None, kept(MODEL, blocks), kept("another", blocks)]))
             history.append(Message("assistant", said, tuple(calls), native=native))

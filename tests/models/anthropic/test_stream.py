@@ -32,7 +32,7 @@ def test_a_call_comes_whole_and_after_the_text(api: Api, talk: Talk) -> None:
 def test_many_calls_keep_their_order(api: Api, talk: Talk) -> None:
     api.will(say(*(tool_use(f"toolu_{number}", "add", a=number) for number in range(9))), say("Done."))
     first, second = talk.turns(2)
-    assert [call.input for call in first.calls] == [{"a": number} for number in range(9)]
+    assert [call.args for call in first.calls] == [{"a": number} for number in range(9)]
     assert (second.text, second.stop) == ("Done.", "end")
 
 

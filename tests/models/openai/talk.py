@@ -51,4 +51,4 @@ def end_of(deltas: list[Delta]) -> TurnEnd:
 
 
 def plain(call: ToolCall) -> tuple[str, Any]:
-    return call.name, call.input
+    return call.name, call.args

@@ -113,7 +113,7 @@ def test_a_call(server, make, text) -> None:
 def test_a_call_that_the_gate_will_judge(server, make, text, call) -> None:
     server.will(says(text))
     (made,) = calls_of(turn(make(ForcedDialect()), tools=(ADD,)))
-    assert (made.name, made.input, made.unreadable) == call
+    assert (made.name, made.args, made.unreadable) == call
 
 
 @pytest.mark.parametrize(

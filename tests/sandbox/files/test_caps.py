@@ -30,8 +30,8 @@ def zone_lists(draw: st.DrawFn) -> list[Zone]:
 
 
 def zone_of(file: Path, zones: list[Zone]) -> Zone | None:
-    around = [zone for zone in zones if file.is_relative_to(zone.root)]
-    return max(around, key=lambda zone: len(zone.root.parts), default=None)
+    around = [zone for zone in zones if file.is_relative_to(zone.path)]
+    return max(around, key=lambda zone: len(zone.path.parts), default=None)
 
 
 @given(above=zone_lists(), root=st.sampled_from(ROOTS), mode=modes, write=approvals, delete=approvals)
@@ -62,9 +62,9 @@ def test_capping_twice_changes_nothing_more(above: list[Zone]) -> None:
 def test_a_zone_outside_says_where_the_caller_may_go() -> None:
     with pytest.raises(WorkerError) as caught:
         capped(Zone("mine", Path("/q")), [Zone("theirs", Path("/p"))])
-    assert "zone 'mine': '/q' lies outside the zones of the worker that calls" in str(caught.value)
+    assert "zone 'mine': '/q' lies outside the zones of the parent worker" in str(caught.value)
     assert "/theirs is '/p'" in str(caught.value)
-    with pytest.raises(WorkerError, match="the worker that calls has no zones"):
+    with pytest.raises(WorkerError, match="the parent worker has no zones"):
         capped(Zone("mine", Path("/q")), [])
 
 

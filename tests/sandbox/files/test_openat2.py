@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.sandbox.files.openat2 import FOLDER, at_once, open_folder, opens_at_once
+from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS, has_openat2, open_folder, try_openat2
 
 pytestmark = pytest.mark.usefixtures("walking")
 
@@ -21,7 +21,7 @@ def top(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "top/a/inside").symlink_to("b")
     (tmp_path / "top/a/nowhere").symlink_to("none")
     (tmp_path / "beside/b").mkdir(parents=True)
-    descriptor = os.open(tmp_path / "top", FOLDER)
+    descriptor = os.open(tmp_path / "top", FOLDER_FLAGS)
     yield descriptor
     os.close(descriptor)
 
@@ -41,10 +41,10 @@ def test_it_is_the_folder_that_has_the_name(top: int, tmp_path: Path, names: lis
 def test_a_link_a_file_or_nothing_ends_the_way(top: int, way: str) -> None:
     with pytest.raises(OSError, match="Not a directory|No such file|symbolic links"):
         open_folder(way.split("/"), at=top)
-    assert at_once(way.split("/"), at=top) is None
+    assert try_openat2(way.split("/"), at=top) is None
 
 
-@pytest.mark.skipif(not opens_at_once(), reason="this kernel has no openat2")
+@pytest.mark.skipif(not has_openat2(), reason="this kernel has no openat2")
 @pytest.mark.parametrize("way", ["..", "a/../..", "a/b/../../../beside"])
 def test_the_kernel_lets_nothing_climb_out(top: int, way: str) -> None:
-    assert at_once(way.split("/"), at=top) is None
+    assert try_openat2(way.split("/"), at=top) is None

@@ -47,7 +47,7 @@ class World:
             Zone("ro", root / "ro"),
         )
         for zone in zones:
-            zone.root.mkdir(parents=True, exist_ok=True)
+            zone.path.mkdir(parents=True, exist_ok=True)
         for where, leads_to in nodes:
             spot = root / where
             with suppress(OSError):
@@ -59,13 +59,13 @@ class World:
         return cls(root, Sandbox(zones))
 
     def zone_of(self, real: str) -> Zone | None:
-        around = [zone for zone in self.sandbox.zones if Path(real).is_relative_to(zone.root)]
-        return max(around, key=lambda zone: len(str(zone.root)), default=None)
+        around = [zone for zone in self.sandbox.zones if Path(real).is_relative_to(zone.path)]
+        return max(around, key=lambda zone: len(str(zone.path)), default=None)
 
     def real(self, path: str) -> str | None:
         """What the operating system makes of a path, after its dots are taken away in the text."""
         first, *rest = os.path.normpath("/" + path.lstrip("/"))[1:].split("/")
-        roots = {zone.name: zone.root for zone in self.sandbox.zones}
+        roots = {zone.name: zone.path for zone in self.sandbox.zones}
         return os.path.realpath(roots[first].joinpath(*rest)) if first in roots else None
 
     def files(self) -> dict[str, str]:
@@ -147,7 +147,7 @@ def test_a_verdict_is_that_of_the_real_files_zone(
             assert access in (Access.LIST, Access.INFO)
             return
         zone = next(zone for zone in here.sandbox.zones if zone.name == resolved.split("/")[1])
-        assert zone == here.zone_of(str(zone.root.joinpath(*resolved.split("/")[2:])))
+        assert zone == here.zone_of(str(zone.path.joinpath(*resolved.split("/")[2:])))
         assert here.sandbox.resolve(resolved, access) == resolved
         allowed = {Access.WRITE: zone.write, Access.DELETE: zone.delete}.get(access, Approval.PRE_APPROVED)
         assert verdict.approval is allowed

@@ -185,7 +185,7 @@ def race_between_consents(scratch: Sandbox, root: Path, calls: int) -> int:
     with meanwhile(BETWEEN_CONSENTS, zone):
         for number in range(calls):
             access = "write" if number % 2 else "read"
-            judged = scratch.look(PathUse("/scratch/link", access))
+            judged = scratch.judge_use(PathUse("/scratch/link", access))
             if judged.verdict.approval is not Approval.PRE_APPROVED:
                 continue
             view = scratch.view([judged])

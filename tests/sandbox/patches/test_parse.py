@@ -87,9 +87,9 @@ def test_a_patch_with_carriage_returns_is_the_same_patch() -> None:
     ("patch", "problem"),
     [
         ("", "the patch is empty"),
-        ("hello", "line 1 is no start of a patch"),
+        ("hello", "line 1 does not start a patch"),
         ("*** Begin Patch\n*** Add File: a\n+\ud800\n*** End Patch", "half of a surrogate pair"),
-        ("\n\n*** Add File: x", "line 3 is no start of a patch"),
+        ("\n\n*** Add File: x", "line 3 does not start a patch"),
         ("*** Begin Patch\n*** End Patch", "names no file"),
         ("*** Begin Patch\n*** Delete File: a", "line 3 of the patch: the patch ends without '*** End Patch'"),
         ("*** Begin Patch\n*** Add File:\n+a\n*** End Patch", "line 2 of the patch: '*** Add File:' needs a path"),

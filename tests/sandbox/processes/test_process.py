@@ -16,7 +16,7 @@ import pytest
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
-from forge_cli.sandbox.processes import tree as family
+from forge_cli.sandbox.processes import tree
 from forge_cli.sandbox.processes.process import Child, ChildProcesses, bash, clean_environment
 
 from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
@@ -324,7 +324,7 @@ async def test_a_session_is_talked_to(tmp_path: Path) -> None:
                 assert child.stdin is not None
                 await child.stdin.write(f"{word}\n".encode())
                 while not heard.endswith(f"got {word}\nwarn\n"):
-                    await child.stdout.news()
+                    await child.stdout.wait_for_output()
                     heard += child.stdout.take(3)
             child.stdin.close()
             await child.ended.wait()
@@ -383,7 +383,7 @@ async def test_a_kernel_that_does_not_tell_is_asked(tmp_path: Path, monkeypatch:
 @pytest.fixture
 def no_adoption() -> Iterator[None]:
     """Let orphans go where they go on other systems."""
-    family.adopt_orphans()
+    tree.adopt_orphans()
     prctl = ctypes.CDLL(None).prctl
     prctl(36, 0, 0, 0, 0)
     yield
@@ -394,7 +394,7 @@ def no_adoption() -> Iterator[None]:
 async def test_without_a_view_of_processes_the_group_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(family, "_PROC", False)
+    monkeypatch.setattr(tree, "_PROC", False)
     sleeping = tag()
     begin = time.monotonic()
     done = await run(f"trap '' TERM; sleep {sleeping} & sleep {sleeping}", tmp_path, timeout=0.2)
@@ -420,7 +420,7 @@ async def test_a_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> No
             words = [sys.executable, "-c", f"{allowed}; print('said', flush=True); import time; time.sleep(300)"]
             child = processes.start(words, cwd=tmp_path, env=clean_environment())
             await out.opened()
-            await child.stdout.news()
+            await child.stdout.wait_for_output()
         with stranger(sys.executable, "-c", TRACED, str(child.pid)) as tracer:
             assert tracer.stdout
             assert tracer.stdout.readline() == b"traced\n"

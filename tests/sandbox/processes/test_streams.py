@@ -148,7 +148,7 @@ async def test_somebody_who_waits_for_news_is_told() -> None:
 
     async def listen() -> None:
         while True:
-            await output.news()
+            await output.wait_for_output()
             if not (text := output.take()):
                 return
             heard.append(text)

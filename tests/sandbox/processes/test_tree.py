@@ -1,4 +1,4 @@
-"""The family of a process: who belongs to it, wherever they went, and who does not."""
+"""The tree of a process: who belongs to it, wherever they went, and who does not."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli.sandbox.processes.tree import MARKER, Family, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
 
 from ..children import ESCAPES, Gate, bury, children, escape, gate, sleepers, stranger, tag
 
@@ -30,7 +30,7 @@ def out(tmp_path: Path) -> Iterator[Gate]:
         yield opened
 
 
-def start(line: str, *, environment: bool = True) -> tuple[subprocess.Popen[bytes], Family]:
+def start(line: str, *, environment: bool = True) -> tuple[subprocess.Popen[bytes], ProcessTree]:
     adopt_orphans()
     mark = new_mark()
     known = {MARKER: str(mark)} if environment else {}
@@ -38,12 +38,12 @@ def start(line: str, *, environment: bool = True) -> tuple[subprocess.Popen[byte
         first = subprocess.Popen(
             ["bash", "-c", line], env={"PATH": os.environ["PATH"], **known}, start_new_session=True
         )
-    return first, Family(first.pid, mark)
+    return first, ProcessTree(first.pid, mark)
 
 
-async def end(first: subprocess.Popen[bytes], family: Family) -> None:
+async def end(first: subprocess.Popen[bytes], tree: ProcessTree) -> None:
     async with anyio.create_task_group() as both:
-        both.start_soon(family.end)
+        both.start_soon(tree.end)
         both.start_soon(anyio.to_thread.run_sync, first.wait)
 
 
@@ -59,25 +59,25 @@ async def asleep(sleeping: str) -> int:
 @pytest.mark.parametrize("way", ESCAPES)
 async def test_orphans_are_found_by_their_mark(out: Gate, way: str) -> None:
     sleeping = tag()
-    first, family = start(escape(way, out, sleeping))
+    first, tree = start(escape(way, out, sleeping))
     await out.opened()
     first.wait()
     sleeper = await asleep(sleeping)
-    assert sleeper in [member.pid for member in family.members()]
-    assert family.remains()
+    assert sleeper in [member.pid for member in tree.members()]
+    assert tree.remains()
     begin = time.monotonic()
-    await family.end()
+    await tree.end()
     assert time.monotonic() - begin < 3
-    assert (sleepers(sleeping), family.members(), family.remains(), children()) == ([], [], False, [])
+    assert (sleepers(sleeping), tree.members(), tree.remains(), children()) == ([], [], False, [])
 
 
 async def test_the_environment_is_enough_where_limits_are_reset(out: Gate) -> None:
     sleeping = tag()
-    first, family = start(f"ulimit -SR unlimited\n{escape('double setsid', out, sleeping)}")
+    first, tree = start(f"ulimit -SR unlimited\n{escape('double setsid', out, sleeping)}")
     await out.opened()
     first.wait()
-    assert family.remains()
-    await family.end()
+    assert tree.remains()
+    await tree.end()
     assert sleepers(sleeping) == []
     bury()
 
@@ -85,36 +85,36 @@ async def test_the_environment_is_enough_where_limits_are_reset(out: Gate) -> No
 async def test_who_was_seen_once_is_not_lost_any_more(out: Gate) -> None:
     sleeping = tag()
     inner = f"env -i setsid bash -c 'ulimit -SR unlimited; echo out >{out.path}; exec sleep {sleeping}' & wait"
-    first, family = start(inner)
+    first, tree = start(inner)
     await out.opened()
     (sleeper,) = set(sleepers(sleeping)) - {first.pid}
-    assert {member.pid for member in family.members()} == {first.pid, sleeper}
+    assert {member.pid for member in tree.members()} == {first.pid, sleeper}
     first.kill()
     first.wait()
-    assert [member.pid for member in family.members()] == [sleeper]
-    await family.end()
+    assert [member.pid for member in tree.members()] == [sleeper]
+    await tree.end()
     assert (sleepers(sleeping), children()) == ([], [])
 
 
-async def test_a_family_that_has_ended_has_nobody(out: Gate) -> None:
-    first, family = start("exit 0")
+async def test_a_tree_that_has_ended_has_nobody(out: Gate) -> None:
+    first, tree = start("exit 0")
     first.wait()
-    assert (family.members(), family.remains()) == ([], False)
-    await family.end()
+    assert (tree.members(), tree.remains()) == ([], False)
+    await tree.end()
 
 
 async def test_neighbours_and_children_of_others_do_not_belong(out: Gate, tmp_path: Path) -> None:
     one, two = tag(), tag()
-    first, family = start(f"{escape('env -i', out, one)}exec sleep {one}")
+    first, tree = start(f"{escape('env -i', out, one)}exec sleep {one}")
     await out.opened()
     with gate(tmp_path) as also:
         second, neighbours = start(f"{escape('env -i', also, two)}exec sleep {two}")
         await also.opened()
     with stranger() as other:
-        inside = {member.pid for member in family.members()}
+        inside = {member.pid for member in tree.members()}
         assert inside >= {first.pid, *sleepers(one)}
         assert not inside & {other.pid, second.pid, os.getpid(), *sleepers(two)}
-        await end(first, family)
+        await end(first, tree)
         assert (sleepers(one), len(sleepers(two)) >= 2, other.poll()) == ([], True, None)
         await end(second, neighbours)
     assert children() == []
@@ -123,9 +123,9 @@ async def test_neighbours_and_children_of_others_do_not_belong(out: Gate, tmp_pa
 async def test_everybody_is_asked_once_before_being_killed(out: Gate, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     script = f"trap 'echo x >>{asked}' TERM; echo out >{out.path}; while :; do sleep 0.01; done"
-    first, family = start(f'setsid bash -c "{script}" & wait')
+    first, tree = start(f'setsid bash -c "{script}" & wait')
     await out.opened()
-    await end(first, family)
+    await end(first, tree)
     assert asked.read_text() == "x\n"
     assert (first.returncode, children()) == (-signal.SIGTERM, [])
 

@@ -119,8 +119,8 @@ def test_a_link_does_not_hide_where_a_zone_lies(workspace: Path, home: Path) -> 
 def test_a_folder_in_the_home_is_fine(workspace: Path, home: Path) -> None:
     (zone,) = opened("zones: [{name: notes, path: ~/notes, mode: rw}]", workspace, home)
 
-    assert zone.root == home / "notes"
-    assert zone.root.is_dir()
+    assert zone.path == home / "notes"
+    assert zone.path.is_dir()
 
 
 def test_a_linked_zone_is_pinned_to_what_the_link_meant_at_load(workspace: Path, home: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_linked_zone_is_pinned_to_what_the_link_meant_at_load(workspace: Path,
 
     (zone,) = opened("zones: [{name: z, path: link}]", workspace, home)
 
-    assert zone.root == workspace / "real"
+    assert zone.path == workspace / "real"
 
 
 def test_a_read_only_zone_is_not_made(workspace: Path, home: Path) -> None:
@@ -182,15 +182,15 @@ def test_a_zone_may_lie_in_another(workspace: Path, home: Path) -> None:
 
     zones = opened("zones: [{name: top}, {name: inner, path: top/inner, mode: rw}]", workspace, home)
 
-    assert [zone.root for zone in zones] == [workspace / "top", workspace / "top" / "inner"]
+    assert [zone.path for zone in zones] == [workspace / "top", workspace / "top" / "inner"]
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("zones: [{name: Src}]", "zones[0].name: 'Src' is no name for a zone"),
-        ("zones: [{name: a/b}]", "is no name for a zone"),
-        ("zones: [{name: ''}]", "is no name for a zone"),
+        ("zones: [{name: Src}]", "zones[0].name: 'Src' is not a name for a zone"),
+        ("zones: [{name: a/b}]", "is not a name for a zone"),
+        ("zones: [{name: ''}]", "is not a name for a zone"),
         ("zones: [{path: src}]", "zones[0].name: this key is required"),
         ("zones: [{name: a, path: ''}]", "zones[0].path: "),
         ("zones: [{name: a, mode: rx}]", "zones[0].mode: must be 'ro' or 'rw', not 'rx'"),
@@ -209,13 +209,13 @@ def test_a_section_that_is_wrong(text: str, sentence: str, workspace: Path, home
 def test_a_name_with_a_line_break_is_no_name(workspace: Path, home: Path) -> None:
     error = refused('zones: [{name: "a\\n"}]', workspace, home)
 
-    assert r"'a\n' is no name" in error.message
+    assert r"'a\n' is not a name" in error.message
 
 
 def test_zones_that_come_from_elsewhere_are_held_to_the_same_rules(workspace: Path, home: Path) -> None:
     tools = open_zone(Zone("tools", home / ".forge" / "tools", ZoneMode.RW), user_home=home)
 
-    assert tools.root.is_dir()
+    assert tools.path.is_dir()
     with pytest.raises(WorkerError, match="same folder"):
         distinct((*opened("zones: [{name: t, path: ~/.forge/tools}]", workspace, home), tools))
     with pytest.raises(WorkerError, match="home folder itself"):

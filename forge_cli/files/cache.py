@@ -1,4 +1,4 @@
-"""What was found out once and is kept in a file, each entry until its stamp changes; never anything that decides."""
+"""A cache in a file: each entry is valid until its stamp changes; nothing in it decides anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 from forge_cli.files.replace import replace_file
 
 
-class Kept:
+class StampedCache:
     """A JSON file of entries with stamps; one that cannot be read or written only costs time."""
 
     def __init__(self, file: Path) -> None:
@@ -33,10 +33,10 @@ class Kept:
                 replace_file(self._file, json.dumps(self._entries))
 
     def find(self, name: str, stamp: str) -> Any:
-        """What was kept under that name, if its stamp is still the same; else None."""
+        """The value of an entry, if its stamp is still the same; else None."""
         entry = self._entries.get(name)
         return entry.get("value") if isinstance(entry, dict) and entry.get("stamp") == stamp else None
 
-    def keep(self, name: str, stamp: str, value: Any) -> None:
+    def put(self, name: str, stamp: str, value: Any) -> None:
         self._entries[name] = {"stamp": stamp, "value": value}
         self._changed = True

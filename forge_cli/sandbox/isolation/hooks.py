@@ -1,4 +1,4 @@
-"""What no command changes, even in a protected folder that it may write to: hooks, and settings that name programs."""
+"""Hooks, and settings that name programs: no command changes them, even in a protected folder that it may write to."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HOOKS = "hooks"
-HELD = (HOOKS, "config", "config.worktree", "commondir", "modules")
-_OF_WORKTREES = ("commondir", "config.worktree", "gitdir")
+_NAMES = (HOOKS, "config", "config.worktree", "commondir", "modules")
+_WORKTREE_NAMES = ("commondir", "config.worktree", "gitdir")
 
 
-def held_in(folder: Path) -> Iterator[Path]:
+def hooks_in(folder: Path) -> Iterator[Path]:
     """The hooks and settings in a folder such as ``.git``, existing or not."""
-    yield from (folder / name for name in HELD)
+    yield from (folder / name for name in _NAMES)
     with suppress(OSError):
         for tree in (folder / "worktrees").iterdir():
-            yield from (tree / name for name in _OF_WORKTREES)
+            yield from (tree / name for name in _WORKTREE_NAMES)
 
 
 @contextmanager
-def held(folders: Iterable[Path]) -> Iterator[None]:
+def keep_hooks(folders: Iterable[Path]) -> Iterator[None]:
     """Put back afterwards what cannot be mounted meanwhile, because it is a link or does not exist."""
     places = []
     for folder in folders:
         if (folder / "objects").is_dir():
             (folder / HOOKS).mkdir(exist_ok=True)
-        places += list(held_in(folder))
+        places += list(hooks_in(folder))
     before = {place: _target(place) for place in places if place.is_symlink() or not place.exists()}
     try:
         yield

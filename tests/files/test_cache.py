@@ -1,4 +1,4 @@
-"""What is kept in a file: found again until its stamp changes, and no harm done where it cannot be read or written."""
+"""A cache in a file: an entry is found until its stamp changes, and an unreadable or unwritable file does no harm."""
 
 import json
 from pathlib import Path
@@ -8,19 +8,19 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from forge_cli.files.kept import Kept
+from forge_cli.files.cache import StampedCache
 
 VALUE = [{"name": "read_file", "error": None}, 7]
 
 
 def keep(file: Path, name: str = "a", stamp: str = "1", value: Any = VALUE) -> None:
-    with Kept(file) as kept:
-        kept.keep(name, stamp, value)
+    with StampedCache(file) as cache:
+        cache.put(name, stamp, value)
 
 
 def find(file: Path, name: str = "a", stamp: str = "1") -> Any:
-    with Kept(file) as kept:
-        return kept.find(name, stamp)
+    with StampedCache(file) as cache:
+        return cache.find(name, stamp)
 
 
 def test_it_is_found_again_as_long_as_the_stamp_is_the_same(tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_it_is_found_again_as_long_as_the_stamp_is_the_same(tmp_path: Path) -> N
 
 
 def test_it_is_found_at_once_by_whoever_keeps_it(tmp_path: Path) -> None:
-    with Kept(tmp_path / "file") as kept:
-        kept.keep("a", "1", VALUE)
-        assert kept.find("a", "1") == VALUE
+    with StampedCache(tmp_path / "file") as cache:
+        cache.put("a", "1", VALUE)
+        assert cache.find("a", "1") == VALUE
 
 
 def test_nothing_is_written_where_nothing_is_new(tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_nothing_is_written_where_nothing_is_new(tmp_path: Path) -> None:
 
 
 def test_what_was_found_out_by_a_failure_is_not_kept(tmp_path: Path) -> None:
-    def keep_and_fail(kept: Kept) -> None:
-        with kept:
-            kept.keep("a", "1", VALUE)
+    def keep_and_fail(cache: StampedCache) -> None:
+        with cache:
+            cache.put("a", "1", VALUE)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        keep_and_fail(Kept(tmp_path / "tools.json"))
+        keep_and_fail(StampedCache(tmp_path / "tools.json"))
     assert not list(tmp_path.iterdir())
 
 
