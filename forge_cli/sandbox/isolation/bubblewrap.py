@@ -68,6 +68,8 @@ class _Mounts:
                 self.last += ["--remount-ro", path]
             case Reach.HIDDEN:
                 self.options += ["--ro-bind-data", self._open(os.devnull, os.O_RDONLY), path]
+            case Reach.LINKED:
+                self.options += ["--symlink", os.readlink(path), path]
             case Reach.WRITE | Reach.PINNED:
                 self.options += ["--bind-fd", self._exactly(rule), path]
             case Reach.SHOWN | Reach.READ | Reach.PROTECTED:

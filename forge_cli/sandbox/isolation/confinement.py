@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -13,15 +13,20 @@ from pathlib import Path
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.protected import FOLDERS, is_protected
 from forge_cli.sandbox.isolation.held import held_in
+from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded
 
 HIDDEN = (
     *(".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".config/gh", ".password-store"),
     *(".local/share/keyrings", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".config/git/credentials"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority", ".config/rclone", ".pgpass"),
+    *(".config/containers", ".config/sops", ".config/doctl", ".config/github-copilot", ".config/google-chrome"),
+    *(".config/chromium", ".config/BraveSoftware", ".config/op", ".config/Code", ".config/hub", ".config/pip"),
+    *(".cache/huggingface/token", ".local/share/uv/credentials", ".config/uv/credentials.toml", ".condarc"),
 )
-"""Below the user's home, besides forge's own folder: what a tool has no business with."""
+"""Below the user's home, besides forge's own folder: hidden even where a zone, a toolchain or ``read`` shows more."""
 FORGE = ".forge"
+_SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/nix", "/proc", "/dev", "/sys")
 NAMES_AT_MOST = 4000
 PROTECTED_AT_MOST = 100
 
@@ -35,13 +40,15 @@ class Reach(IntEnum):
     """It is empty."""
     PRIVATE = 1
     """It is empty, and can be filled for as long as the process lives."""
-    SHOWN = 2
+    LINKED = 2
+    """It is the link that it is outside, although what lies around it is hidden."""
+    SHOWN = 3
     """It can be read, although what lies around it is hidden."""
-    READ = 3
-    WRITE = 4
-    PINNED = 5
+    READ = 4
+    WRITE = 5
+    PINNED = 6
     """It can be written, but not moved away together with what lies in it."""
-    PROTECTED = 6
+    PROTECTED = 7
     """It can be read, although what lies around it can be written."""
 
 
@@ -62,7 +69,13 @@ class Confinement:
 
     zones: tuple[Zone, ...]
     workspace: Path
+    home: Path | None = None
+    """Hidden even where it is the working directory."""
     hidden: tuple[Path, ...] = ()
+    shown: tuple[Path, ...] = ()
+    """What can be read although something hides it, for every command."""
+    links: tuple[Path, ...] = ()
+    """Links in hidden folders that lead to what can be read."""
     protected: tuple[Path, ...] = ()
     network: bool = False
 
@@ -96,7 +109,10 @@ class Confinement:
         # sockets of daemons lie in /run, and other people's files in /tmp
         yield from _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
-        yield from _existing([self.workspace, *readable, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
+        always = [] if self.workspace == self.home else [self.workspace]
+        needed = ["/etc/resolv.conf"] if self.network else []
+        yield from _existing([*always, *self.shown, *readable, *needed], Reach.SHOWN)
+        yield from (ReachRule(link, Reach.LINKED) for link in self.links)
         for zone in self.zones:
             yield ReachRule(zone.root, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
         yield from _existing(self.protected, Reach.PROTECTED)
@@ -145,22 +161,47 @@ def confinement_for(
     workspace: Path,
     user_home: Path,
     forge_home: Path,
+    read: Iterable[Path] = (),
     protected: Iterable[Path] = (),
     network: bool,
 ) -> Confinement:
-    """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``."""
-    own = Path(os.path.realpath(forge_home))
+    """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``.
+
+    The home is hidden but for zones, the working directory, toolchains on PATH and what ``read`` names.
+    """
+    own, home, place = (Path(os.path.realpath(path)) for path in (forge_home, user_home, workspace))
+    search = os.environ.get("PATH", "")
+    named = [path for path in map(_real, read) if not path.is_relative_to(own)]
+    shown = {*named, *toolchains(home, search)}
+    open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.root, own) else zone for zone in zones)
     return Confinement(
-        zones=tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.root, own) else zone for zone in zones),
-        workspace=Path(os.path.realpath(workspace)),
-        hidden=tuple(Path(os.path.realpath(path)) for path in (*_secret_places(user_home), own)),
-        protected=tuple(Path(os.path.realpath(path)) for path in protected),
+        zones=open_zones,
+        workspace=place,
+        home=home,
+        hidden=(*_hidden(home, [place, *shown, *(zone.root for zone in open_zones)]), own),
+        shown=tuple(sorted(shown)),
+        links=tuple(dict.fromkeys(links(home, search))),
+        protected=tuple(map(_real, protected)),
         network=network,
     )
 
 
-def _secret_places(user_home: Path) -> Iterator[Path]:
-    yield from (user_home / name for name in (*HIDDEN, FORGE))
+def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
+    """The home, unless it is a part of the system, and what is secret in those parts of it that can be seen."""
+    secret = {place: _real(place) for place in (home / name for name in (*HIDDEN, FORGE))}
+    if not any(home.is_relative_to(folder) for folder in _SYSTEM) and home != Path("/"):
+        yield home
+        secret = {place: real for place, real in secret.items() if _is_visible(place, real, home, visible)}
+    yield from dict.fromkeys(secret.values())
+
+
+def _is_visible(place: Path, real: Path, home: Path, visible: Sequence[Path]) -> bool:
+    outside = not real.is_relative_to(home)
+    return outside or any(path.is_relative_to(folder) for path in (place, real) for folder in visible)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _is_for_people(root: Path, own: Path) -> bool:
@@ -173,7 +214,7 @@ def _matters(reach: Reach, around: Reach | None) -> bool:
     match reach:
         case Reach.HIDDEN | Reach.PRIVATE:
             return not concealed
-        case Reach.SHOWN:
+        case Reach.SHOWN | Reach.LINKED:
             return concealed
         case Reach.READ:
             return concealed or writable

@@ -155,6 +155,7 @@ class WorkerProcesses(Processes):
             workspace=self._workspace,
             user_home=user_home(),
             forge_home=self._home,
+            read=wanted.read,
             protected=existing_files(self._sandbox.protected),
             network=wanted.network,
         )

@@ -68,6 +68,8 @@ class Isolation:
     level: IsolationLevel = IsolationLevel.AUTO
     network: bool = True
     where: Mark | None = None
+    read: tuple[Path, ...] = ()
+    """Hidden parts of the home that confined processes may read."""
 
 
 class SandboxConfig(Config):
@@ -76,10 +78,20 @@ class SandboxConfig(Config):
     zones: list[ZoneConfig] | None = None
     isolation: IsolationLevel = IsolationLevel.AUTO
     network: bool | None = None
+    read: list[str] = Field(default_factory=list)
+
+    @field_validator("read")
+    @classmethod
+    def _are_absolute(cls, paths: list[str]) -> list[str]:
+        for path in paths:
+            if not _expanded(path, Path("/")).is_absolute():
+                raise ValueError(f"{shown(path)} is not an absolute path, nor one that begins with ~/")
+        return paths
 
     def wanted(self) -> Isolation:
         network = self.isolation.network if self.network is None else self.network
-        return Isolation(self.isolation, network, self.where("isolation"))
+        read = tuple(Path(os.path.expanduser(path)) for path in self.read)
+        return Isolation(self.isolation, network, self.where("isolation"), read)
 
 
 def open_zones(

@@ -124,3 +124,10 @@ def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool)
     protected = Sandbox(sandbox.zones, protected=[file])
     assert can_write_silently(protected, file) is False
     assert can_write_silently(sandbox, Path("/elsewhere/worker.yaml")) is False
+
+
+def test_a_child_reads_of_the_home_what_its_parent_reads_too() -> None:
+    config, inner, other = Path("/home/me/.config"), Path("/home/me/.config/tool"), Path("/home/me/.kube")
+    wanted = Isolation(read=(inner, other))
+    assert capped_isolation(wanted, Isolation(read=(config,))).read == (inner,)
+    assert capped_isolation(wanted, Isolation(IsolationLevel.OFF)).read == (inner, other)

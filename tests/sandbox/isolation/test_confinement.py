@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -147,5 +148,34 @@ def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path:
     assert [zone.mode for zone in confinement.zones] == [ZoneMode.RW, ZoneMode.RO, ZoneMode.RO]
     assert confinement.workspace == tmp_path / "real/project"
     assert confinement.protected == (tmp_path / "real/worker.yaml",)
-    expected = {tmp_path / "home/.ssh", tmp_path / "home/.config/gcloud", tmp_path / "home/.forge", tmp_path / "own"}
-    assert expected <= set(confinement.hidden)
+    assert confinement.hidden == (tmp_path / "home", tmp_path / "own")
+
+
+def hidden(home: Path, *, workspace: Path, **options: Any) -> Confinement:
+    settings = {"user_home": home, "forge_home": home / ".forge", "network": False, **options}
+    return confinement_for((), workspace=workspace, **settings)
+
+
+def test_what_is_secret_stays_hidden_in_parts_of_the_home_that_are_shown(tree: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        home = Path(os.path.realpath(folder))
+        for name in (".config/gh", ".config/other", ".aws", ".forge/keys"):
+            (home / name).mkdir(parents=True)
+        rules = hidden(home, workspace=tree, read=[home / ".config", home / ".aws", home / ".forge/keys"]).rules()
+        ending = {name: ends(rules, home / name) for name in ("", ".config/gh", ".config/other", ".aws", ".forge/keys")}
+    assert ending == {
+        "": "nothing",
+        ".config/gh": "nothing",
+        ".config/other": "read",
+        ".aws": "read",
+        ".forge/keys": "nothing",
+    }
+
+
+def test_a_home_that_is_the_working_directory_stays_hidden(tree: Path) -> None:
+    assert ends(hidden(tree, workspace=tree).rules(), tree / "a") == "nothing"
+
+
+@pytest.mark.parametrize("home", ["/", "/usr", "/usr/sbin", "/etc"])
+def test_a_home_that_is_the_system_is_not_hidden(tree: Path, home: str) -> None:
+    assert ends(hidden(Path(home), workspace=tree).rules(), Path("/usr/sbin")) == "read"

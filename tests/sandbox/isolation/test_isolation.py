@@ -136,7 +136,11 @@ async def test_secrets_are_hidden(world: World, name: str) -> None:
 
 
 async def test_a_hidden_file_is_empty_rather_than_forbidden(world: World) -> None:
-    done = await world.run("cat ~/.netrc; echo $?; echo x >~/.netrc || echo refused")
+    config = world.home / ".config"
+    (config / "git").mkdir()
+    (config / "git/credentials").write_text("the secret\n")
+    line = "cat git/credentials; echo $?; echo x >git/credentials || echo refused"
+    done = await world.run(line, world.confinement(Zone("config", config, ZoneMode.RW), workspace=config), cwd=config)
     assert done.stdout == "0\nrefused\n"
 
 

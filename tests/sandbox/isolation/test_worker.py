@@ -108,6 +108,12 @@ async def test_secrets_are_hidden_and_the_workers_own_files_are_kept(place: Path
 
 
 @pytest.mark.needs("bwrap")
+async def test_parts_of_the_home_are_read_where_they_are_named(place: Path) -> None:
+    done = await run(place, "read: [~/.ssh]", "cat ~/.ssh/id; ls -A ~")
+    assert done.stdout == "secret.ssh\nproject\n"
+
+
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
     ("text", "shared"),
     [
