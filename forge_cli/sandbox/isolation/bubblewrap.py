@@ -11,6 +11,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
+from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import Command
 
@@ -33,7 +34,13 @@ class Bubblewrap:
 
     @contextmanager
     def wrap(
-        self, argv: Sequence[str], cwd: Path, rules: Iterable[ReachRule], *, network: bool = False
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        rules: Iterable[ReachRule],
+        *,
+        network: bool = False,
+        sockets: bool = False,
     ) -> Iterator[Command]:
         alone = _ALONE if network else (*_ALONE, "--unshare-net")
         with ExitStack() as opened:
@@ -41,7 +48,8 @@ class Bubblewrap:
             for rule in rules:
                 mounts.add(rule)
             place = ("--chdir", os.path.realpath(cwd), "--", *argv)
-            command = (self.program, *alone, *_POWERLESS, *_HOST, *mounts.options, *mounts.last, *place)
+            options = (*alone, *_POWERLESS, *mounts.filter(sockets=sockets), *_HOST, *mounts.options, *mounts.last)
+            command = (self.program, *options, *place)
             yield Command(command, mounts.descriptors, confined=True)
 
 
@@ -57,6 +65,15 @@ class _Mounts:
         self.last: list[str] = []
         self.descriptors: list[int] = []
         self._opened = opened
+
+    def filter(self, *, sockets: bool) -> list[str]:
+        program = seccomp_filter(unix_sockets=sockets)
+        if program is None:
+            return []
+        descriptor = os.memfd_create("seccomp")
+        self._keep(descriptor)
+        os.pwrite(descriptor, program, 0)
+        return ["--seccomp", str(descriptor)]
 
     def add(self, rule: ReachRule) -> None:
         path = str(rule.path)
@@ -88,6 +105,9 @@ class _Mounts:
 
     def _open(self, path: str, flags: int) -> str:
         descriptor = os.open(path, flags | os.O_CLOEXEC)
+        self._keep(descriptor)
+        return str(descriptor)
+
+    def _keep(self, descriptor: int) -> None:
         self._opened.callback(os.close, descriptor)
         self.descriptors.append(descriptor)
-        return str(descriptor)

@@ -34,9 +34,15 @@ class Mechanism(Protocol):
     def name(self) -> str: ...
 
     def wrap(
-        self, argv: Sequence[str], cwd: Path, rules: Iterable[ReachRule], *, network: bool = False
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        rules: Iterable[ReachRule],
+        *,
+        network: bool = False,
+        sockets: bool = False,
     ) -> AbstractContextManager[Command]:
-        """The command that runs ``argv`` confined by the rules."""
+        """The command that runs ``argv`` confined by the rules; ``sockets`` are those of daemons on this machine."""
         ...
 
 
@@ -54,7 +60,8 @@ class Confined:
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
         rules = self.confinement.rules(self.readable, self.writable)
-        return self.mechanism.wrap(argv, cwd, rules, network=self.confinement.network)
+        named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
+        return self.mechanism.wrap(argv, cwd, rules, network=self.confinement.network, sockets=named)
 
 
 def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:
