@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,13 @@ class Finished:
     """Whether the middle of an output that was too long is missing; the text says so where it is."""
     duration_ms: int
     confined: bool = False
+    exceeded: str | None = None
+    """Which limit it was stopped for, as a sentence."""
 
     def hint(self, said: str) -> str | None:
         """What may be behind a failure, where what was said lets one think so."""
+        if self.signal == signal.SIGXFSZ or (self.exit_code != 0 and os.strerror(errno.EFBIG) in said):
+            return "a file in it grew past the limit (sandbox.limits.file_size)"
         if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in said:
             return None
         return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"

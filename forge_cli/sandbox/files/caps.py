@@ -41,12 +41,13 @@ def lies_within(root: Path, above: Sequence[Zone]) -> bool:
 
 
 def capped_isolation(wanted: Isolation, above: Isolation) -> Isolation:
-    """The stricter of both levels; the network, and what of the home can be read, only where both have it."""
+    """The stricter of both levels and limits; the network, and what of the home is read, only where both have it."""
     level = max(wanted.level, above.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index)
     read = [path for path in wanted.read if any(path.is_relative_to(other) for other in above.read)]
     if above.level is IsolationLevel.OFF:
         read = list(wanted.read)
-    return replace(wanted, level=level, network=wanted.network and above.network, read=tuple(read))
+    network, limits = wanted.network and above.network, wanted.limits & above.limits
+    return replace(wanted, level=level, network=network, read=tuple(read), limits=limits)
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:

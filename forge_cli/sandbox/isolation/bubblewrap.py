@@ -41,10 +41,11 @@ class Bubblewrap:
         *,
         network: bool = False,
         sockets: bool = False,
+        room: int | None = None,
     ) -> Iterator[Command]:
         alone = _ALONE if network else (*_ALONE, "--unshare-net")
         with ExitStack() as opened:
-            mounts = _Mounts(opened)
+            mounts = _Mounts(opened, room)
             for rule in rules:
                 mounts.add(rule)
             place = ("--chdir", os.path.realpath(cwd), "--", *argv)
@@ -60,11 +61,12 @@ class _Mounts:
     could put a link in its place, and ``bwrap`` would follow it to what it should hide.
     """
 
-    def __init__(self, opened: ExitStack) -> None:
+    def __init__(self, opened: ExitStack, room: int | None) -> None:
         self.options: list[str] = []
         self.last: list[str] = []
         self.descriptors: list[int] = []
         self._opened = opened
+        self._size = [] if room is None else ["--size", str(room)]
 
     def filter(self, *, sockets: bool) -> list[str]:
         program = seccomp_filter(unix_sockets=sockets)
@@ -79,7 +81,7 @@ class _Mounts:
         path = str(rule.path)
         match rule.reach:
             case Reach.PRIVATE:
-                self.options += ["--tmpfs", path]
+                self.options += [*self._size, "--tmpfs", path]
             case Reach.HIDDEN if rule.path.is_dir():
                 self.options += ["--tmpfs", path]
                 self.last += ["--remount-ro", path]

@@ -78,6 +78,8 @@ class Confinement:
     """Links in hidden folders that lead to what can be read."""
     protected: tuple[Path, ...] = ()
     network: bool = False
+    room: int | None = None
+    """Bytes that fit into each private folder, which lies in memory."""
 
     def rules(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> list[ReachRule]:
         """All that matter, from the outside in.
@@ -107,7 +109,7 @@ class Confinement:
 
     def _wanted(self, readable: Iterable[Path], writable: set[Path]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
-        yield from _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
+        yield from _existing(["/tmp", "/dev/shm"], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
         always = [] if self.workspace == self.home else [self.workspace]
         needed = ["/etc/resolv.conf"] if self.network else []
@@ -164,6 +166,7 @@ def confinement_for(
     read: Iterable[Path] = (),
     protected: Iterable[Path] = (),
     network: bool,
+    room: int | None = None,
 ) -> Confinement:
     """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``.
 
@@ -183,6 +186,7 @@ def confinement_for(
         links=tuple(dict.fromkeys(links(home, search))),
         protected=tuple(map(_real, protected)),
         network=network,
+        room=room,
     )
 
 

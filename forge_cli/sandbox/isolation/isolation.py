@@ -41,8 +41,12 @@ class Mechanism(Protocol):
         *,
         network: bool = False,
         sockets: bool = False,
+        room: int | None = None,
     ) -> AbstractContextManager[Command]:
-        """The command that runs ``argv`` confined by the rules; ``sockets`` are those of daemons on this machine."""
+        """The command that runs ``argv`` confined by the rules.
+
+        ``sockets`` are those of daemons on this machine, ``room`` is for each of the private folders.
+        """
         ...
 
 
@@ -61,7 +65,8 @@ class Confined:
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
         rules = self.confinement.rules(self.readable, self.writable)
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
-        return self.mechanism.wrap(argv, cwd, rules, network=self.confinement.network, sockets=named)
+        network, room = self.confinement.network, self.confinement.room
+        return self.mechanism.wrap(argv, cwd, rules, network=network, sockets=named, room=room)
 
 
 def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:

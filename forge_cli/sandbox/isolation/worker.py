@@ -22,6 +22,7 @@ from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.held import held
 from forge_cli.sandbox.isolation.isolation import Confined, isolation
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
 from forge_cli.sandbox.processes.streams import LIMIT
@@ -37,6 +38,7 @@ class StartOptions(TypedDict):
     env: Mapping[str, str]
     wrap: Confined | Unconfined
     feed: bytes | None
+    limits: ProcessLimits
 
 
 class WorkerProcesses(Processes):
@@ -107,8 +109,10 @@ class WorkerProcesses(Processes):
 
     def start(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
-        environment = self._environment(env)
-        return self.children.start(argv, cwd=cwd, env=environment, wrap=self._wrap, takes_input=True, merge=True)
+        environment, limits = self._environment(env), self._sandbox.isolation.limits
+        return self.children.start(
+            argv, cwd=cwd, env=environment, wrap=self._wrap, takes_input=True, merge=True, limits=limits
+        )
 
     def _options(
         self,
@@ -124,7 +128,8 @@ class WorkerProcesses(Processes):
         if shutil.which(program, path=environment.get("PATH")) is None:
             raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
         feed = input.encode(errors="surrogateescape") if isinstance(input, str) else input
-        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed}
+        limits = self._sandbox.isolation.limits
+        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed, "limits": limits}
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         return {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
@@ -158,6 +163,7 @@ class WorkerProcesses(Processes):
             read=wanted.read,
             protected=existing_files(self._sandbox.protected),
             network=wanted.network,
+            room=wanted.limits.file_size,
         )
         return Confined(found, confinement)
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self, TypedDict
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,12 +19,16 @@ from anyio.abc import TaskGroup
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output
 from forge_cli.sandbox.processes.tree import MARKER, Family, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.secrets import KEY_NAME
 
 GRACE = 0.3
 """Seconds to wait for output that a background process keeps open after the command itself has ended."""
+
+PERIOD = 0.05
+"""Seconds between two looks at what a command uses."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,14 @@ class Unconfined:
 UNCONFINED = Unconfined()
 
 
+class StreamOptions(TypedDict):
+    """How the streams of a command are read and fed."""
+
+    limit: int
+    errors: str
+    feed: bytes | None
+
+
 class Child:
     """One command at work; it has ``exited`` by itself, and ``ended`` when its output has been read as well."""
 
@@ -82,6 +94,7 @@ class Child:
         self.exited = anyio.Event()
         self.ended = anyio.Event()
         self.timed_out = False
+        self.exceeded: str | None = None
         self._process = process
         self._outputs = outputs
         self._opened = opened
@@ -123,6 +136,19 @@ class Child:
             self.timed_out = True
             await self.stop()
 
+    async def keep_within(self, limits: ProcessLimits) -> None:
+        """Look again and again at what the command uses, and stop it at once when that is too much."""
+        pause = PERIOD
+        while not self.exited.is_set():
+            with anyio.move_on_after(pause):
+                await self.exited.wait()
+                return
+            since = time.monotonic()
+            self.exceeded = limits.exceeded(self.family.pids())
+            if self.exceeded:
+                await self.stop(politely=False)
+            pause = max(PERIOD, 10 * (time.monotonic() - since))
+
     async def news(self) -> None:
         """Wait until there is output to take, or none will come any more."""
         async with anyio.create_task_group() as waiting:
@@ -143,10 +169,10 @@ class Child:
             await anyio.sleep(pause)
             pause = min(2 * pause, 0.02)
 
-    async def stop(self) -> None:
+    async def stop(self, *, politely: bool = True) -> None:
         """End the command and everything it started, within three seconds; a cancellation waits for that."""
         with anyio.CancelScope(shield=True):
-            await self.family.end()
+            await self.family.end(politely=politely)
             with anyio.move_on_after(2 * GRACE):
                 await self.ended.wait()
             self._attention.cancel()
@@ -165,6 +191,7 @@ class Child:
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
             duration_ms=round((self._until - self._since) * 1000),
             confined=self.family.confined,
+            exceeded=self.exceeded,
         )
 
 
@@ -211,6 +238,7 @@ class ChildProcesses:
         takes_input: bool = False,
         feed: bytes | None = None,
         merge: bool = False,
+        limits: ProcessLimits = NO_LIMITS,
     ) -> Child:
         """Start a command; ``merge`` puts what it says on standard error into its standard output.
 
@@ -220,7 +248,7 @@ class ChildProcesses:
             raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
         outputs = [Output(limit, errors) for _ in range(1 if merge else 2)]
         try:
-            child = _start(argv, cwd, env, wrap, outputs, takes_input=takes_input or feed is not None)
+            child = _start(argv, cwd, env, wrap, outputs, limits, takes_input=takes_input or feed is not None)
         except (OSError, ValueError) as error:
             nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
             remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
@@ -231,6 +259,8 @@ class ChildProcesses:
             self._tasks.start_soon(child.stdin.feed, feed)
         if timeout is not None:
             self._tasks.start_soon(child.expire, timeout)
+        if limits.processes is not None or limits.memory is not None:
+            self._tasks.start_soon(child.keep_within, limits)
         return child
 
     async def run(
@@ -244,12 +274,14 @@ class ChildProcesses:
         limit: int = LIMIT,
         errors: str = "replace",
         feed: bytes | None = None,
+        limits: ProcessLimits = NO_LIMITS,
     ) -> Finished:
         """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
 
         What a command leaves in the background, unless it is confined, runs until this context is left.
         """
-        child = self.start(argv, cwd=cwd, env=env, wrap=wrap, limit=limit, errors=errors, timeout=timeout, feed=feed)
+        streams: StreamOptions = {"limit": limit, "errors": errors, "feed": feed}
+        child = self.start(argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, **streams)
         try:
             await child.ended.wait()
         except BaseException:
@@ -284,7 +316,14 @@ async def _first(output: Output, others: anyio.CancelScope) -> None:
 
 
 def _start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: Wrap, outputs: Sequence[Output], *, takes_input: bool
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    wrap: Wrap,
+    outputs: Sequence[Output],
+    limits: ProcessLimits,
+    *,
+    takes_input: bool,
 ) -> Child:
     """Start a process, with pipes that do not stay open for as long as any grandchild holds their other end."""
     adopt_orphans()
@@ -294,7 +333,7 @@ def _start(
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()
-        with marked(mark):
+        with limits.of_files(), marked(mark):
             process = subprocess.Popen(
                 command.argv,
                 stdin=source,
@@ -305,6 +344,7 @@ def _start(
                 pass_fds=command.descriptors,
                 start_new_session=True,
             )
+        limits.hold(process.pid)
         return Child(
             process,
             Family(process.pid, mark, confined=command.confined),

@@ -61,7 +61,8 @@ def describe_end(done: Finished) -> str:
     if done.exit_code is not None:
         return f"exit code: {done.exit_code}"
     if done.signal is not None:
-        return f"exit code: {128 + done.signal} (ended by signal {done.signal})"
+        why = f"stopped: {done.exceeded}" if done.exceeded else f"ended by signal {done.signal}"
+        return f"exit code: {128 + done.signal} ({why})"
     return "it could not be stopped"
 
 
