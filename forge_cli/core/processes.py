@@ -33,6 +33,8 @@ class Finished:
     confined: bool = False
     exceeded: str | None = None
     """Which limit it was stopped for, as a sentence."""
+    appeared: tuple[str, ...] = ()
+    """Protected names, such as ``.git`` and ``.env``, that were not there before; only of a confined command."""
 
     def hint(self, said: str) -> str | None:
         """What may be behind a failure, where what was said lets one think so."""

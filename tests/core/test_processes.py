@@ -117,6 +117,7 @@ def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
         "timed_out": False,
         "truncated": False,
         "exceeded": None,
+        "appeared": [],
     }
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.files.protected import FOLDERS, is_protected
+from forge_cli.sandbox.files.protected import FOLDERS
 from forge_cli.sandbox.isolation.held import held_in
+from forge_cli.sandbox.isolation.lookout import Lookout
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded
 
@@ -27,10 +26,7 @@ HIDDEN = (
 """Below the user's home, besides forge's own folder: hidden even where a zone, a toolchain or ``read`` shows more."""
 FORGE = ".forge"
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/nix", "/proc", "/dev", "/sys")
-NAMES_AT_MOST = 4000
-PROTECTED_AT_MOST = 100
-
-_protects = lru_cache(maxsize=32768)(is_protected)
+PROTECTED_AT_MOST = 200
 
 
 class Reach(IntEnum):
@@ -80,15 +76,19 @@ class Confinement:
     network: bool = False
     room: int | None = None
     """Bytes that fit into each private folder, which lies in memory."""
+    lookout: Lookout = field(default_factory=Lookout, compare=False, repr=False)
 
-    def rules(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> list[ReachRule]:
+    def rules(
+        self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), names: Sequence[str] | None = None
+    ) -> list[ReachRule]:
         """All that matter, from the outside in.
 
-        ``readable`` can be read although something hides it, ``writable`` are those of ``opened``.
+        ``readable`` can be read although something hides it, ``writable`` are those of ``opened``, ``names`` those that
+        somebody has looked up already.
         """
         found: list[ReachRule] = []
         reaches: dict[Path, Reach] = {}
-        wanted = set(self._wanted(readable, set(writable)))
+        wanted = set(self._wanted(readable, set(writable), self.names() if names is None else names))
         for rule in sorted(wanted, key=lambda rule: (len(rule.path.parts), rule.reach)):
             around = next((reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None)
             if _matters(rule.reach, around):
@@ -107,7 +107,7 @@ class Confinement:
         writable = innermost is not None and innermost.mode is ZoneMode.RW and folder != innermost.root
         return writable and FORGE not in map(folded, folder.parts)
 
-    def _wanted(self, readable: Iterable[Path], writable: set[Path]) -> Iterator[ReachRule]:
+    def _wanted(self, readable: Iterable[Path], writable: set[Path], names: Sequence[str]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
         yield from _existing(["/tmp", "/dev/shm"], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
@@ -118,8 +118,8 @@ class Confinement:
         for zone in self.zones:
             yield ReachRule(zone.root, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
         yield from _existing(self.protected, Reach.PROTECTED)
-        names = _existing(self._protected_names(), Reach.PROTECTED)
-        yield from (rule for rule in names if rule.path not in writable.union(self._writable()))
+        held = _existing(dict.fromkeys(self._held(names)), Reach.PROTECTED)
+        yield from (rule for rule in held if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
             yield from _existing(held_in(folder), Reach.PROTECTED)
@@ -136,25 +136,24 @@ class Confinement:
     def _writable(self) -> list[Path]:
         return [zone.root for zone in self.zones if zone.mode is ZoneMode.RW]
 
-    def _protected_names(self) -> Iterator[str]:
-        """Protected names in writable zones, upper levels first, up to a bound.
+    def names(self) -> tuple[str, ...]:
+        """The protected names in writable zones, as they are now.
 
-        What does not exist yet cannot be held back this way, nor what a process copies after it moved the folder
-        around it elsewhere; names in the folder of the zone itself are always found and always held.
+        What does not exist yet cannot be held back by them, nor what a process copies after it moved the folder
+        around it elsewhere.
         """
-        apart = {str(path) for path in (*self.hidden, *(zone.root for zone in self.zones))}
-        names = found = 0
-        folders = deque(map(str, self._writable()))
-        certain = len(folders)
-        while folders and (certain > 0 or (names < NAMES_AT_MOST and found < PROTECTED_AT_MOST)):
-            certain -= 1
-            for entry in _entries(folders.popleft()):
-                names += 1
-                if _protects(entry.name):
-                    found += 1
-                    yield entry.path
-                elif entry.is_dir(follow_symlinks=False) and entry.path not in apart:
-                    folders.append(entry.path)
+        apart = frozenset(str(path) for path in (*self.hidden, *(zone.root for zone in self.zones)))
+        return tuple(self.lookout.names(map(str, self._writable()), apart))
+
+    def _held(self, names: Sequence[str]) -> Iterator[str]:
+        """The names one by one, as long as they are not too many to mount; then the folder in the zone around them."""
+        roots = {str(root): str(root).rstrip("/") + "/" for root in self._writable()}
+        single = [name for name in names if os.path.dirname(name) in roots]
+        deep = [name for name in names if os.path.dirname(name) not in roots]
+        yield from (*single, *deep[:PROTECTED_AT_MOST])
+        for name in deep[PROTECTED_AT_MOST:]:
+            around = max((root for root in roots.values() if name.startswith(root)), key=len)
+            yield around + name.removeprefix(around).partition("/")[0]
 
 
 def confinement_for(
@@ -232,11 +231,3 @@ def _existing(paths: Iterable[str | Path], reach: Reach) -> Iterator[ReachRule]:
     """Rules for real paths: a link is not a place, what it leads to is."""
     real = (Path(os.path.realpath(path)) for path in paths)
     yield from (ReachRule(path, reach) for path in real if path.exists())
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -60,10 +60,20 @@ class Confined:
     """What can be read although something hides it."""
     writable: tuple[Path, ...] = ()
     """Protected folders that can be written all the same, but for hooks and settings in them."""
+    names: tuple[str, ...] | None = None
+    """Protected names, if they have been looked up already; then those that appear are reported."""
+    tell: Callable[[Sequence[str]], None] | None = None
     confined: ClassVar[bool] = True
 
+    def appeared(self) -> list[str]:
+        """The protected names that were not there when they were looked up."""
+        found = [] if self.names is None else sorted(set(self.confinement.names()).difference(self.names))
+        if found and self.tell:
+            self.tell(found)
+        return found
+
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-        rules = self.confinement.rules(self.readable, self.writable)
+        rules = self.confinement.rules(self.readable, self.writable, self.names)
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
         return self.mechanism.wrap(argv, cwd, rules, network=network, sockets=named, room=room)

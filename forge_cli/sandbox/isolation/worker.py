@@ -30,6 +30,9 @@ from forge_cli.sandbox.zones.zones import IsolationLevel
 
 NOT_CONFINED = "child processes are not confined on this machine: install bubblewrap (bwrap), or say 'isolation: off'"
 
+NAMED = 10
+"""Protected names that are told one by one."""
+
 
 class StartOptions(TypedDict):
     """What every command of a worker is started with."""
@@ -111,7 +114,7 @@ class WorkerProcesses(Processes):
         """Start a command that takes input, and whose two outputs come as one."""
         environment, limits = self._environment(env), self._sandbox.isolation.limits
         return self.children.start(
-            argv, cwd=cwd, env=environment, wrap=self._wrap, takes_input=True, merge=True, limits=limits
+            argv, cwd=cwd, env=environment, wrap=self.wrap(), takes_input=True, merge=True, limits=limits
         )
 
     def _options(
@@ -143,7 +146,8 @@ class WorkerProcesses(Processes):
         if isinstance(wrap, Unconfined):
             return wrap
         opened = wrap.confinement.opened(writable)
-        return replace(wrap, readable=tuple(readable), writable=tuple(opened))
+        names = wrap.confinement.names()
+        return replace(wrap, readable=tuple(readable), writable=tuple(opened), names=names)
 
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
@@ -165,7 +169,12 @@ class WorkerProcesses(Processes):
             network=wanted.network,
             room=wanted.limits.file_size,
         )
-        return Confined(found, confinement)
+        return Confined(found, confinement, tell=self._tell)
+
+    def _tell(self, names: Sequence[str]) -> None:
+        """Name to the person what the file tools would have asked for."""
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
 
 
 def _kept(wrap: Confined | Unconfined) -> AbstractContextManager[None]:

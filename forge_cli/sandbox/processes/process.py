@@ -6,7 +6,7 @@ import errno
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,10 @@ class Wrap(Protocol):
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]: ...
 
+    def appeared(self) -> Sequence[str]:
+        """The protected names that a command has made."""
+        ...
+
 
 LAST_SIGNAL = 32
 """Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
@@ -62,6 +66,9 @@ class Unconfined:
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
         return nullcontext(Command(argv))
+
+    def appeared(self) -> Sequence[str]:
+        return ()
 
 
 UNCONFINED = Unconfined()
@@ -87,6 +94,7 @@ class Child:
         outputs: Mapping[int, Output],
         opened: ExitStack,
         since: float,
+        appeared: Callable[[], Sequence[str]],
     ) -> None:
         self.family = family
         self.stdin = stdin
@@ -98,6 +106,8 @@ class Child:
         self._process = process
         self._outputs = outputs
         self._opened = opened
+        self._appeared = appeared
+        self.appeared: tuple[str, ...] = ()
         self._attention = anyio.CancelScope(shield=True)
         self._since = self._until = since
 
@@ -125,6 +135,7 @@ class Child:
                 output.drain(descriptor)
                 output.close()
             self._opened.close()
+            self.appeared = tuple(self._appeared())
             self.exited.set()
             self.ended.set()
 
@@ -192,6 +203,7 @@ class Child:
             duration_ms=round((self._until - self._since) * 1000),
             confined=self.family.confined,
             exceeded=self.exceeded,
+            appeared=self.appeared,
         )
 
 
@@ -352,6 +364,7 @@ def _start(
             outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
             opened=ours.pop_all(),
             since=since,
+            appeared=wrap.appeared,
         )
 
 

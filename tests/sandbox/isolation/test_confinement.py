@@ -1,4 +1,7 @@
-"""Confinement: which rule holds where, whatever lies in what."""
+"""Confinement: which rule holds where, whatever lies in what.
+
+Covers forge_cli.sandbox.isolation.lookout.
+"""
 
 import itertools
 import os
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation import confinement as confinement_module
+from forge_cli.sandbox.isolation import lookout
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule, confinement_for
 
 pytestmark = pytest.mark.needs("linux")
@@ -87,24 +91,52 @@ def in_zone(root: Path, **options: object) -> Confinement:
     return Confinement(zones=(Zone("here", root, ZoneMode.RW),), workspace=root, **options)
 
 
-def test_upper_levels_are_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement_module, "NAMES_AT_MOST", 50)
+def test_names_are_found_among_any_number_of_files(tmp_path: Path) -> None:
     (tmp_path / "a/b/c/.git").mkdir(parents=True)
     (tmp_path / "a/.env").touch()
+    for number in range(5000):
+        (tmp_path / f"a/file{number}").touch()
     assert protected(in_zone(tmp_path).rules(), tmp_path) == ["a/.env", "a/b/c/.git"]
-    for number in range(60):
-        (tmp_path / f"a/b/file{number}").touch()
-    assert protected(in_zone(tmp_path).rules(), tmp_path) == ["a/.env"]
 
 
-def test_names_in_the_zone_itself_are_found_among_any_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement_module, "NAMES_AT_MOST", 50)
+def test_what_appears_is_found_and_what_did_not_change_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(lookout.os, "scandir", lambda path: read.append(path) or scandir(path))
+    monkeypatch.setattr(lookout, "_SETTLED", -(10**18))
+    for name in ("a/b", "c/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    confinement = in_zone(tmp_path)
+    assert confinement.names() == (f"{tmp_path}/c/.git",)
+    read.clear()
+    (tmp_path / "a/b/.env").touch()
+    assert confinement.names() == (f"{tmp_path}/c/.git", f"{tmp_path}/a/b/.env")
+    assert read == [f"{tmp_path}/a/b"]
+    (tmp_path / "a/b/.env").unlink()
+    os.utime(tmp_path / "a/b", ns=(0, 0))
+    assert confinement.names() == (f"{tmp_path}/c/.git",)
+
+
+def test_a_folder_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
+    """Its time may be the same after the next change."""
+    confinement = in_zone(tmp_path)
+    for number in range(50):
+        assert len(confinement.names()) == number
+        (tmp_path / f".env{number}").touch()
+
+
+def test_names_in_the_zone_itself_are_held_and_too_many_below_with_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(confinement_module, "PROTECTED_AT_MOST", 2)
-    for number in range(200):
-        (tmp_path / f"file{number}").touch()
-    for name in (".git", ".ENV", ".mcp.json", ".forge"):
-        (tmp_path / name).mkdir()
-    assert sorted(protected(in_zone(tmp_path).rules(), tmp_path)) == [".ENV", ".forge", ".git", ".mcp.json"]
+    for name in (".git", ".ENV", ".mcp.json", ".forge", "a/.git", "a/b/.git", "c/d/.git", "c/.env"):
+        (tmp_path / name).mkdir(parents=True)
+    rules = in_zone(tmp_path).rules()
+    assert {".ENV", ".forge", ".git", ".mcp.json"} <= {*protected(rules, tmp_path)}
+    for name in ("a/.git", "a/b/.git", "c/d/.git", "c/.env"):
+        assert ends(rules, tmp_path / name) == "read"
 
 
 def test_what_a_protected_link_leads_to_is_protected_where_it_could_be_written(tmp_path: Path) -> None:
