@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, TypedDict
 
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.notify import StatusLevel
+from forge_cli.core.notify import UNCONFINED_RULES, StatusLevel
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.files.protected import existing_files
@@ -152,12 +152,10 @@ class WorkerProcesses(Processes):
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
         """How commands are started; if they should be confined and cannot be, the user is told once."""
-        wanted, told = self._sandbox.isolation, self._sandbox.told
+        wanted = self._sandbox.isolation
         found = isolation(wanted.level, where=wanted.where)
         if found is None:
-            if wanted.level is IsolationLevel.AUTO and NOT_CONFINED not in told:
-                told.add(NOT_CONFINED)
-                self._notify("warning", NOT_CONFINED)
+            self._warn(NOT_CONFINED)
             return UNCONFINED
         confinement = confinement_for(
             self._sandbox.zones,
@@ -170,6 +168,16 @@ class WorkerProcesses(Processes):
             room=wanted.limits.file_size,
         )
         return Confined(found, confinement, tell=self._tell)
+
+    def warn_of_rules(self) -> None:
+        """Say once that commands which rules pre-approve should be confined, and are not."""
+        if not self.confined:
+            self._warn(UNCONFINED_RULES)
+
+    def _warn(self, sentence: str) -> None:
+        if self._sandbox.isolation.level is IsolationLevel.AUTO and sentence not in self._sandbox.told:
+            self._sandbox.told.add(sentence)
+            self._notify("warning", sentence)
 
     def _tell(self, names: Sequence[str]) -> None:
         """Name to the person what the file tools would have asked for."""
