@@ -40,9 +40,14 @@ class Finished:
         """What may be behind a failure, where what was said lets one think so."""
         if self.signal == signal.SIGXFSZ or (self.exit_code != 0 and os.strerror(errno.EFBIG) in said):
             return "a file in it grew past the limit (sandbox.limits.file_size)"
-        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in said:
+        if not self.confined or self.exit_code == 0:
             return None
-        return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+        if os.strerror(errno.EROFS) in said:
+            return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+        home = os.path.join(os.path.expanduser("~"), "")
+        if any(home in line and os.strerror(errno.ENOENT) in line for line in said.splitlines()):
+            return "it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names"
+        return None
 
 
 @dataclass(frozen=True)

@@ -344,6 +344,15 @@ async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> N
     assert [done.hint(done.stderr) for done in (other, harmless, free)] == [None] * 3
 
 
+async def test_a_failure_that_may_come_of_the_hidden_home_has_a_hint(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(world.home))
+    hidden, other = await world.run("cat ~/notes.txt"), await world.run("cat notes.txt")
+    hints = [done.hint(done.stderr) for done in (hidden, other)]
+    assert hints == ["it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names", None]
+
+
 async def test_what_must_not_be_written_cannot_be_moved_and_replaced(world: World) -> None:
     inner, worker = world.project / "a/b/inner", world.project / "workers/mine/worker.yaml"
     for path in (inner / "file", worker):
