@@ -174,7 +174,8 @@ def confinement_for(
     own, home, place = (Path(os.path.realpath(path)) for path in (forge_home, user_home, workspace))
     search = os.environ.get("PATH", "")
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
-    shown = {*named, *toolchains(home, search)}
+    found = {*toolchains(home, search)}
+    shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
     open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.root, own) else zone for zone in zones)
     return Confinement(
         zones=open_zones,
