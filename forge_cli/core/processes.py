@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +31,23 @@ class Finished:
     """Whether the middle of an output that was too long is missing; the text says so where it is."""
     duration_ms: int
     confined: bool = False
+    exceeded: str | None = None
+    """Which limit it was stopped for, as a sentence."""
+    appeared: tuple[str, ...] = ()
+    """Protected names, such as ``.git`` and ``.env``, that were not there before; only of a confined command."""
 
     def hint(self, output: str) -> str | None:
         """A likely cause of a failure, where the output suggests one."""
-        if not self.confined or self.exit_code == 0 or os.strerror(errno.EROFS) not in output:
+        if self.signal == signal.SIGXFSZ or (self.exit_code != 0 and os.strerror(errno.EFBIG) in output):
+            return "a file in it grew past the limit (sandbox.limits.file_size)"
+        if not self.confined or self.exit_code == 0:
             return None
-        return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+        if os.strerror(errno.EROFS) in output:
+            return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+        home = os.path.join(os.path.expanduser("~"), "")
+        if any(home in line and os.strerror(errno.ENOENT) in line for line in output.splitlines()):
+            return "it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names"
+        return None
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
         "stderr": "err\n",
         "timed_out": False,
         "truncated": False,
+        "exceeded": None,
+        "appeared": [],
     }
 
 

@@ -17,6 +17,7 @@ import pytest
 from forge_cli import InterruptSignal
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, StatusEvent, TurnStart
+from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.results import Custom
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
 from forge_cli.testing import Project, Seen, call, calls
@@ -524,6 +525,19 @@ def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict
     done = project.forge("run", "worker.yaml", "go", "-y", "-m", "script:script.yaml", env=only_bash)
     assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n exit code: 0\ntwo\n")
     assert done.stderr.count(NOT_CONFINED) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "isolation", "times"), [("preApproved", "auto", 1), ("ask", "auto", 0), ("preApproved", "off", 0)]
+)
+def test_rules_without_a_mechanism_are_named_even_with_print(
+    project: Project, only_bash: dict[str, str], rules: str, isolation: str, times: int
+) -> None:
+    with_shell(project, f"{{rules: [{{pattern: echo, approval: {rules}}}]}}", f"{{isolation: {isolation}}}")
+    project.write("script.yaml", "turns: [{text: done}]")
+    done = project.forge("run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", env=only_bash)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "done\n", times)
+    assert done.stderr.count(f"warning: {UNCONFINED_RULES}") == times
 
 
 def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:

@@ -41,11 +41,15 @@ def lies_within(folder: Path, zones: Sequence[Zone]) -> bool:
 
 
 def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
-    """The stricter of both levels, and the network only where both have it."""
+    """The stricter of both levels and limits; the network, and what of the home is read, only where both have it."""
     level = max(
         wanted.level, parent.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index
     )
-    return replace(wanted, level=level, network=wanted.network and parent.network)
+    read = [path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)]
+    if parent.level is IsolationLevel.OFF:
+        read = list(wanted.read)
+    network, limits = wanted.network and parent.network, wanted.limits & parent.limits
+    return replace(wanted, level=level, network=network, read=tuple(read), limits=limits)
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:

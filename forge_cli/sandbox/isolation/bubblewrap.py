@@ -11,6 +11,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
+from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import Command
 
@@ -33,15 +34,23 @@ class Bubblewrap:
 
     @contextmanager
     def wrap(
-        self, argv: Sequence[str], cwd: Path, rules: Iterable[ReachRule], *, network: bool = False
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        rules: Iterable[ReachRule],
+        *,
+        network: bool = False,
+        sockets: bool = False,
+        room: int | None = None,
     ) -> Iterator[Command]:
         alone = _ALONE if network else (*_ALONE, "--unshare-net")
         with ExitStack() as opened:
-            mounts = _Mounts(opened)
+            mounts = _Mounts(opened, room)
             for rule in rules:
                 mounts.add(rule)
             place = ("--chdir", os.path.realpath(cwd), "--", *argv)
-            command = (self.program, *alone, *_POWERLESS, *_HOST, *mounts.options, *mounts.last, *place)
+            options = (*alone, *_POWERLESS, *mounts.filter(sockets=sockets), *_HOST, *mounts.options, *mounts.last)
+            command = (self.program, *options, *place)
             yield Command(command, mounts.descriptors, confined=True)
 
 
@@ -52,22 +61,34 @@ class _Mounts:
     could put a link in its place, and ``bwrap`` would follow it to what it should hide.
     """
 
-    def __init__(self, opened: ExitStack) -> None:
+    def __init__(self, opened: ExitStack, room: int | None) -> None:
         self.options: list[str] = []
         self.last: list[str] = []
         self.descriptors: list[int] = []
         self._opened = opened
+        self._size = [] if room is None else ["--size", str(room)]
+
+    def filter(self, *, sockets: bool) -> list[str]:
+        program = seccomp_filter(unix_sockets=sockets)
+        if program is None:
+            return []
+        descriptor = os.memfd_create("seccomp")
+        self._keep(descriptor)
+        os.pwrite(descriptor, program, 0)
+        return ["--seccomp", str(descriptor)]
 
     def add(self, rule: ReachRule) -> None:
         path = str(rule.path)
         match rule.reach:
             case Reach.PRIVATE:
-                self.options += ["--tmpfs", path]
+                self.options += [*self._size, "--tmpfs", path]
             case Reach.HIDDEN if rule.path.is_dir():
                 self.options += ["--tmpfs", path]
                 self.last += ["--remount-ro", path]
             case Reach.HIDDEN:
                 self.options += ["--ro-bind-data", self._open(os.devnull, os.O_RDONLY), path]
+            case Reach.LINKED:
+                self.options += ["--symlink", os.readlink(path), path]
             case Reach.WRITE | Reach.PINNED:
                 self.options += ["--bind-fd", self._exactly(rule), path]
             case Reach.SHOWN | Reach.READ | Reach.PROTECTED:
@@ -86,6 +107,9 @@ class _Mounts:
 
     def _open(self, path: str, flags: int) -> str:
         descriptor = os.open(path, flags | os.O_CLOEXEC)
+        self._keep(descriptor)
+        return str(descriptor)
+
+    def _keep(self, descriptor: int) -> None:
         self._opened.callback(os.close, descriptor)
         self.descriptors.append(descriptor)
-        return str(descriptor)

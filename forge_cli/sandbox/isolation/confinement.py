@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.core.zones import Zone, ZoneMode, innermost_zone
-from forge_cli.sandbox.files.protected import FOLDERS, is_protected
+from forge_cli.sandbox.files.protected import FOLDERS
 from forge_cli.sandbox.isolation.hooks import hooks_in
+from forge_cli.sandbox.isolation.lookout import Lookout
+from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded
 
 HIDDEN = (
     *(".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".config/gh", ".password-store"),
     *(".local/share/keyrings", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".config/git/credentials"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority", ".config/rclone", ".pgpass"),
+    *(".config/containers", ".config/sops", ".config/doctl", ".config/github-copilot", ".config/google-chrome"),
+    *(".config/chromium", ".config/BraveSoftware", ".config/op", ".config/Code", ".config/hub", ".config/pip"),
+    *(".cache/huggingface/token", ".local/share/uv/credentials", ".config/uv/credentials.toml", ".condarc"),
 )
-"""Below the user's home, besides forge's own folder: what a tool has no business with."""
+"""Below the user's home, besides forge's own folder: hidden even where a zone, a toolchain or ``read`` shows more."""
 FORGE = ".forge"
-NAMES_AT_MOST = 4000
-PROTECTED_AT_MOST = 100
-
-_protects = lru_cache(maxsize=32768)(is_protected)
+_SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/nix", "/proc", "/dev", "/sys")
+PROTECTED_AT_MOST = 200
 
 
 class Reach(IntEnum):
@@ -35,13 +36,15 @@ class Reach(IntEnum):
     """It is empty."""
     PRIVATE = 1
     """It is empty, and can be filled for as long as the process lives."""
-    SHOWN = 2
+    LINKED = 2
+    """It is the link that it is outside, although what lies around it is hidden."""
+    SHOWN = 3
     """It can be read, although what lies around it is hidden."""
-    READ = 3
-    WRITE = 4
-    PINNED = 5
+    READ = 4
+    WRITE = 5
+    PINNED = 6
     """It can be written, but not moved away together with what lies in it."""
-    PROTECTED = 6
+    PROTECTED = 7
     """It can be read, although what lies around it can be written."""
 
 
@@ -62,18 +65,30 @@ class Confinement:
 
     zones: tuple[Zone, ...]
     workspace: Path
+    home: Path | None = None
+    """Hidden even where it is the working directory."""
     hidden: tuple[Path, ...] = ()
+    shown: tuple[Path, ...] = ()
+    """What can be read although something hides it, for every command."""
+    links: tuple[Path, ...] = ()
+    """Links in hidden folders that lead to what can be read."""
     protected: tuple[Path, ...] = ()
     network: bool = False
+    room: int | None = None
+    """Bytes that fit into each private folder, which lies in memory."""
+    lookout: Lookout = field(default_factory=Lookout, compare=False, repr=False)
 
-    def rules(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> list[ReachRule]:
+    def rules(
+        self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), names: Sequence[str] | None = None
+    ) -> list[ReachRule]:
         """All that matter, from the outside in.
 
-        ``readable`` can be read although something hides it, ``writable`` are those of ``opened``.
+        ``readable`` can be read although something hides it, ``writable`` are those of ``opened``, ``names`` those that
+        somebody has looked up already.
         """
         found: list[ReachRule] = []
         reaches: dict[Path, Reach] = {}
-        wanted = set(self._wanted(readable, set(writable)))
+        wanted = set(self._wanted(readable, set(writable), self.names() if names is None else names))
         for rule in sorted(wanted, key=lambda rule: (len(rule.path.parts), rule.reach)):
             around = next((reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None)
             if _matters(rule.reach, around):
@@ -91,16 +106,19 @@ class Confinement:
         writable = zone is not None and zone.mode is ZoneMode.RW and folder != zone.path
         return writable and FORGE not in map(folded, folder.parts)
 
-    def _wanted(self, readable: Iterable[Path], writable: set[Path]) -> Iterator[ReachRule]:
+    def _wanted(self, readable: Iterable[Path], writable: set[Path], names: Sequence[str]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
-        yield from _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
+        yield from _existing(["/tmp", "/dev/shm"], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *self.hidden], Reach.HIDDEN)
-        yield from _existing([self.workspace, *readable, *(["/etc/resolv.conf"] if self.network else [])], Reach.SHOWN)
+        always = [] if self.workspace == self.home else [self.workspace]
+        needed = ["/etc/resolv.conf"] if self.network else []
+        yield from _existing([*always, *self.shown, *readable, *needed], Reach.SHOWN)
+        yield from (ReachRule(link, Reach.LINKED) for link in self.links)
         for zone in self.zones:
             yield ReachRule(zone.path, Reach.WRITE if zone.mode is ZoneMode.RW else Reach.READ)
         yield from _existing(self.protected, Reach.PROTECTED)
-        names = _existing(self._protected_names(), Reach.PROTECTED)
-        yield from (rule for rule in names if rule.path not in writable.union(self._writable()))
+        held = _existing(dict.fromkeys(self._held(names)), Reach.PROTECTED)
+        yield from (rule for rule in held if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
@@ -117,25 +135,24 @@ class Confinement:
     def _writable(self) -> list[Path]:
         return [zone.path for zone in self.zones if zone.mode is ZoneMode.RW]
 
-    def _protected_names(self) -> Iterator[str]:
-        """Protected names in writable zones, upper levels first, up to a bound.
+    def names(self) -> tuple[str, ...]:
+        """The protected names in writable zones, as they are now.
 
-        What does not exist yet cannot be held back this way, nor what a process copies after it moved the folder
-        around it elsewhere; names in the folder of the zone itself are always found and always held.
+        What does not exist yet cannot be held back by them, nor what a process copies after it moved the folder
+        around it elsewhere.
         """
-        apart = {str(path) for path in (*self.hidden, *(zone.path for zone in self.zones))}
-        names = found = 0
-        folders = deque(map(str, self._writable()))
-        certain = len(folders)
-        while folders and (certain > 0 or (names < NAMES_AT_MOST and found < PROTECTED_AT_MOST)):
-            certain -= 1
-            for entry in _entries(folders.popleft()):
-                names += 1
-                if _protects(entry.name):
-                    found += 1
-                    yield entry.path
-                elif entry.is_dir(follow_symlinks=False) and entry.path not in apart:
-                    folders.append(entry.path)
+        apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
+        return tuple(self.lookout.names(map(str, self._writable()), apart))
+
+    def _held(self, names: Sequence[str]) -> Iterator[str]:
+        """The names one by one, as long as they are not too many to mount; then the folder in the zone around them."""
+        roots = {str(root): str(root).rstrip("/") + "/" for root in self._writable()}
+        single = [name for name in names if os.path.dirname(name) in roots]
+        deep = [name for name in names if os.path.dirname(name) not in roots]
+        yield from (*single, *deep[:PROTECTED_AT_MOST])
+        for name in deep[PROTECTED_AT_MOST:]:
+            around = max((root for root in roots.values() if name.startswith(root)), key=len)
+            yield around + name.removeprefix(around).partition("/")[0]
 
 
 def confinement_for(
@@ -144,22 +161,50 @@ def confinement_for(
     workspace: Path,
     user_home: Path,
     forge_home: Path,
+    read: Iterable[Path] = (),
     protected: Iterable[Path] = (),
     network: bool,
+    room: int | None = None,
 ) -> Confinement:
-    """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``."""
-    own = Path(os.path.realpath(forge_home))
+    """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``.
+
+    The home is hidden but for zones, the working directory, toolchains on PATH and what ``read`` names.
+    """
+    own, home, place = (Path(os.path.realpath(path)) for path in (forge_home, user_home, workspace))
+    search = os.environ.get("PATH", "")
+    named = [path for path in map(_real, read) if not path.is_relative_to(own)]
+    found = {*toolchains(home, search)}
+    shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
+    open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.path, own) else zone for zone in zones)
     return Confinement(
-        zones=tuple(replace(zone, mode=ZoneMode.RO) if _is_for_people(zone.path, own) else zone for zone in zones),
-        workspace=Path(os.path.realpath(workspace)),
-        hidden=tuple(Path(os.path.realpath(path)) for path in (*_secret_places(user_home), own)),
-        protected=tuple(Path(os.path.realpath(path)) for path in protected),
+        zones=open_zones,
+        workspace=place,
+        home=home,
+        hidden=(*_hidden(home, [place, *shown, *(zone.path for zone in open_zones)]), own),
+        shown=tuple(sorted(shown)),
+        links=tuple(dict.fromkeys(links(home, search))),
+        protected=tuple(map(_real, protected)),
         network=network,
+        room=room,
     )
 
 
-def _secret_places(user_home: Path) -> Iterator[Path]:
-    yield from (user_home / name for name in (*HIDDEN, FORGE))
+def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
+    """The home, unless it is a part of the system, and what is secret in those parts of it that can be seen."""
+    secret = {place: _real(place) for place in (home / name for name in (*HIDDEN, FORGE))}
+    if not any(home.is_relative_to(folder) for folder in _SYSTEM) and home != Path("/"):
+        yield home
+        secret = {place: real for place, real in secret.items() if _is_visible(place, real, home, visible)}
+    yield from dict.fromkeys(secret.values())
+
+
+def _is_visible(place: Path, real: Path, home: Path, visible: Sequence[Path]) -> bool:
+    outside = not real.is_relative_to(home)
+    return outside or any(path.is_relative_to(folder) for path in (place, real) for folder in visible)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _is_for_people(root: Path, own: Path) -> bool:
@@ -172,7 +217,7 @@ def _matters(reach: Reach, around: Reach | None) -> bool:
     match reach:
         case Reach.HIDDEN | Reach.PRIVATE:
             return not concealed
-        case Reach.SHOWN:
+        case Reach.SHOWN | Reach.LINKED:
             return concealed
         case Reach.READ:
             return concealed or writable
@@ -186,11 +231,3 @@ def _existing(paths: Iterable[str | Path], reach: Reach) -> Iterator[ReachRule]:
     """Rules for real paths: a link is not a place, what it leads to is."""
     real = (Path(os.path.realpath(path)) for path in paths)
     yield from (ReachRule(path, reach) for path in real if path.exists())
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -34,9 +34,19 @@ class Mechanism(Protocol):
     def name(self) -> str: ...
 
     def wrap(
-        self, argv: Sequence[str], cwd: Path, rules: Iterable[ReachRule], *, network: bool = False
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        rules: Iterable[ReachRule],
+        *,
+        network: bool = False,
+        sockets: bool = False,
+        room: int | None = None,
     ) -> AbstractContextManager[Command]:
-        """The command that runs ``argv`` confined by the rules."""
+        """The command that runs ``argv`` confined by the rules.
+
+        ``sockets`` are those of daemons on this machine, ``room`` is for each of the private folders.
+        """
         ...
 
 
@@ -50,11 +60,23 @@ class Confined:
     """What can be read although something hides it."""
     writable: tuple[Path, ...] = ()
     """Protected folders that can be written all the same, but for hooks and settings in them."""
+    names: tuple[str, ...] | None = None
+    """Protected names, if they have been looked up already; then those that appear are reported."""
+    tell: Callable[[Sequence[str]], None] | None = None
     confined: ClassVar[bool] = True
 
+    def appeared(self) -> list[str]:
+        """The protected names that were not there when they were looked up."""
+        found = [] if self.names is None else sorted(set(self.confinement.names()).difference(self.names))
+        if found and self.tell:
+            self.tell(found)
+        return found
+
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-        rules = self.confinement.rules(self.readable, self.writable)
-        return self.mechanism.wrap(argv, cwd, rules, network=self.confinement.network)
+        rules = self.confinement.rules(self.readable, self.writable, self.names)
+        named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
+        network, room = self.confinement.network, self.confinement.room
+        return self.mechanism.wrap(argv, cwd, rules, network=network, sockets=named, room=room)
 
 
 def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, TypedDict
 
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.notify import StatusLevel
+from forge_cli.core.notify import UNCONFINED_RULES, StatusLevel
 from forge_cli.core.processes import Finished, Processes
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.files.protected import existing_files
@@ -22,12 +22,16 @@ from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.hooks import keep_hooks
 from forge_cli.sandbox.isolation.isolation import Confined, isolation
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
 from forge_cli.sandbox.processes.streams import LIMIT
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 NOT_CONFINED = "child processes are not confined on this machine: install bubblewrap (bwrap), or say 'isolation: off'"
+
+NAMED = 10
+"""Protected names that are told one by one."""
 
 
 class StartOptions(TypedDict):
@@ -37,6 +41,7 @@ class StartOptions(TypedDict):
     env: Mapping[str, str]
     wrap: Confined | Unconfined
     feed: bytes | None
+    limits: ProcessLimits
 
 
 class WorkerProcesses(Processes):
@@ -107,8 +112,10 @@ class WorkerProcesses(Processes):
 
     def start(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
-        environment = self._environment(env)
-        return self.children.start(argv, cwd=cwd, env=environment, wrap=self._wrap, takes_input=True, merge=True)
+        environment, limits = self._environment(env), self._sandbox.isolation.limits
+        return self.children.start(
+            argv, cwd=cwd, env=environment, wrap=self.wrap(), takes_input=True, merge=True, limits=limits
+        )
 
     def _options(
         self,
@@ -124,7 +131,8 @@ class WorkerProcesses(Processes):
         if shutil.which(program, path=environment.get("PATH")) is None:
             raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
         feed = input.encode(errors="surrogateescape") if isinstance(input, str) else input
-        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed}
+        limits = self._sandbox.isolation.limits
+        return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed, "limits": limits}
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         return {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
@@ -138,27 +146,43 @@ class WorkerProcesses(Processes):
         if isinstance(wrap, Unconfined):
             return wrap
         opened = wrap.confinement.opened(writable)
-        return replace(wrap, readable=tuple(readable), writable=tuple(opened))
+        names = wrap.confinement.names()
+        return replace(wrap, readable=tuple(readable), writable=tuple(opened), names=names)
 
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
         """How commands are started; if they should be confined and cannot be, the user is told once."""
-        wanted, notified = self._sandbox.isolation, self._sandbox.notified
+        wanted = self._sandbox.isolation
         found = isolation(wanted.level, where=wanted.where)
         if found is None:
-            if wanted.level is IsolationLevel.AUTO and NOT_CONFINED not in notified:
-                notified.add(NOT_CONFINED)
-                self._notify("warning", NOT_CONFINED)
+            self._warn(NOT_CONFINED)
             return UNCONFINED
         confinement = confinement_for(
             self._sandbox.zones,
             workspace=self._workspace,
             user_home=user_home(),
             forge_home=self._home,
+            read=wanted.read,
             protected=existing_files(self._sandbox.protected),
             network=wanted.network,
+            room=wanted.limits.file_size,
         )
-        return Confined(found, confinement)
+        return Confined(found, confinement, tell=self._tell)
+
+    def warn_of_rules(self) -> None:
+        """Say once that commands which rules pre-approve should be confined, and are not."""
+        if not self.confined:
+            self._warn(UNCONFINED_RULES)
+
+    def _warn(self, sentence: str) -> None:
+        if self._sandbox.isolation.level is IsolationLevel.AUTO and sentence not in self._sandbox.notified:
+            self._sandbox.notified.add(sentence)
+            self._notify("warning", sentence)
+
+    def _tell(self, names: Sequence[str]) -> None:
+        """Name to the person what the file tools would have asked for."""
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
 
 
 def _keep_hooks(wrap: Confined | Unconfined) -> AbstractContextManager[None]:

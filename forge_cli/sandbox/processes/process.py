@@ -6,12 +6,12 @@ import errno
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self, TypedDict
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,12 +19,16 @@ from anyio.abc import TaskGroup
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.secrets import KEY_NAME
 
 GRACE = 0.3
 """Seconds to wait for output that a background process keeps open after the command itself has ended."""
+
+PERIOD = 0.05
+"""Seconds between two looks at what a command uses."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Wrap(Protocol):
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]: ...
 
+    def appeared(self) -> Sequence[str]:
+        """The protected names that a command has made."""
+        ...
+
 
 LAST_SIGNAL = 32
 """Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
@@ -59,8 +67,19 @@ class Unconfined:
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
         return nullcontext(Command(argv))
 
+    def appeared(self) -> Sequence[str]:
+        return ()
+
 
 UNCONFINED = Unconfined()
+
+
+class StreamOptions(TypedDict):
+    """How the streams of a command are read and fed."""
+
+    limit: int
+    errors: str
+    feed: bytes | None
 
 
 class Child:
@@ -75,6 +94,7 @@ class Child:
         outputs: Mapping[int, Output],
         opened: ExitStack,
         since: float,
+        appeared: Callable[[], Sequence[str]],
     ) -> None:
         self.tree = tree
         self.stdin = stdin
@@ -82,9 +102,12 @@ class Child:
         self.exited = anyio.Event()
         self.ended = anyio.Event()
         self.timed_out = False
+        self.exceeded: str | None = None
         self._process = process
         self._outputs = outputs
         self._opened = opened
+        self._appeared = appeared
+        self.appeared: tuple[str, ...] = ()
         self._attention = anyio.CancelScope(shield=True)
         self._since = self._until = since
 
@@ -112,6 +135,7 @@ class Child:
                 output.drain(descriptor)
                 output.close()
             self._opened.close()
+            self.appeared = tuple(self._appeared())
             self.exited.set()
             self.ended.set()
 
@@ -122,6 +146,19 @@ class Child:
         if not self.exited.is_set():
             self.timed_out = True
             await self.stop()
+
+    async def keep_within(self, limits: ProcessLimits) -> None:
+        """Look again and again at what the command uses, and stop it at once when that is too much."""
+        pause = PERIOD
+        while not self.exited.is_set():
+            with anyio.move_on_after(pause):
+                await self.exited.wait()
+                return
+            since = time.monotonic()
+            self.exceeded = limits.exceeded(self.tree.pids())
+            if self.exceeded:
+                await self.stop(politely=False)
+            pause = max(PERIOD, 10 * (time.monotonic() - since))
 
     async def wait_for_output(self) -> None:
         """Wait until there is output to take, or none will come any more."""
@@ -143,10 +180,10 @@ class Child:
             await anyio.sleep(pause)
             pause = min(2 * pause, 0.02)
 
-    async def stop(self) -> None:
+    async def stop(self, *, politely: bool = True) -> None:
         """End the command and everything it started, within three seconds; a cancellation waits for that."""
         with anyio.CancelScope(shield=True):
-            await self.tree.end()
+            await self.tree.end(politely=politely)
             with anyio.move_on_after(2 * GRACE):
                 await self.ended.wait()
             self._attention.cancel()
@@ -165,6 +202,8 @@ class Child:
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
             duration_ms=round((self._until - self._since) * 1000),
             confined=self.tree.confined,
+            exceeded=self.exceeded,
+            appeared=self.appeared,
         )
 
 
@@ -211,6 +250,7 @@ class ChildProcesses:
         takes_input: bool = False,
         feed: bytes | None = None,
         merge: bool = False,
+        limits: ProcessLimits = NO_LIMITS,
     ) -> Child:
         """Start a command; ``merge`` puts its standard error into its standard output.
 
@@ -220,7 +260,7 @@ class ChildProcesses:
             raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
         outputs = [Output(limit, errors) for _ in range(1 if merge else 2)]
         try:
-            child = _start(argv, cwd, env, wrap, outputs, takes_input=takes_input or feed is not None)
+            child = _start(argv, cwd, env, wrap, outputs, limits, takes_input=takes_input or feed is not None)
         except (OSError, ValueError) as error:
             nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
             remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
@@ -231,6 +271,8 @@ class ChildProcesses:
             self._tasks.start_soon(child.stdin.feed, feed)
         if timeout is not None:
             self._tasks.start_soon(child.expire, timeout)
+        if limits.processes is not None or limits.memory is not None:
+            self._tasks.start_soon(child.keep_within, limits)
         return child
 
     async def run(
@@ -244,12 +286,14 @@ class ChildProcesses:
         limit: int = LIMIT,
         errors: str = "replace",
         feed: bytes | None = None,
+        limits: ProcessLimits = NO_LIMITS,
     ) -> Finished:
         """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
 
         What a command leaves in the background, unless it is confined, runs until this context is left.
         """
-        child = self.start(argv, cwd=cwd, env=env, wrap=wrap, limit=limit, errors=errors, timeout=timeout, feed=feed)
+        streams: StreamOptions = {"limit": limit, "errors": errors, "feed": feed}
+        child = self.start(argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, **streams)
         try:
             await child.ended.wait()
         except BaseException:
@@ -284,7 +328,14 @@ async def _first(output: Output, others: anyio.CancelScope) -> None:
 
 
 def _start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: Wrap, outputs: Sequence[Output], *, takes_input: bool
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    wrap: Wrap,
+    outputs: Sequence[Output],
+    limits: ProcessLimits,
+    *,
+    takes_input: bool,
 ) -> Child:
     """Start a process, with pipes that do not stay open for as long as any grandchild holds their other end."""
     adopt_orphans()
@@ -294,7 +345,7 @@ def _start(
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()
-        with marked(mark):
+        with limits.of_files(), marked(mark):
             process = subprocess.Popen(
                 command.argv,
                 stdin=source,
@@ -305,6 +356,7 @@ def _start(
                 pass_fds=command.descriptors,
                 start_new_session=True,
             )
+        limits.hold(process.pid)
         return Child(
             process,
             ProcessTree(process.pid, mark, confined=command.confined),
@@ -312,6 +364,7 @@ def _start(
             outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
             opened=ours.pop_all(),
             since=since,
+            appeared=wrap.appeared,
         )
 
 

@@ -9,6 +9,7 @@ import secrets
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -118,9 +119,26 @@ class ProcessTree:
             return bool(self.members())
         return bool(self._alive([child for child in children if self._belongs(child)]))
 
-    async def end(self) -> None:
+    def pids(self) -> Iterator[int]:
+        """Every process but what keeps the namespaces, found by descent: cheap enough to be asked again and again."""
+        around = [self._first]
+        if self.confined:
+            around = children_of(self._first)
+        else:
+            with suppress(OSError):
+                around += [one.pid for one in _read_stats(_children(os.getpid())) if self._belongs(one)]
+        waiting = deque(dict.fromkeys(around))
+        if not self.confined:
+            yield from waiting
+        while waiting:
+            born = children_of(waiting.popleft())
+            yield from born
+            waiting.extend(born)
+
+    async def end(self, *, politely: bool = True) -> None:
         """Ask every process to end, kill those that do not, and give up on those that cannot be killed."""
-        await self._signal_all(signal.SIGTERM, POLITE)
+        if politely:
+            await self._signal_all(signal.SIGTERM, POLITE)
         await self._signal_all(signal.SIGKILL, PATIENCE)
 
     async def _signal_all(self, number: signal.Signals, seconds: float) -> None:
@@ -172,6 +190,16 @@ class ProcessTree:
                 with suppress(ChildProcessError):
                     os.waitpid(process.pid, os.WNOHANG)
         return alive
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that any thread of a process has started, as far as they are there."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                found += map(int, file.read().split())
+    return found
 
 
 def _send(number: signal.Signals, members: list[Member]) -> None:

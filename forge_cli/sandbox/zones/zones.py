@@ -18,7 +18,9 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones import roots
+from forge_cli.sandbox.zones.limits import LimitsConfig
 
 DEFAULT_ZONE = "workspace"
 
@@ -68,6 +70,9 @@ class Isolation:
     level: IsolationLevel = IsolationLevel.AUTO
     network: bool = True
     where: Mark | None = None
+    read: tuple[Path, ...] = ()
+    """Hidden parts of the home that confined processes may read."""
+    limits: ProcessLimits = DEFAULT_LIMITS
 
 
 class SandboxConfig(Config):
@@ -76,10 +81,22 @@ class SandboxConfig(Config):
     zones: list[ZoneConfig] | None = None
     isolation: IsolationLevel = IsolationLevel.AUTO
     network: bool | None = None
+    read: list[str] = Field(default_factory=list)
+    limits: LimitsConfig = LimitsConfig()
+
+    @field_validator("read")
+    @classmethod
+    def _are_absolute(cls, paths: list[str]) -> list[str]:
+        for path in paths:
+            if not _expanded(path, Path("/")).is_absolute():
+                raise ValueError(f"{shown(path)} is not an absolute path, nor one that begins with ~/")
+        return paths
 
     def wanted(self) -> Isolation:
         network = self.isolation.network if self.network is None else self.network
-        return Isolation(self.isolation, network, self.where("isolation"))
+        read = tuple(Path(os.path.expanduser(path)) for path in self.read)
+        unsaid = NO_LIMITS if self.isolation is IsolationLevel.OFF else DEFAULT_LIMITS
+        return Isolation(self.isolation, network, self.where("isolation"), read, self.limits.limits() | unsaid)
 
 
 def open_zones(

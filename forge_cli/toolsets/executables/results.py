@@ -86,6 +86,8 @@ def _read_result(said: Any) -> ResultValue | None:
 
 
 def _describe_end(done: Finished) -> str:
+    if done.exceeded:
+        return f"stopped: {done.exceeded}"
     if done.exit_code is not None:
         return f"exit code: {done.exit_code}"
     return f"ended by signal {done.signal}" if done.signal is not None else "it could not be stopped"

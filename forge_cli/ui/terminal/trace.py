@@ -24,6 +24,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Usage
+from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
@@ -59,7 +60,7 @@ class _Trace:
             case StatusEvent(level="error"):
                 self._line(0, f"error: {event.message}", "red")
             case StatusEvent(level="warning"):
-                self._line(1, f"warning: {event.message}", "yellow")
+                self._line(0 if event.message == UNCONFINED_RULES else 1, f"warning: {event.message}", "yellow")
             case StatusEvent(tool_call_id=None):
                 self._line(1, event.message, "dim")
             case StatusEvent():

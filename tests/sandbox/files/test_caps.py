@@ -11,6 +11,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.files.caps import can_write_silently, capped, capped_isolation, lies_within, name_in, seen_from
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 ROOTS = [Path(text) for text in ("/p", "/p/a", "/p/a/b", "/p/a/b/c", "/p/ab", "/q")]
@@ -124,3 +125,15 @@ def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool)
     protected = Sandbox(sandbox.zones, protected=[file])
     assert can_write_silently(protected, file) is False
     assert can_write_silently(sandbox, Path("/elsewhere/worker.yaml")) is False
+
+
+def test_a_child_reads_of_the_home_what_its_parent_reads_too() -> None:
+    config, inner, other = Path("/home/me/.config"), Path("/home/me/.config/tool"), Path("/home/me/.kube")
+    wanted = Isolation(read=(inner, other))
+    assert capped_isolation(wanted, Isolation(read=(config,))).read == (inner,)
+    assert capped_isolation(wanted, Isolation(IsolationLevel.OFF)).read == (inner, other)
+
+
+def test_a_child_has_the_stricter_limits() -> None:
+    wanted = Isolation(limits=ProcessLimits(processes=10, memory=100))
+    assert capped_isolation(wanted, Isolation(limits=ProcessLimits(20, 50, 7))).limits == ProcessLimits(10, 50, 7)

@@ -1,10 +1,14 @@
-"""Confinement: which rule holds where, whatever lies in what."""
+"""Confinement: which rule holds where, whatever lies in what.
+
+Covers forge_cli.sandbox.isolation.lookout.
+"""
 
 import itertools
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +16,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation import confinement as confinement_module
+from forge_cli.sandbox.isolation import lookout
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule, confinement_for
 
 pytestmark = pytest.mark.needs("linux")
@@ -86,24 +91,52 @@ def in_zone(root: Path, **options: object) -> Confinement:
     return Confinement(zones=(Zone("here", root, ZoneMode.RW),), workspace=root, **options)
 
 
-def test_upper_levels_are_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement_module, "NAMES_AT_MOST", 50)
+def test_names_are_found_among_any_number_of_files(tmp_path: Path) -> None:
     (tmp_path / "a/b/c/.git").mkdir(parents=True)
     (tmp_path / "a/.env").touch()
+    for number in range(5000):
+        (tmp_path / f"a/file{number}").touch()
     assert protected(in_zone(tmp_path).rules(), tmp_path) == ["a/.env", "a/b/c/.git"]
-    for number in range(60):
-        (tmp_path / f"a/b/file{number}").touch()
-    assert protected(in_zone(tmp_path).rules(), tmp_path) == ["a/.env"]
 
 
-def test_names_in_the_zone_itself_are_found_among_any_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement_module, "NAMES_AT_MOST", 50)
+def test_what_appears_is_found_and_what_did_not_change_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(lookout.os, "scandir", lambda path: read.append(path) or scandir(path))
+    monkeypatch.setattr(lookout, "_SETTLED", -(10**18))
+    for name in ("a/b", "c/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    confinement = in_zone(tmp_path)
+    assert confinement.names() == (f"{tmp_path}/c/.git",)
+    read.clear()
+    (tmp_path / "a/b/.env").touch()
+    assert confinement.names() == (f"{tmp_path}/c/.git", f"{tmp_path}/a/b/.env")
+    assert read == [f"{tmp_path}/a/b"]
+    (tmp_path / "a/b/.env").unlink()
+    os.utime(tmp_path / "a/b", ns=(0, 0))
+    assert confinement.names() == (f"{tmp_path}/c/.git",)
+
+
+def test_a_folder_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
+    """Its time may be the same after the next change."""
+    confinement = in_zone(tmp_path)
+    for number in range(50):
+        assert len(confinement.names()) == number
+        (tmp_path / f".env{number}").touch()
+
+
+def test_names_in_the_zone_itself_are_held_and_too_many_below_with_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(confinement_module, "PROTECTED_AT_MOST", 2)
-    for number in range(200):
-        (tmp_path / f"file{number}").touch()
-    for name in (".git", ".ENV", ".mcp.json", ".forge"):
-        (tmp_path / name).mkdir()
-    assert sorted(protected(in_zone(tmp_path).rules(), tmp_path)) == [".ENV", ".forge", ".git", ".mcp.json"]
+    for name in (".git", ".ENV", ".mcp.json", ".forge", "a/.git", "a/b/.git", "c/d/.git", "c/.env"):
+        (tmp_path / name).mkdir(parents=True)
+    rules = in_zone(tmp_path).rules()
+    assert {".ENV", ".forge", ".git", ".mcp.json"} <= {*protected(rules, tmp_path)}
+    for name in ("a/.git", "a/b/.git", "c/d/.git", "c/.env"):
+        assert ends(rules, tmp_path / name) == "read"
 
 
 def test_what_a_protected_link_leads_to_is_protected_where_it_could_be_written(tmp_path: Path) -> None:
@@ -147,5 +180,34 @@ def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path:
     assert [zone.mode for zone in confinement.zones] == [ZoneMode.RW, ZoneMode.RO, ZoneMode.RO]
     assert confinement.workspace == tmp_path / "real/project"
     assert confinement.protected == (tmp_path / "real/worker.yaml",)
-    expected = {tmp_path / "home/.ssh", tmp_path / "home/.config/gcloud", tmp_path / "home/.forge", tmp_path / "own"}
-    assert expected <= set(confinement.hidden)
+    assert confinement.hidden == (tmp_path / "home", tmp_path / "own")
+
+
+def hidden(home: Path, *, workspace: Path, **options: Any) -> Confinement:
+    settings = {"user_home": home, "forge_home": home / ".forge", "network": False, **options}
+    return confinement_for((), workspace=workspace, **settings)
+
+
+def test_what_is_secret_stays_hidden_in_parts_of_the_home_that_are_shown(tree: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        home = Path(os.path.realpath(folder))
+        for name in (".config/gh", ".config/other", ".aws", ".forge/keys"):
+            (home / name).mkdir(parents=True)
+        rules = hidden(home, workspace=tree, read=[home / ".config", home / ".aws", home / ".forge/keys"]).rules()
+        ending = {name: ends(rules, home / name) for name in ("", ".config/gh", ".config/other", ".aws", ".forge/keys")}
+    assert ending == {
+        "": "nothing",
+        ".config/gh": "nothing",
+        ".config/other": "read",
+        ".aws": "read",
+        ".forge/keys": "nothing",
+    }
+
+
+def test_a_home_that_is_the_working_directory_stays_hidden(tree: Path) -> None:
+    assert ends(hidden(tree, workspace=tree).rules(), tree / "a") == "nothing"
+
+
+@pytest.mark.parametrize("home", ["/", "/usr", "/usr/sbin", "/etc"])
+def test_a_home_that_is_the_system_is_not_hidden(tree: Path, home: str) -> None:
+    assert ends(hidden(Path(home), workspace=tree).rules(), Path("/usr/sbin")) == "read"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from forge_cli.core.config import parse_config
@@ -105,6 +106,43 @@ async def test_secrets_are_hidden_and_the_workers_own_files_are_kept(place: Path
     done = await run(place, "isolation: auto", "ls -A ~/.ssh; cat worker.yaml; echo x >> worker.yaml")
     assert (done.stdout, done.exit_code) == ("name: w\n", 1)
     assert (place / "project/worker.yaml").read_text() == "name: w\n"
+
+
+@pytest.mark.needs("bwrap")
+async def test_protected_names_that_a_command_makes_are_reported(place: Path) -> None:
+    (place / "project/.env").touch()
+    made, said = processes(place, sandbox(place, "isolation: auto"))
+    async with made:
+        first = await made.run(bash("mkdir -p src/new/.git; touch .env.local"), timeout=20)
+        again = await made.run(bash("touch src/new/file"), timeout=20)
+        child = made.start(bash("touch .mcp.json"), cwd=place / "project")
+        with anyio.fail_after(20):
+            await child.ended.wait()
+    project = place / "project"
+    assert first.appeared == (f"{project}/.env.local", f"{project}/src/new/.git")
+    assert (again.appeared, child.finished().appeared) == ((), (f"{project}/.mcp.json",))
+    assert said == [
+        f"warning: a command has made protected names: '{project}/.env.local', '{project}/src/new/.git'",
+        f"warning: a command has made protected names: '{project}/.mcp.json'",
+    ]
+
+
+@pytest.mark.needs("bwrap")
+async def test_protected_names_hold_among_any_number_of_files(place: Path) -> None:
+    project = place / "project"
+    (project / "aaa").mkdir()
+    for number in range(4200):
+        (project / f"aaa/{number}").touch()
+    (project / "pkg/api/.git").mkdir(parents=True)
+    (project / "pkg/api/.env").touch()
+    done = await run(place, "isolation: auto", "for f in .git/config .env; do echo x >pkg/api/$f || echo held; done")
+    assert done.stdout == "held\nheld\n"
+
+
+@pytest.mark.needs("bwrap")
+async def test_parts_of_the_home_are_read_where_they_are_named(place: Path) -> None:
+    done = await run(place, "read: [~/.ssh]", "cat ~/.ssh/id; ls -A ~")
+    assert done.stdout == "secret.ssh\nproject\n"
 
 
 @pytest.mark.needs("bwrap")

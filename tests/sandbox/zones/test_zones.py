@@ -322,3 +322,11 @@ def test_looking_refuses_a_folder_where_nothing_can_be_made(workspace: Path, hom
 def test_two_zones_on_one_folder_that_is_still_to_be_made(workspace: Path, home: Path) -> None:
     with pytest.raises(WorkerError, match="are the same folder"):
         looked_at("zones: [{name: a, path: z, mode: rw}, {name: b, path: ./x/../z, mode: rw}]", workspace, home)
+
+
+def test_parts_of_the_home_to_read_are_named_from_the_root_or_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    config = parse_config(SandboxConfig, {"read": ["~/.config/tool", "/home/me/data"]})
+    assert config.wanted().read == (Path("/home/me/.config/tool"), Path("/home/me/data"))
+    with pytest.raises(WorkerError, match="'data' is not an absolute path"):
+        parse_config(SandboxConfig, {"read": ["data"]})

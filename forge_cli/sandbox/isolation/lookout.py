@@ -1,0 +1,70 @@
+"""Where protected names are in writable folders, however many files there are, looked up before and after a command."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from forge_cli.sandbox.files.protected import is_protected
+
+_SETTLED = 100_000_000
+"""Nanoseconds after which a change of a folder shows in its time, whatever the clock of the file system ticks by."""
+
+_protects = lru_cache(maxsize=32768)(is_protected)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """What was found in a folder, and when: nobody can change what is in it and keep the time of that."""
+
+    stamp: tuple[int, int, int]
+    folders: tuple[str, ...]
+    protected: tuple[str, ...]
+
+
+class Lookout:
+    """Finds protected names; a folder that has not changed since is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Folder] = {}
+
+    def names(self, roots: Iterable[str], apart: frozenset[str]) -> Iterator[str]:
+        """The paths of all in the folders, upper levels first; ``apart`` are folders that are not entered."""
+        known: dict[str, _Folder] = {}
+        folders = deque(dict.fromkeys(roots))
+        while folders:
+            path = folders.popleft()
+            found = self._look(path)
+            if found is not None:
+                known[path] = found
+                yield from found.protected
+                folders.extend(folder for folder in found.folders if folder not in apart)
+        self._known = known
+
+    def _look(self, path: str) -> _Folder | None:
+        try:
+            info = os.lstat(path)
+            stamp = (info.st_dev, info.st_ino, info.st_ctime_ns)
+            known = self._known.get(path)
+            if known is not None and known.stamp == stamp:
+                return known
+            settled = time.time_ns() - info.st_ctime_ns > _SETTLED
+            return _read(path, stamp if settled else (0, 0, 0))
+        except OSError:
+            return None
+
+
+def _read(path: str, stamp: tuple[int, int, int]) -> _Folder:
+    folders: list[str] = []
+    protected: list[str] = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if _protects(entry.name):
+                protected.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+    return _Folder(stamp, tuple(folders), tuple(protected))

@@ -1,0 +1,76 @@
+"""Toolchains: what programs on PATH need of a home that is hidden from confined processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_MANAGERS = (
+    *(".pyenv", ".rbenv", ".nodenv", ".goenv", ".asdf", ".nvm", ".volta", ".fnm", ".bun", ".deno", ".sdkman", ".rye"),
+    *(".cargo", ".rustup", ".ghcup", ".opam", ".juliaup", ".local/lib", ".local/share/mise", ".local/share/fnm"),
+    *(".local/share/uv/python", ".local/share/uv/tools", ".local/share/pipx/venvs", ".local/share/pnpm"),
+    *(".local/pipx/venvs", ".npm-global", "go/bin", "go/pkg", ".config/nvm", ".local/share/rtx"),
+)
+"""Folders that belong to version managers and installers, and hold nothing but programs and libraries."""
+_TOGETHER = {".cargo": (".rustup",), ".local/bin": (".local/lib",), "go/bin": ("go/pkg",)}
+_PROGRAMS = frozenset({"bin", "sbin", "shims", "condabin", "scripts"})
+_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
+_PREFIX = ("lib", "libexec", "VERSION")
+_SHARED = (".", ".local", ".local/share", ".config", ".cache")
+"""Folders in which everybody has something."""
+_OF_THE_SYSTEM = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
+
+
+def toolchains(home: Path, search: str) -> Iterator[Path]:
+    """The folders below a home that ``search``, a PATH, leads to: those of programs, and the toolchains around them.
+
+    A link in such a folder counts only where it leads into a toolchain: somebody may have put it there to see more.
+    """
+    for folder in _folders(search):
+        real = Path(os.path.realpath(folder))
+        if real.is_relative_to(home) and real != home and (real == folder or real.name in _PROGRAMS):
+            yield real
+        yield from _around(home, [real, *_linked(real)])
+    yield from _around(home, map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))))
+
+
+def links(home: Path, search: str) -> Iterator[Path]:
+    """The links below a home by which PATH leads somewhere."""
+    for folder in _folders(search):
+        yield from (path for path in (folder, *folder.parents) if path.is_relative_to(home) and path.is_symlink())
+
+
+def _folders(search: str) -> Iterator[Path]:
+    yield from (Path(os.path.normpath(entry)) for entry in search.split(os.pathsep) if os.path.isabs(entry))
+
+
+def _linked(folder: Path) -> Iterator[Path]:
+    """Where the links in a folder of programs lead, but for the system's own."""
+    if str(folder) in _OF_THE_SYSTEM:
+        return
+    try:
+        with os.scandir(folder) as entries:
+            yield from (Path(os.path.realpath(entry)) for entry in entries if entry.is_symlink())
+    except OSError:
+        return
+
+
+def _around(home: Path, places: Iterable[Path]) -> Iterator[Path]:
+    """The toolchains that places lie in, as far as they lie below the home."""
+    for place in {place if place.is_dir() else place.parent for place in places if place.is_relative_to(home)}:
+        below = place.relative_to(home)
+        for name in (name for name in (*_MANAGERS, *_TOGETHER) if below.is_relative_to(name)):
+            yield from (home / one for one in (name, *_TOGETHER.get(name, ())))
+        root = place.parent if place.name in _PROGRAMS else place
+        if root not in [home / name for name in _SHARED] and _is_toolchain(root):
+            yield root
+
+
+def _is_toolchain(folder: Path) -> bool:
+    """Whether a folder is what an installer makes: an environment, or a prefix with programs and libraries."""
+    if not (folder / "bin").is_dir():
+        return False
+    prefix = any((folder / name).exists() for name in _PREFIX) and not (folder / ".git").exists()
+    return prefix or any((folder / name).exists() for name in _ENVIRONMENT)

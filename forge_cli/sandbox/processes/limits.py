@@ -1,0 +1,117 @@
+"""Limits of a command, with all that it starts: how many processes, how much memory, how large a file."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+
+from forge_cli.sandbox.processes.tree import children_of
+
+_SETTING = threading.Lock()
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_KILOBYTE = 1024
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """What one command may use; None is as much as there is. Sizes are in bytes."""
+
+    processes: int | None = None
+    memory: int | None = None
+    file_size: int | None = None
+
+    def __or__(self, other: ProcessLimits) -> ProcessLimits:
+        """These, and the others where these say nothing."""
+        return ProcessLimits(**{name: _first(*values) for name, values in _pairs(self, other)})
+
+    def __and__(self, other: ProcessLimits) -> ProcessLimits:
+        """The stricter of both."""
+        return ProcessLimits(**{name: _least(*values) for name, values in _pairs(self, other)})
+
+    def exceeded(self, pids: Iterable[int]) -> str | None:
+        """What is more than allowed, as a sentence; it looks no further than it must."""
+        seen: list[int] = []
+        resident = 0
+        for pid in pids:
+            seen.append(pid)
+            if self.processes is not None and len(seen) > self.processes:
+                return f"it had more than {self.processes} processes (sandbox.limits.processes)"
+            resident += _resident(pid)
+        if self.memory is not None and resident > self.memory and sum(map(_own_memory, seen)) > self.memory:
+            return f"it used more than {spelled(self.memory)} of memory (sandbox.limits.memory)"
+        return None
+
+    @contextmanager
+    def of_files(self) -> Iterator[None]:
+        """Let the process that is started inside be born with the limit on its files; ``hold`` makes it lasting."""
+        if self.file_size is None:
+            yield
+            return
+        with _SETTING:
+            own = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (_within(self.file_size, own[1]), own[1]))
+            try:
+                yield
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, own)
+
+    def hold(self, pid: int) -> None:
+        """Keep a process, and what it has started meanwhile, from lifting the limit that it was born with."""
+        if self.file_size is None or not hasattr(resource, "prlimit"):
+            return
+        with suppress(OSError, ValueError):
+            size = _within(self.file_size, resource.prlimit(pid, resource.RLIMIT_FSIZE)[1])
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, size))
+        for child in children_of(pid):
+            self.hold(child)
+
+
+DEFAULT_LIMITS = ProcessLimits(processes=512, memory=4 * 2**30, file_size=2 * 2**30)
+NO_LIMITS = ProcessLimits()
+
+
+def spelled(size: int) -> str:
+    """A size in the largest unit that it is a whole number of: ``4g``."""
+    for shift, unit in ((40, "t"), (30, "g"), (20, "m"), (10, "k")):
+        if size >> shift << shift == size and size:
+            return f"{size >> shift}{unit}"
+    return str(size)
+
+
+def _pairs(one: ProcessLimits, other: ProcessLimits) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
+    yield from ((field.name, (getattr(one, field.name), getattr(other, field.name))) for field in fields(one))
+
+
+def _first(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def _within(size: int, hard: int) -> int:
+    return size if hard == resource.RLIM_INFINITY else min(size, hard)
+
+
+def _resident(pid: int) -> int:
+    """Bytes of a process that are in memory, with those that it shares with others: never too few, and cheap."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _own_memory(pid: int) -> int:
+    """Bytes that a process has for itself, and its share of those that several have; files do not count."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb", buffering=0) as file:
+            lines = dict(line.split(b":", 1) for line in file.read().splitlines()[1:])
+        return sum(int(lines[name].split()[0]) for name in (b"Pss_Anon", b"Pss_Shmem")) * _KILOBYTE
+    except (OSError, KeyError):
+        return _resident(pid)

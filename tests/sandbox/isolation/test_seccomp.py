@@ -1,0 +1,158 @@
+"""Seccomp: sockets of daemons, vsock and the keyring are out of reach of a confined process, all else works."""
+
+import os
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.processes import Finished
+from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.isolation.confinement import Confinement
+from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.isolation.seccomp import seccomp_filter
+from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
+
+NUMBERS = {
+    "x86_64": {"audit": 0xC000003E, "socket": 41, "socketpair": 53, "keyctl": 250, "add_key": 248, "read": 0},
+    "aarch64": {"audit": 0xC00000B7, "socket": 198, "socketpair": 199, "keyctl": 219, "add_key": 217, "read": 63},
+}
+ALLOWED, REFUSED, NO_SUCH_CALL, NO_SUCH_FAMILY = 0x7FFF0000, 0x00050001, 0x00050026, 0x00050061
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(os.path.realpath(folder))
+
+
+def answer(program: bytes, number: int, argument: int = 0, *, audit: int) -> int:
+    """What the kernel would make of a system call, as it reads the program."""
+    data = struct.pack("=IIQ6Q", number, audit, 0, argument, *[0] * 5)
+    steps = list(struct.iter_unpack("=HBBI", program))
+    at = loaded = 0
+    while True:
+        code, then, otherwise, value = steps[at]
+        at += 1
+        match code:
+            case 0x20:
+                (loaded,) = struct.unpack_from("=I", data, value)
+            case 0x15:
+                at += then if loaded == value else otherwise
+            case 0x35:
+                at += then if loaded >= value else otherwise
+            case 0x06:
+                return int(value)
+
+
+@pytest.mark.parametrize("machine", NUMBERS)
+def test_what_the_filter_says_of_each_call(machine: str) -> None:
+    numbers = dict(NUMBERS[machine])
+    audit = numbers.pop("audit")
+    program = seccomp_filter(machine=machine)
+    assert program
+    families = {1: REFUSED, 2: ALLOWED, 10: ALLOWED, 16: ALLOWED, 17: NO_SUCH_FAMILY, 40: NO_SUCH_FAMILY}
+    found = {family: answer(program, numbers["socket"], family, audit=audit) for family in families}
+    assert found == families
+    assert answer(program, numbers["socket"], 0xFFFFFFFF00000001, audit=audit) == REFUSED
+    calls = {
+        name: answer(program, numbers[name], 1, audit=audit) for name in ("socketpair", "keyctl", "add_key", "read")
+    }
+    assert calls == {"socketpair": ALLOWED, "keyctl": REFUSED, "add_key": REFUSED, "read": ALLOWED}
+    assert [answer(program, number, audit=audit) for number in (425, 426, 427)] == [NO_SUCH_CALL] * 3
+    assert answer(program, numbers["read"], audit=0x40000003) == NO_SUCH_CALL
+    assert answer(program, numbers["read"] | 0x40000000, audit=audit) == NO_SUCH_CALL
+    open_filter = seccomp_filter(unix_sockets=True, machine=machine)
+    assert open_filter
+    assert [answer(open_filter, numbers["socket"], family, audit=audit) for family in (1, 40)] == [
+        ALLOWED,
+        NO_SUCH_FAMILY,
+    ]
+
+
+def test_a_machine_whose_numbers_are_not_known_has_no_filter() -> None:
+    assert seccomp_filter(machine="pdp11") is None
+
+
+async def run(place: Path, script: str, *arguments: str, readable: tuple[Path, ...] = ()) -> Finished:
+    found = mechanism()
+    assert found
+    confinement = Confinement(zones=(Zone("here", place, ZoneMode.RW),), workspace=place, network=True)
+    python = (Path(sys.prefix), Path(sys.base_prefix))
+    wrap = Confined(found, confinement, readable=(*python, *readable))
+    async with ChildProcesses() as processes:
+        argv = [sys.executable, "-c", script, *arguments]
+        return await processes.run(argv, cwd=place, env=clean_environment(), timeout=20, wrap=wrap)
+
+
+CONNECT = """
+import socket, sys
+for address in sys.argv[1:]:
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address.replace("@", "\\0"))
+        print("connected")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+@pytest.mark.needs("bwrap")
+async def test_sockets_of_others_are_out_of_reach_wherever_they_are(place: Path) -> None:
+    """Also in a zone, where a daemon of the person may listen, and abstract ones, although the network is there."""
+    addresses = [str(place / "socket"), f"@forge-test-{os.getpid()}"]
+    servers = [socket.socket(socket.AF_UNIX) for _ in addresses]
+    for server, address in zip(servers, addresses, strict=True):
+        server.bind(address.replace("@", "\0"))
+        server.listen()
+    done = await run(place, CONNECT, *addresses)
+    for server in servers:
+        server.close()
+    assert done.stdout == "Operation not permitted\n" * 2
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_socket_that_is_named_is_reached(place: Path, tmp_path: Path) -> None:
+    address = tmp_path / "agent"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(address))
+        server.listen()
+        assert (await run(place, CONNECT, str(address))).stdout == "Operation not permitted\n"
+        assert (await run(place, CONNECT, str(address), readable=(address,))).stdout == "connected\n"
+
+
+KERNEL = """
+import ctypes, os, socket, sys
+for family in (socket.AF_VSOCK, socket.AF_PACKET, socket.AF_ALG):
+    try:
+        socket.socket(family, socket.SOCK_SEQPACKET)
+        print("made")
+    except OSError as error:
+        print(error.strerror)
+libc = ctypes.CDLL(None, use_errno=True)
+calls = {"x86_64": (248, 249, 250, 425), "aarch64": (217, 218, 219, 425)}[os.uname().machine]
+for number in calls:
+    failed = libc.syscall(number, 0, -3, 0, 0, 0) == -1
+    print(os.strerror(ctypes.get_errno()) if failed else "done")
+left, right = socket.socketpair()
+left.sendall(b"x")
+print(right.recv(1), socket.socket().getsockname())
+"""
+
+
+@pytest.mark.needs("bwrap")
+async def test_vsock_and_the_keyring_are_out_of_reach_and_pairs_and_the_network_are_not(place: Path) -> None:
+    done = await run(place, KERNEL)
+    refused = ["Address family not supported by protocol"] * 3 + ["Operation not permitted"] * 3
+    assert done.stdout.splitlines() == [*refused, "Function not implemented", "b'x' ('0.0.0.0', 0)"], done
