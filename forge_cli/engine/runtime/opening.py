@@ -213,6 +213,7 @@ def _loop(
         system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output),
         stop_on_refusal=spec.on_ask is OnAsk.FAIL and not guard.controller.attended,
         output=output,
+        redactor=redactor,
     )
 
 

@@ -38,7 +38,7 @@ from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
 from forge_cli.engine.turns.window import Ask, Context, Keep
 from forge_cli.record.resume import Past
-from forge_cli.sandbox.secrets import has_mark
+from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
 
 
 class Stopped(Ended):
@@ -82,6 +82,7 @@ class Loop:
     context: Context
     system: str
     stop_on_refusal: bool
+    redactor: Redactor
     output: OutputSchema | None = None
     _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
@@ -170,22 +171,25 @@ class Loop:
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
+        shown = RedactedStream(self.redactor)
         with self.interrupt.scope() as scope:
             async with aclosing(self._deltas(request)) as deltas:
                 async for delta in deltas:
                     match delta:
                         case TextDelta():
                             text += delta.text
-                            if aloud:
-                                self.bus.emit(Streaming(stream_id, delta.text, done=False))
+                            if aloud and (part := shown.add(delta.text)):
+                                self.bus.emit(Streaming(stream_id, part, done=False))
                         case ToolCall():
                             calls.append(delta)
                         case Restart():
-                            text, calls = "", []
+                            text, calls, shown = "", [], RedactedStream(self.redactor)
                             self.bus.emit(StatusEvent("warning", f"the answer starts again: {delta.reason}"))
                         case TurnEnd():
                             end = delta
         if aloud:
+            if rest := shown.close():
+                self.bus.emit(Streaming(stream_id, rest, done=False))
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:
             if aloud:

@@ -93,3 +93,17 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
     told = [status.message for status in seen.of(StatusEvent)]
     assert "the connection broke off in the middle of the answer; trying again in 0.0 s (2 of 5)" in told[0]
     assert told[1] == "the answer starts again: the connection broke off in the middle of the answer"
+
+
+@pytest.mark.parametrize("arg", ["-p", "--trace=debug", "--json"])
+def test_a_password_in_the_address_is_never_printed(
+    api: Api, adder: Project, monkeypatch: pytest.MonkeyPatch, arg: str
+) -> None:
+    place = "http://me:hunter2@127.0.0.1:9/v1?key=hunter2"
+    done = adder.forge("run", "worker.yaml", "Hi", arg, env={"ANTHROPIC_BASE_URL": place, "ANTHROPIC_API_KEY": "k" * 9})
+    assert done.returncode == 7
+    assert "http://127.0.0.1:9/v1 cannot be reached" in done.stderr
+    for printed in (done, adder.forge("doctor"), adder.forge("models", "list")):
+        assert "hunter2" not in printed.stdout + printed.stderr
+    odd = adder.forge("run", "worker.yaml", "Hi", "-p", env={"ANTHROPIC_BASE_URL": "me:hunter2@127.0.0.1"})
+    assert (odd.returncode, "hunter2" in odd.stderr) == (7, False)
