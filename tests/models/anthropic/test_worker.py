@@ -107,3 +107,27 @@ def test_a_password_in_the_address_is_never_printed(
         assert "hunter2" not in printed.stdout + printed.stderr
     odd = adder.forge("run", "worker.yaml", "Hi", "-p", env={"ANTHROPIC_BASE_URL": "me:hunter2@127.0.0.1"})
     assert (odd.returncode, "hunter2" in odd.stderr) == (7, False)
+
+
+@pytest.mark.parametrize("second", ["toolu_1", ""])
+def test_calls_with_one_id_or_none_get_ids_of_their_own(api: Api, adder: Project, second: str) -> None:
+    again = say(tool_use("toolu_1", "add", a=5, b=6))
+    api.will(say(tool_use("toolu_1", "add", a=1, b=2), tool_use(second, "add", a=3, b=4)), again, say("Done."))
+    seen = adder.run(model="anthropic:claude-haiku-5-5")
+    assert (seen.statuses, seen.result.response) == (["success"] * 3, "Done.")
+    _, asked, told, asked_again, told_again = api.received[2].data["messages"]
+    ids = [block["id"] for message in (asked, asked_again) for block in message["content"]]
+    assert len({*ids, ""}) == 4
+    results = [
+        (block["tool_use_id"], block["content"]) for message in (told, told_again) for block in message["content"]
+    ]
+    assert results == [(ids[0], "3"), (ids[1], "7"), (ids[2], "11")]
+
+
+def test_a_key_that_comes_twice_is_invalid_input(api: Api, adder: Project) -> None:
+    api.will(say(tool_use("toolu_1", "add"), raw='{"a": 1, "b": 2, "a": 3}'), say("Sorry."))
+    seen = adder.run(model="anthropic:claude-haiku-5-5")
+    assert [(each.status, each.error) for each in seen.outcomes] == [
+        ("invalid", """the input of add has the key 'a' more than once: {"a": 1, "b": 2, "a": 3}""")
+    ]
+    assert seen.result.response == "Sorry."
