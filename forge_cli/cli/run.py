@@ -285,16 +285,18 @@ def _on_ask(plan: Plan, session: OpenSession) -> OnAsk:
 def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
     """Print what was asked for, keep the answer, and say what went wrong."""
     answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
+    redactor = Redactor(os.environ)
     match plan.format:
         case OutputFormat.json:
-            out.write(json.dumps(Redactor(os.environ).redact(result.wire()), ensure_ascii=False) + "\n")
+            out.write(json.dumps(redactor.redact(result.wire()), ensure_ascii=False) + "\n")
         case OutputFormat.text if answer and not plan.streams_text(out):
-            out.write((visible(answer, keep="\n\t") if out.isatty() else answer) + "\n")
+            shown = redactor.redact_text(answer)
+            out.write((visible(shown, keep="\n\t") if out.isatty() else shown) + "\n")
         case _:
             pass
     out.flush()
     if result.error:
-        sys.stderr.write(f"forge: {visible(result.error, keep=chr(10))}\n")
+        sys.stderr.write(f"forge: {visible(redactor.redact_text(result.error), keep=chr(10))}\n")
     final = answer or result.status == "completed"
     if plan.output is not None and final and not _write(plan.output, answer):
         return result.exit_code or ExitCode.FAILED

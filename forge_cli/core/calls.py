@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NoReturn
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.signature import JsonObject
@@ -14,12 +16,37 @@ OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not
 
 @dataclass(frozen=True)
 class ToolCall:
-    """What a model or a person asks for; ``unreadable`` is the text of its args where they are not a JSON object."""
+    """What a model or a person asks for; ``unreadable`` is the text of its args where they could not be read."""
 
     id: str
     name: str
     args: JsonObject
     unreadable: str | None = None
+
+
+def read_args(text: str) -> JsonObject:
+    """The args that a model wrote; a ValueError says why they are not one JSON object whose keys are all different."""
+    try:
+        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise ValueError("is not a JSON object") from None
+    if not isinstance(found, dict):
+        raise ValueError("is not a JSON object")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"has {name} in it, which is not JSON")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(doubled, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"has the key '{doubled}' more than once")
+    return found
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ _FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _INVISIBLE = re.compile(r"[\u2028\u2029\ufeff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_EMPTY = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?[ \t\r]*(?:\n|\Z))*+")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NULL = frozenset({"", "~", "null"})
@@ -67,10 +68,12 @@ class Document:
     file: str
 
 
-def read_document(path: Path, *, shown: str | None = None) -> Document:
+def read_document(path: Path, *, shown: str | None = None, may_be_empty: bool = False) -> Document:
     """Read a YAML file, or one with front matter (.md, .worker); ``shown`` is how the user spelled its name."""
     file = str(path) if shown is None else shown
     raw = _read(path, file)
+    if may_be_empty and _EMPTY.fullmatch(raw):
+        return Document(MarkedDict(mark=Mark(file), keys={}, values={}), None, file)
     if path.suffix.lower() not in FRONT_MATTER_SUFFIXES:
         return Document(parse_document(raw, file), None, file)
     front, body = split_front_matter(raw, file)

@@ -6,6 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
+from forge_cli.files.home import make_private
+
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -14,7 +16,7 @@ def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None
 
     Folders on the way are made for this user alone.
     """
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(file.parent)
     partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         with open(os.open(partial, _FLAGS, mode), "wb") as stream:

@@ -49,7 +49,8 @@ class Settings(Config):
 
 
 def load_settings(home: Path) -> Settings:
+    """What the file says; one that is missing, or holds nothing but comments, says nothing."""
     file = home / "config.yaml"
     if not file.exists():
         return Settings()
-    return parse_config(Settings, read_document(file).data, file=str(file))
+    return parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))

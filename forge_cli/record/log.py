@@ -14,7 +14,7 @@ from typing import Self
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.events import SessionEnd
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import forge_home, make_private
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.lock import lock, unlock
 from forge_cli.record.proof import Proof, is_proven
@@ -159,7 +159,7 @@ class SessionLog:
     def create(cls, session: str) -> Self:
         """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
         folder = sessions_folder()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         log = cls(folder / f"{session}{SUFFIX}", _new=True)
         log._open(os.O_CREAT | os.O_EXCL)
         return log

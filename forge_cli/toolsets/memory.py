@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -23,13 +24,18 @@ MemoryId = Annotated[
 
 
 class MemoryToolset(Toolset):
-    """Notes lie in ``memory/WORKER/TOPIC.md`` in forge's home: every worker has its own."""
+    """Notes lie in ``memory/WORKER-PLACE/TOPIC.md`` in forge's home: every worker has its own.
+
+    The place is a hash of the folder that the worker lies in: another worker that only bears the same name, such as one
+    from a repository of somebody else, reads none of them.
+    """
 
     name = "memory"
 
     @property
     def folder(self) -> Path:
-        return self.env.home / "memory" / self.env.worker
+        place = digest_of(os.path.realpath(self.env.worker_dir).encode(errors="surrogateescape"))
+        return self.env.home / "memory" / f"{self.env.worker}-{place[:12]}"
 
     def topics(self) -> list[str]:
         return sorted(path.stem for path in self.folder.glob("*.md"))
@@ -56,7 +62,7 @@ class MemoryToolset(Toolset):
         if context.stamp not in (None, _stamp(before)):
             raise Stale(f"the note on '{memory_id}' has changed since it was shown")
         try:
-            replace_file(self._path(memory_id), content)
+            replace_file(self._path(memory_id), content, mode=0o600)
         except OSError as error:
             raise ToolError(f"the note could not be kept: {error.strerror}") from None
         return Diff.of(memory_id, before, content)

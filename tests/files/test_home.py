@@ -1,10 +1,13 @@
 """Where forge keeps what belongs to the person who uses it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from forge_cli.files.home import forge_home
+from forge_cli.core.events import StatusEvent
+from forge_cli.files.home import close_home, forge_home
+from forge_cli.testing import Project
 
 
 @pytest.mark.parametrize(
@@ -16,3 +19,48 @@ def test_the_home(monkeypatch: pytest.MonkeyPatch, named: str, meant: str) -> No
     monkeypatch.setenv("FORGE_HOME", named)
     monkeypatch.setattr("os.getcwd", lambda: "/there")
     assert forge_home() == Path(meant)
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("worker.yaml", "name: w\ntoolsets: {memory: {}}\n")
+    return project
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_an_open_home_is_closed_and_that_is_said_once(worker: Project) -> None:
+    worker.home.mkdir()
+    worker.home.chmod(0o755)
+    said = [event.message for event in worker.run("Hello.").of(StatusEvent)]
+    assert said == [f"{worker.home} was open to others (mode 755); it is yours alone now (700)"]
+    assert mode(worker.home) == 0o700
+    assert worker.run("Hello.").of(StatusEvent) == []
+
+
+@pytest.mark.parametrize("words", [["run", "worker.yaml", "go"], ["tools", "list"], ["tools", "new", "greet"]])
+def test_a_new_home_is_for_its_user_alone(worker: Project, words: list[str]) -> None:
+    worker.write("script.yaml", "turns: [{text: hi}]\n")
+    done = worker.forge(*words, env={"FORGE_MODEL": "script:script.yaml"})
+    assert (done.returncode, mode(worker.home)) == (0, 0o700)
+    assert "open to others" not in done.stderr
+    assert {mode(path) for path in worker.home.iterdir() if path.is_dir()} == {0o700}
+
+
+def test_what_is_not_for_forge_alone_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, work, own = tmp_path / "shared", tmp_path / "work", tmp_path / "own"
+    for folder in (shared, work / "below", own):
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+    shared.chmod(0o1777)
+    work.chmod(0o755)
+    (tmp_path / "link").symlink_to(own)
+    monkeypatch.chdir(work / "below")
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    for folder in (shared, work, work / "below", tmp_path, tmp_path / "link", tmp_path / "missing"):
+        assert close_home(folder) is None
+    assert [mode(folder) for folder in (work, work / "below", own)] == [0o755] * 3
+    assert os.stat(shared).st_mode & 0o1777 == 0o1777
+    assert close_home(own) is not None

@@ -4,14 +4,17 @@ Covers forge_cli.sandbox.secrets.
 """
 
 import json
+from collections.abc import AsyncGenerator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from forge_cli import WorkerRuntime, load_worker
+from forge_cli import ModelRequest, TextDelta, TurnEnd, WorkerRuntime, load_worker
 from forge_cli.core.events import StatusEvent, Streaming
+from forge_cli.core.messages import Delta
 from forge_cli.core.signature import JsonObject
+from forge_cli.models.script import ScriptedModel, ScriptFile
 from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
@@ -148,6 +151,43 @@ def test_no_secret_reaches_any_line(worker: Project, secret: str, monkeypatch: p
     whole = secret.replace("\n", "\\n")
     assert [line for line in seen.lines if whole in json.dumps(line)] == []
     assert secret in seen.result.response
+
+
+@pytest.mark.parametrize("secret", [KEY, *SHAPES.values(), "postgres://me:hunter2@db"])
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_a_secret_that_is_streamed_in_pieces_is_never_sent(
+    worker: Project, monkeypatch: pytest.MonkeyPatch, secret: str, size: int
+) -> None:
+    monkeypatch.setenv("FOO_API_KEY", KEY)
+    text = f"The key is {secret} indeed, {secret}"
+
+    class Chopped(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
+            for start in range(0, len(text), size):
+                yield TextDelta(text[start : start + size])
+            yield TurnEnd("end")
+
+    seen = worker.run(model=Chopped("chopped", ScriptFile(turns=[])))
+    sent = "".join(event.delta for event in seen.of(Streaming))
+    assert sent == "".join(line["delta"] for line in seen.lines if line["type"] == "streaming")
+    assert sent == Redactor({"FOO_API_KEY": KEY}).redact(text)
+    assert sent.startswith("The key is ")
+    assert secret not in sent
+    assert seen.result.response == text
+
+
+def test_what_is_printed_holds_no_secret_and_the_file_that_was_named_the_whole_answer(worker: Project) -> None:
+    worker.write(
+        "script.yaml", f"turns: [{{calls: [{{tool: echo, input: {{text: {KEY}}}}}]}}, {{text: it is {KEY}}}]\n"
+    )
+    done = worker.forge(
+        *("run", "worker.yaml", "go", "-m", "script:script.yaml", "--trace", "debug", "-o", "answer.txt"),
+        env={"FOO_AUTH": KEY},
+    )
+    assert (done.returncode, done.stdout) == (0, "it is [redacted:FOO_AUTH]\n")
+    assert KEY not in done.stderr
+    assert 'echo text="[redacted:FOO_AUTH]"' in done.stderr
+    assert worker.read("answer.txt") == f"it is {KEY}\n"
 
 
 def test_what_stands_in_place_of_a_secret_says_which_it_was() -> None:

@@ -1,5 +1,6 @@
 """The toolset ``memory``: notes of a worker's own that outlive its sessions, saved only with consent."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,13 +32,30 @@ def get(project: Project, memory_id: str, **options: Any) -> Seen:
     return project.run(calls(call("get_memory", memory_id=memory_id)), "{result}", **options)
 
 
+def note(project: Project) -> Path:
+    """The one note on prices."""
+    (file,) = (project.home / "memory").glob("w-*/prices.md")
+    return file
+
+
+def test_a_worker_of_the_same_name_elsewhere_has_notes_of_its_own(worker: Project) -> None:
+    worker.write("clone/worker.yaml", worker.read("worker.yaml"))
+    (worker.folder / "link").symlink_to(worker.folder, target_is_directory=True)
+    save(worker, "prices", "bread: 2\n")
+    assert get(worker, "prices", worker="clone/worker.yaml").statuses == ["error"]
+    assert get(worker, "prices", worker="link/worker.yaml").statuses == ["success"]
+    save(worker, "prices", "bread: 9\n", worker="clone/worker.yaml")
+    assert get(worker, "prices").result.response == "bread: 2\n"
+
+
 def test_a_note_survives_the_session(worker: Project) -> None:
     assert save(worker, "prices", "# Prices\r\nbread: 2\n").statuses == ["success"]
     seen = get(worker, "prices")
     assert seen.outcomes[0].value == FileContent("prices", "# Prices\r\nbread: 2\n", size=19)
     assert seen.result.response == "# Prices\r\nbread: 2\n"
     assert [decided.verdict for decided in seen.of(ApprovalDecided)] == ["preApproved"]
-    assert (worker.home / "memory/w/prices.md").read_bytes() == b"# Prices\r\nbread: 2\n"
+    file = note(worker)
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"# Prices\r\nbread: 2\n", 0o600)
 
 
 def test_saving_asks_and_shows_the_change(worker: Project) -> None:
@@ -66,7 +84,7 @@ def test_a_note_that_changed_meanwhile_is_shown_again(worker: Project) -> None:
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         asked.append(request)
         if len(asked) == 1:
-            (worker.home / "memory/w/prices.md").write_text("milk: 1\n")
+            note(worker).write_text("milk: 1\n")
         return ApprovalDecision(True)
 
     saving = calls(call("save_memory", memory_id="prices", content="bread: 3\n"))

@@ -118,6 +118,11 @@ class Guard:
                 await self._consent.park(judged, self._context(judged, changes=False))
         return parked
 
+    def postpone(self, call: ToolCall, sentence: str) -> ToolOutcome:
+        """A call that the model has to make again gets its result."""
+        self.bus.emit(ToolStarted(call.id, call.name, call.args))
+        return self._finish(ToolOutcome.failed(call, "error", sentence))
+
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
         """A call that will not be taken up any more still gets its result."""
         self.bus.emit(ToolStarted(call.id, call.name, call.args))

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict, fingerprint
-from forge_cli.core.calls import OutcomeStatus, ToolCall
+from forge_cli.core.calls import OutcomeStatus, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
 from forge_cli.core.paths import with_paths
@@ -205,13 +205,21 @@ def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:
 
 def _valid(tool: Tool, call: ToolCall) -> Args:
     if call.unreadable is not None:
-        raise Refusal("invalid", f"the input of {call.name} is not a JSON object: {call.unreadable}")
+        raise Refusal("invalid", f"the input of {call.name} {_why_unreadable(call.unreadable)}: {call.unreadable}")
     try:
         return tool.schema.validate(call.args)
     except InvalidInput as error:
         raise _invalid(call, error) from None
     except ToolError as error:
         raise Refusal("error", str(error)) from None
+
+
+def _why_unreadable(text: str) -> str:
+    try:
+        read_args(text)
+    except ValueError as error:
+        return str(error)
+    return "is not a JSON object"
 
 
 def _invalid(call: ToolCall, error: InvalidInput) -> Refusal:

@@ -24,7 +24,7 @@ from forge_cli.engine.turns.loop import Loop
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
@@ -80,6 +80,7 @@ class OpenWorker:
 async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate) -> OpenWorker:
     """Open everything that the worker names; ``stack`` closes it."""
     settings, redactor = load_settings(forge_home()), Redactor(os.environ)
+    closed = close_home(forge_home()) if spec.is_root else None
     workspace = (spec.workspace or Path.cwd()).resolve()
     controller = ApprovalController(
         _approval_mode(spec, settings),
@@ -89,6 +90,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         parent=spec.parent.controller if spec.parent else None,
     )
     _listen(spec, redactor, stack)
+    if closed:
+        notify("warning", closed)
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(model.provider.aclose)
@@ -213,6 +216,7 @@ def _loop(
         system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output),
         stop_on_refusal=spec.on_ask is OnAsk.FAIL and not guard.controller.attended,
         output=output,
+        redactor=redactor,
     )
 
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 import anyio
 
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.phrases import SKIPPED_CALL
+from forge_cli.core.phrases import COME_AGAIN, SKIPPED_CALL
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged
 
 SIDE_BY_SIDE = 8
+MOST_CALLS = 200
+"""Calls of one turn; what a model asks for beyond that is not looked at."""
 
 
 @dataclass
@@ -29,8 +31,12 @@ class Turn:
     """How many calls wait for an answer."""
     refused: ToolOutcome | None = None
 
-    async def take(self, calls: Sequence[ToolCall]) -> None:
-        queue = deque(calls)
+    async def take(self, calls: Sequence[ToolCall], most: int = MOST_CALLS) -> None:
+        await self._take_all(deque(calls[:most]))
+        for call in calls[most:]:
+            self._note(self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS)))
+
+    async def _take_all(self, queue: deque[ToolCall]) -> None:
         while queue:
             beside = await self._beside(queue)
             if len(beside) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -32,13 +32,13 @@ from forge_cli.core.tool import llm_tools
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.toolbox import Toolbox
-from forge_cli.engine.turns.calls import Turn
+from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
 from forge_cli.engine.turns.window import Ask, Context, Keep
 from forge_cli.record.resume import Past
-from forge_cli.sandbox.secrets import has_mark
+from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
 
 
 class Stopped(Ended):
@@ -82,6 +82,7 @@ class Loop:
     context: Context
     system: str
     stop_on_refusal: bool
+    redactor: Redactor
     output: OutputSchema | None = None
     _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
@@ -170,22 +171,27 @@ class Loop:
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
+        shown, renamed = RedactedStream(self.redactor), False
         with self.interrupt.scope() as scope:
             async with aclosing(self._deltas(request)) as deltas:
                 async for delta in deltas:
                     match delta:
                         case TextDelta():
                             text += delta.text
-                            if aloud:
-                                self.bus.emit(Streaming(stream_id, delta.text, done=False))
+                            if aloud and (part := shown.add(delta.text)):
+                                self.bus.emit(Streaming(stream_id, part, done=False))
                         case ToolCall():
-                            calls.append(delta)
+                            own = delta.id and all(delta.id != call.id for call in calls)
+                            calls.append(delta if own else replace(delta, id=new_id("call")))
+                            renamed = renamed or not own
                         case Restart():
-                            text, calls = "", []
+                            text, calls, shown = "", [], RedactedStream(self.redactor)
                             self.bus.emit(StatusEvent("warning", f"the answer starts again: {delta.reason}"))
                         case TurnEnd():
                             end = delta
         if aloud:
+            if rest := shown.close():
+                self.bus.emit(Streaming(stream_id, rest, done=False))
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:
             if aloud:
@@ -193,7 +199,7 @@ class Loop:
             raise Interrupted(self.interrupt.reason)
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
-        return Message("assistant", text, tuple(calls), native=end.native), end
+        return Message("assistant", text, tuple(calls), native=None if renamed else end.native), end
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """What the model says; a provider is third-party code, so whatever goes wrong in it becomes a sentence."""
@@ -217,7 +223,8 @@ class Loop:
         lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.args)]
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:
-            await turn.take([call for call in calls if call.id not in results and call not in lost])
+            open_calls = [call for call in calls if call.id not in results and call not in lost]
+            await turn.take(open_calls, max(0, MOST_CALLS - len(calls) + len(open_calls)))
         finally:
             tally.outcomes += turn.outcomes
             tally.waiting += turn.waiting

@@ -18,7 +18,13 @@ class Credentials:
 
     variable: str
     secret: str = field(repr=False)
-    address: str | None = None
+    address: str | None = field(default=None, repr=False)
+
+    @property
+    def shown(self) -> str | None:
+        """The address as people may see it: a password can stand before the host, a key behind the path."""
+        parts = urlsplit(self.address or "")
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl() or None
 
     @classmethod
     def of(cls, environ: Mapping[str, str], model: str) -> Credentials:
@@ -40,7 +46,5 @@ def _address(text: str) -> str | None:
     except ValueError:
         usable = False
     if not usable:
-        raise ModelError(
-            f"{ADDRESS} is not an address: {text!r}", hint="write it like https://example.org, or unset it"
-        )
+        raise ModelError(f"{ADDRESS} is not an address", hint="write it like https://example.org, or unset it")
     return text or None

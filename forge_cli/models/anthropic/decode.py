@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from secrets import token_hex
+from typing import Any
 
-from forge_cli.core.calls import ToolCall
+from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.signature import JsonObject
 from forge_cli.models.anthropic.encode import Block
@@ -22,6 +24,8 @@ class Garbled(Exception):
 class MessageAnswer:
     """One answer so far; nothing in it counts before it is ``whole``."""
 
+    taken: Set[str] = frozenset()
+    """Ids of earlier calls; one that comes again, or is empty, is replaced, or the API would refuse what follows."""
     blocks: list[Block] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     stop: str | None = None
@@ -77,10 +81,12 @@ class MessageAnswer:
     def _call(self, block: Block, text: str) -> ToolCall:
         """The call in a block that is complete; its input goes into the block too, which goes back to the model."""
         try:
-            value = json.loads(text, parse_constant=_no_constant) if text else block.get("input") or {}
-        except (ValueError, RecursionError):
+            value = read_args(text) if text else block.get("input") or {}
+        except ValueError:
             value = None
         block["input"] = value if isinstance(value, dict) else {}
+        if not block["id"] or block["id"] in self.taken or any(call.id == block["id"] for call in self.calls):
+            block["id"] = f"toolu_{token_hex(12)}"
         return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)
 
     def _count(self, usage: JsonObject) -> None:
@@ -109,7 +115,3 @@ class MessageAnswer:
             counts.get("cache_read_input_tokens", 0),
             counts.get("cache_creation_input_tokens", 0),
         )
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

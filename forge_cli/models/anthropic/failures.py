@@ -109,12 +109,12 @@ def _sentence(status: int, access: Credentials) -> tuple[str, str | None]:
 
 
 def _look_at_address(access: Credentials) -> str:
-    return f"{ADDRESS} says {access.address}: is that the right place?" if access.address else "try again later"
+    return f"{ADDRESS} says {access.shown}: is that the right place?" if access.address else "try again later"
 
 
 def _unreachable(error: Exception, access: Credentials) -> Failure:
     reasons = list(_causes(error))
-    place = access.address or "https://api.anthropic.com"
+    place = access.shown or "https://api.anthropic.com"
     if any(isinstance(reason, ssl.SSLCertVerificationError) for reason in reasons):
         hint = "behind a proxy that reads along, SSL_CERT_FILE names its certificate"
         return Failure(f"the certificate of {place} is not trusted", hint)

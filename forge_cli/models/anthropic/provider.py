@@ -53,9 +53,10 @@ class AnthropicModel:
         """One turn; one that the API pauses is taken up again until it is done."""
         said: list[Block] = []
         text, usage = "", Usage()
+        taken = {call.id for message in request.messages for call in message.calls}
         for _ in range(PAUSES):
             answer = MessageAnswer()
-            async with aclosing(self._ask(self._encoder.body(request, said))) as pieces:
+            async with aclosing(self._ask(self._encoder.body(request, said), taken)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, MessageAnswer):
                         answer = piece
@@ -64,6 +65,7 @@ class AnthropicModel:
                     if text and isinstance(piece, Restart):
                         yield TextDelta(text)
             said += answer.blocks
+            taken |= {call.id for call in answer.calls}
             text += answer.text
             usage += answer.usage
             if answer.stop != "pause_turn":
@@ -91,10 +93,10 @@ class AnthropicModel:
             case _:
                 return [*answer.calls, TurnEnd("tool_use" if answer.calls else "end", usage, native)]
 
-    async def _ask(self, body: bytes) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
+    async def _ask(self, body: bytes, taken: set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last."""
         for attempt in range(1, ATTEMPTS + 1):
-            answer, failure, shown = MessageAnswer(), CUT, False
+            answer, failure, shown = MessageAnswer(taken), CUT, False
             try:
                 async with await self._client.post(body) as events:
                     async for event in events:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Literal
 
-from forge_cli.core.calls import ToolCall
+from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.signature import JsonObject
 
@@ -95,7 +95,7 @@ class ChatAnswer:
         found: list[ToolCall] = []
         for slot in self.slots:
             arguments = slot.arguments
-            readable = read_object(arguments)
+            readable = _args(arguments)
             if self.stop == "refusal" or (self.stop == "max_tokens" and readable is None):
                 continue
             unreadable = arguments if readable is None and arguments.strip() else None
@@ -137,6 +137,13 @@ class ChatAnswer:
 def new_call_id() -> str:
     """Nine letters and digits, because Mistral's templates refuse any other id."""
     return token_hex(5)[:9]
+
+
+def _args(text: str) -> JsonObject | None:
+    try:
+        return read_args(text)
+    except ValueError:
+        return None
 
 
 def read_object(text: str) -> JsonObject | None:

@@ -93,9 +93,15 @@ def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism 
 @cache
 def mechanism() -> Mechanism | None:
     """The mechanism of this machine, if any; looked for and tried once."""
-    program = shutil.which("bwrap")
+    program = shutil.which("bwrap", path=_absolute_path())
     found = Bubblewrap(program) if program else None
     return found if found and confines(found) else None
+
+
+def _absolute_path() -> str:
+    """PATH without what depends on the working directory, where anybody may have put a program of that name."""
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(filter(os.path.isabs, entries))
 
 
 def confines(found: Mechanism) -> bool:

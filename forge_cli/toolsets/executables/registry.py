@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -100,6 +101,7 @@ def _read(folder: Path) -> ExecutableEntry:
     stamp: Stamp = ()
     try:
         paths = list(walk(folder))
+        _check_writers(folder, paths)
         stamp = tuple(_stamp(str(folder), path) for path in paths)
         settled = all(now - max(mtime, ctime) > SETTLED for _, mtime, _, _, ctime in stamp)
         return ExecutableEntry(stamp, settled, _program(folder, [path for path in paths if not path.endswith("/")]))
@@ -109,6 +111,15 @@ def _read(folder: Path) -> ExecutableEntry:
         return ExecutableEntry((), False, problem=f"{folder}: is gone, or changes at this moment")
     except OSError as error:
         return ExecutableEntry((), False, problem=f"{folder}: cannot be read: {error.strerror or error}")
+
+
+def _check_writers(folder: Path, paths: Iterable[str]) -> None:
+    """What other people can change is not a tool of this person's; of files, those that everybody can write."""
+    for path in paths:
+        mode = os.stat(f"{folder}/{path}").st_mode
+        if mode & (stat.S_IWGRP | stat.S_IWOTH if path.endswith("/") else stat.S_IWOTH):
+            place = os.path.normpath(f"{folder}/{path}")
+            raise WorkerError(None, f"{place}: others can write there; take that away: chmod go-w {shlex.quote(place)}")
 
 
 def _program(folder: Path, files: list[str]) -> Program:

@@ -14,6 +14,7 @@ from typing import Any
 
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.files.document import parse_document
+from forge_cli.files.home import make_private
 from forge_cli.toolsets.executables.languages import LANGUAGES
 from forge_cli.toolsets.executables.manifest import FILE, Parameter, parse_manifest
 from forge_cli.toolsets.executables.registry import RESERVED
@@ -45,7 +46,7 @@ class Scaffold:
         """Make the folder as a whole; one that is already there stays as it is."""
         check_free(root, self.name)
         try:
-            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(root)
             place = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
             try:
                 for file, content in self.files.items():

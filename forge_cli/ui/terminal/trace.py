@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,9 +27,11 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.phrases import INTERRUPTED_CALL
+from forge_cli.core.results import ResultValue, from_wire
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
+from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
 
@@ -41,7 +44,7 @@ LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 def trace_formatter(
     level: TraceLevel = "normal", console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[Event], None]:
-    """A handler for ``on_event`` that writes the trace to standard error."""
+    """A handler for ``on_event`` that writes the trace to standard error, without secrets."""
     if level not in LEVELS:
         raise ValueError(f"trace must be one of {', '.join(LEVELS)}, not {level!r}")
     return _Trace(LEVELS.index(level), console or new_console(), find)
@@ -52,6 +55,7 @@ class _Trace:
         self._level = level
         self._console = console
         self._find = find
+        self._redactor = Redactor(os.environ)
         self._from: Origin | None = None
 
     def __call__(self, event: Event) -> None:
@@ -66,7 +70,8 @@ class _Trace:
             case StatusEvent():
                 self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
             case ToolStarted():
-                self._line(2, " ".join([">", event.tool_name, *format_args(event.args)]), "cyan")
+                args = format_args(self._redactor.redact(jsonable(event.args)))
+                self._line(2, " ".join([">", event.tool_name, *args]), "cyan")
             case ToolResult():
                 self._result(event)
             case ManualToolsAvailable():
@@ -101,7 +106,7 @@ class _Trace:
     def _line(self, level: int, text: str, style: str) -> None:
         if self._level >= level:
             who = f"{self._indent}{self._from.worker}: " if self._from else ""
-            self._console.print(plain(visible(who + text), style=style))
+            self._console.print(plain(visible(who + self._redactor.redact_text(text)), style=style))
 
     @property
     def _indent(self) -> str:
@@ -112,10 +117,19 @@ class _Trace:
         if self._level < 2:
             return
         took = f" in {event.duration_ms} ms" if self._level > 2 else ""
-        why = "" if event.error in (None, INTERRUPTED_CALL) else f": {cut(event.error, 2000)}"
+        why = (
+            "" if event.error in (None, INTERRUPTED_CALL) else f": {cut(self._redactor.redact_text(event.error), 2000)}"
+        )
         self._line(2, f"  {event.status}{took}{why}", "green" if event.status == "success" else "red")
         if event.value.text() != event.error:
-            self._console.print(Indented(render(event.value, self._find), 4 + len(self._indent)), end="")
+            self._console.print(
+                Indented(render(self._redacted(event.value), self._find), 4 + len(self._indent)), end=""
+            )
+
+    def _redacted(self, value: ResultValue) -> ResultValue:
+        told = value.wire()
+        redacted = self._redactor.redact(told)
+        return value if redacted == told else from_wire(redacted)
 
 
 def _percent(progress: float | None) -> str:

@@ -282,7 +282,12 @@ def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> Non
     seen = worker.run(model=Endless(), interrupt_signal=signal)
     assert ended(seen) == ("interrupted", ExitCode.INTERRUPTED, "[Interrupted]", None)
     assert seen.of(ToolStarted) == []
-    assert [event.done for event in seen.of(Streaming)] == [False, True]
+    *told, last = seen.of(Streaming)
+    assert ("".join(event.delta for event in told), any(event.done for event in told), last.done) == (
+        "Once upon",
+        False,
+        True,
+    )
     assert [event.payload()["message"] for event in seen.of(MessageEvent)][1:] == [
         {"role": "assistant", "content": "Once upon", "cutOff": True}
     ]
@@ -321,3 +326,24 @@ def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> Non
     assert ended(seen) == ("completed", 0, "Whole.", None)
     assert seen.of(ToolStarted) == []
     assert StatusEvent("warning", "the answer starts again: the line was cut") in seen.events
+
+
+@pytest.mark.parametrize("second", ["a", ""])
+def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second: str) -> None:
+    first: list[Delta] = [ToolCall("a", "look", {"n": 1}), ToolCall(second, "look", {"n": 2}), TurnEnd("tool_use")]
+    model = Told(first, [TextDelta("Done."), TurnEnd("end")])
+    seen = worker.run(model=model)
+    assert (seen.statuses, seen.result.response) == (["success"] * 2, "Done.")
+    _, asked, told = model.requests[1].messages
+    one, two = (call.id for call in asked.calls)
+    assert (one, two not in ("", "a")) == ("a", True)
+    assert [(result.call_id, result.text) for result in told.results] == [(one, "1"), (two, "2")]
+    assert {event.tool_call_id for event in seen.outcomes} == {one, two}
+
+
+def test_of_a_thousand_calls_the_first_two_hundred_are_made(worker: Project) -> None:
+    seen = worker.run(calls(*(call("look", n=n) for n in range(1000))), "Done.")
+    assert seen.statuses == ["success"] * 200 + ["error"] * 800
+    told = "not called: a turn makes 200 calls at most; make this one again in your next turn"
+    assert {outcome.error for outcome in seen.outcomes[200:]} == {told}
+    assert (seen.result.status, seen.result.tool_calls) == ("completed", 1000)

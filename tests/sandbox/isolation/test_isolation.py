@@ -29,6 +29,7 @@ from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, Mechanism, confines, isolation, mechanism
 from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
 from forge_cli.sandbox.zones.zones import IsolationLevel
+from forge_cli.testing import Project
 
 from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
 
@@ -687,3 +688,12 @@ def test_a_probe_leaves_nothing_behind(cage: Mechanism, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     assert not confines(cage)
+
+
+def test_bwrap_is_never_taken_from_a_folder_that_depends_on_the_working_directory(project: Project) -> None:
+    for folder in (".", "bin"):
+        planted = project.write(f"{folder}/bwrap", "#!/bin/sh\ntouch planted\n")
+        planted.chmod(0o755)
+    done = project.forge("doctor", env={"PATH": f".:bin::{os.environ['PATH']}"})
+    assert "isolation" in done.stdout
+    assert not (project.folder / "planted").exists()

@@ -144,3 +144,20 @@ def test_what_did_not_change_is_not_read_again(
     watching = False
     assert all(one is other for one, other in zip(before, after, strict=True))
     assert read == []
+
+
+@pytest.mark.parametrize(
+    ("place", "mode"), [("", 0o775), ("", 0o757), ("", 0o777), ("lib", 0o775), ("lib/a.sh", 0o666), ("open.sh", 0o757)]
+)
+def test_what_others_can_write_is_not_a_tool(registry: Registry, write_tool: WriteTool, place: str, mode: int) -> None:
+    write_tool("sound", "echo 1")
+    folder = write_tool("open", "echo 1")
+    (folder / "lib").mkdir()
+    (folder / "lib/a.sh").write_text("true")
+    assert names(registry) == ["open", "sound"]
+    before = (folder / place).stat().st_mode & 0o777
+    (folder / place).chmod(mode)
+    assert names(registry) == ["sound"]
+    assert f"{(folder / place)}: others can write there; take that away: chmod go-w" in registry.problems["open"]
+    (folder / place).chmod(before)
+    assert names(registry) == ["open", "sound"]

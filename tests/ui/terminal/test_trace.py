@@ -124,3 +124,18 @@ def test_long_lines_are_not_cropped() -> None:
 def test_a_level_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match="trace must be one of quiet, summary, normal, debug, not 'loud'"):
         trace_formatter("loud")  # type: ignore[arg-type]
+
+
+def test_no_secret_is_traced_not_even_the_half_that_a_cut_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "correct-horse-battery-staple"
+    monkeypatch.setenv("PGPASSWORD", secret)
+    file = io.StringIO()
+    trace = trace_formatter("debug", Console(file=file, width=200))
+    trace(StatusEvent("warning", f"refused: {secret}"))
+    trace(ToolStarted("c1", "echo", {"text": "y" * 165 + secret, "more": [f'a "{secret}"']}))
+    trace(ToolResult("c1", "echo", "success", Text(f"it is {secret}"), 1))
+    trace(ToolResult("c1", "write", "success", Diff("a", "old\n", f"{secret}\n", is_new=False, bytes_written=29), 1))
+    trace(ToolResult("c1", "git", "success", Custom("git.status", {"url": f"https://me:{secret}@x"}, "done"), 1))
+    trace(ToolResult("c1", "echo", "error", Text("x"), 1, f"it broke: {'z' * 980}{secret}{'z' * 2000}"))
+    assert "horse" not in file.getvalue()
+    assert file.getvalue().count("[redacted:PGPASSWORD]") >= 5

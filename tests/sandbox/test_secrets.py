@@ -1,0 +1,237 @@
+"""Secrets: which texts are taken for one, whole or in pieces, in linear time.
+
+Covers forge_cli.sandbox.shapes.
+"""
+
+import string
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forge_cli.sandbox.secrets import RedactedStream, Redactor
+
+ABC = "Ab1" * 40
+HEX = "0a1f" * 20
+KEYS = {
+    "anthropic": [f"sk-ant-api03-{ABC[:90]}"],
+    "openai": [f"sk-{ABC[:48]}", f"sk-proj-{ABC[:60]}"],
+    "github": [f"ghp_{ABC[:36]}", f"gho_{ABC[:36]}", f"ghs_{ABC[:36]}", f"github_pat_{ABC[:22]}_{ABC[:59]}"],
+    "gitlab": [f"glpat-{ABC[:20]}", f"glrt-{ABC[:20]}"],
+    "aws": ["AKIAABCD1234EFGH5678", "ASIAABCD1234EFGH5678"],
+    "google": [f"AIza{ABC[:35]}"],
+    "google-oauth": [f"GOCSPX-{ABC[:28]}", f"ya29.{ABC[:60]}"],
+    "stripe": [f"sk_live_{ABC[:24]}", f"rk_test_{ABC[:24]}", f"whsec_{ABC[:32]}"],
+    "slack": ["xoxb-123456789012-abcdef", f"xoxp-1-2-{ABC[:20]}"],
+    "slack-app": [f"xapp-1-A01-{ABC[:30]}"],
+    "huggingface": [f"hf_{ABC[:34]}"],
+    "npm": [f"npm_{ABC[:36]}"],
+    "pypi": [f"pypi-AgEIcHlwaS5vcmc{ABC[:60]}"],
+    "sendgrid": [f"SG.{ABC[:22]}.{ABC[:43]}"],
+    "jwt": [f"eyJ{ABC[:20]}.eyJ{ABC[:30]}.{ABC[:43]}"],
+    "groq": [f"gsk_{ABC[:52]}"],
+    "xai": [f"xai-{ABC[:80]}"],
+    "digitalocean": [f"dop_v1_{HEX[:64]}"],
+    "databricks": [f"dapi{HEX[:32]}"],
+    "age": [f"AGE-SECRET-KEY-1{'QX7' * 19}Q"],
+    "vault": [f"hvs.{ABC[:24]}"],
+    "docker": [f"dckr_pat_{ABC[:27]}"],
+    "linear": [f"lin_api_{ABC[:40]}"],
+    "replicate": [f"r8_{ABC[:37]}"],
+    "perplexity": [f"pplx-{ABC[:48]}"],
+    "tailscale": [f"tskey-auth-{ABC[:24]}"],
+    "grafana": [f"glsa_{ABC[:32]}_1a2b3c4d"],
+    "mailgun": [f"key-{HEX[:32]}"],
+    "twilio": [f"SK{HEX[:32]}"],
+    "private-key": [
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN EC PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0A\n\nMHcC\n-----END EC PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\\n{ABC[:64]}\\n{ABC[:20]}==\\n-----END PRIVATE KEY-----",
+        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{ABC[:70]}\n{ABC[:70]}",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: v2 (GNU)\n\n{ABC[:64]}\n-----END PGP PRIVATE KEY BLOCK-----",
+    ],
+}
+AROUND = {
+    "aws-secret": [("aws_secret_access_key = ", ABC[:40], ""), ('"SecretAccessKey": "', ABC[:40], '"')],
+    "slack-webhook": [("https://hooks.slack.com/services/", f"T0A1B2C3D/B0A1B2C3D/{ABC[:24]}", "")],
+    "discord-webhook": [("https://discord.com/api/webhooks/", f"123456789012345678/{ABC[:68]}", "")],
+    "telegram": [("123456789:", ABC[:35], "")],
+    "azure": [
+        ("DefaultEndpointsProtocol=https;AccountKey=", f"{ABC[:86]}==", ";EndpointSuffix=x"),
+        ("abc8", f"Q~{ABC[:34]}", ""),
+    ],
+    "bearer": [("Authorization: Bearer ", f"{ABC[:20]}.~+/=", ""), ("authorization: bearer ", ABC[:40], "")],
+    "basic-auth": [("Authorization: Basic ", "dXNlcjpwYXNzd29yZA==", "")],
+    "url-password": [
+        ("postgres://me:", "hunter2", "@db.example.org/x"),
+        ("redis://:", "p@ss:w%20rd", "@cache:6379"),
+        ("https://me:", "s3cret", "@example.org"),
+    ],
+}
+CASES = [(name, "", key, "") for name, keys in KEYS.items() for key in keys]
+CASES += [(name, *around) for name, found in AROUND.items() for around in found]
+ENVIRON = {"PGPASSWORD": "correct horse battery", "A_KEY": "aaaaaaab", "B_KEY": "aaaaaaabaaaaaaac"}
+REDACTOR = Redactor(ENVIRON)
+SECRETS = [lead + secret + close for _, lead, secret, close in CASES] + list(ENVIRON.values())
+
+
+def stream(pieces: list[str], redactor: Redactor = REDACTOR) -> list[str]:
+    told = RedactedStream(redactor)
+    return [*(told.add(piece) for piece in pieces), told.close()]
+
+
+@pytest.mark.parametrize(("name", "lead", "secret", "close"), CASES)
+def test_the_usual_kinds_of_keys_are_known_by_their_shape(name: str, lead: str, secret: str, close: str) -> None:
+    for before, after in [("", ""), ("<", ">"), ("the key:\n", "\nis secret"), ('{"k": "', '"}'), ("a\\n", "\\n")]:
+        told = REDACTOR.redact(f"{before}{lead}{secret}{close}{after}")
+        assert told == f"{before}{lead}[redacted:{name}]{close}{after}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.org:8080/a@b",
+        "see http://127.0.0.1:80/x, mail me@example.org",
+        "postgres://$USER:$PASSWORD@host and https://<user>:<password>@host",
+        "task-force-ask-a-question-about-everything-and-more-of-it",
+        "risk-assessment-of-something-that-is-rather-long-winded",
+        "the bearer of this letter, Bearer $TOKEN",
+        "it starts with `-----BEGIN PRIVATE KEY-----`, and then?",
+        "sha256:" + "0a" * 32,
+        "commit 0123456789abcdef0123456789abcdef01234567",
+        "12:30:45 and 123456789:short",
+        "key-value sk-learn hf_token npm_config_registry xai-dev dapi",
+    ],
+)
+def test_what_only_resembles_a_key_stays(text: str) -> None:
+    assert REDACTOR.redact(text) == text
+    assert "".join(stream(list(text))) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PGPASSWORD",
+        "MYSQL_PWD",
+        "SSHPASS",
+        "GH_PAT",
+        "API_KEYS",
+        "NPM_AUTH",
+        "DATABASE_URL",
+        "SLACK_WEBHOOK_URL",
+        "DISCORD_WEBHOOK",
+        "SENTRY_DSN",
+        "SMTP_PASS",
+        "REDIS_URL",
+        "GITHUB_TOKENS",
+        "db_password",
+    ],
+)
+def test_names_that_say_secret(name: str) -> None:
+    assert Redactor({name: "sqlite:///x y z"}).redact("<sqlite:///x y z>") == f"<[redacted:{name}]>"
+
+
+@pytest.mark.parametrize(
+    "name", ["PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "PATH", "EDITOR", "KEYBOARD", "AUTHOR", "BASE_URL"]
+)
+def test_names_that_do_not(name: str) -> None:
+    assert Redactor({name: "/some/place"}).redact("in /some/place") == "in /some/place"
+
+
+def test_the_password_of_any_address_in_the_environment_is_a_secret() -> None:
+    redactor = Redactor({"HTTPS_PROXY": "http://me:Tr0ub4dor&3@proxy:8080"})
+    assert redactor.redact("it said: Tr0ub4dor&3!") == "it said: [redacted:HTTPS_PROXY]!"
+
+
+def test_a_key_in_the_place_of_a_user_goes_as_well() -> None:
+    key = f"ghp_{ABC[:36]}"
+    told = REDACTOR.redact(f"git clone https://{key}:x-oauth-basic@github.com/a/b")
+    assert told == "git clone https://[redacted:github]:[redacted:url-password]@github.com/a/b"
+
+
+def test_marks_stay_as_they_are() -> None:
+    text = "a [redacted:A_KEY] b, postgres://me:[redacted:PGPASSWORD]@host"
+    assert REDACTOR.redact(text) == text
+
+
+words = st.sampled_from([*SECRETS, " ", "\n", "@", "/", "-----", "Bearer ", "://", "a", "sk-", "eyJ", "s", "ghp_"])
+noise = st.text(string.ascii_letters + string.digits + " \n\\_-.:/@=%+~é", max_size=12)
+texts = st.lists(words | noise, max_size=6).map("".join)
+
+
+@given(texts, st.data())
+@settings(max_examples=400, deadline=None)
+def test_however_a_text_is_split_the_same_is_told(text: str, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    told = stream(pieces)
+    assert "".join(told) == REDACTOR.redact(text)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_letter_by_letter_no_part_of_a_secret_is_told_before_it_is_over(secret: str) -> None:
+    text = f"Look: {secret} - that is it"
+    told = stream(list(text))
+    assert "".join(told) == REDACTOR.redact(text) != text
+    assert not any(secret[-12:] in "".join(told[:end]) for end in range(len(told)) if not secret.endswith(CLOSINGS))
+
+
+CLOSINGS = tuple(close for _, _, _, close in CASES if close)
+
+
+def test_no_more_is_held_back_than_may_become_a_secret() -> None:
+    told = stream(["Hello ", "there", ", re", "ader. ", "See http", "s://", "example.org", "/a now", " s", "k", "y!"])
+    assert told == [
+        "Hello ",
+        "there",
+        ", re",
+        "ader. ",
+        "See htt",
+        "ps",
+        "",
+        "://example.org/a now",
+        " ",
+        "",
+        "sky!",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "sk-",
+        "sk-ant-",
+        "eyJ",
+        "eyJabcdefgh.",
+        "eyJabcdefgh.eyJabcdefgh.",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN ",
+        "-----BEGIN PRIVATE KEY-----aaaa",
+        "://",
+        "://a:",
+        "://a:b@",
+        "a:a@",
+        "Bearer ",
+        "aaaaaaaa",
+        "ghp_",
+        "github_pat_",
+        "glpat-",
+        "hooks.slack.com/services/",
+        "SG.aaaaaaaaaaaaaaaa.",
+        "\\n",
+        "hf_",
+        "secret_access_key=",
+        "12345678:",
+        "/api/webhooks/",
+    ],
+)
+@pytest.mark.parametrize("end", ["", " "])
+def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
+    text = "://me:" * piece.startswith("a:") + piece * (30_000 // len(piece)) + end
+    began = process_time()
+    told = REDACTOR.redact(text)
+    assert "".join(stream([text])) == told
+    assert "".join(stream([text[at : at + 50] for at in range(0, len(text), 50)])) == told
+    assert process_time() - began < 5
