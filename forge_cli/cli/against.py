@@ -65,7 +65,9 @@ def judge_again(worker: Worker, session: str, directory: Path | None, *, as_json
     first = next((line for line in log.lines if line.type == SessionStart.type), None)
     start = first.event if first else None
     if first is None or not isinstance(start, SessionStart):
-        raise WorkerError(Mark(str(log.path)), "this is no record of a session", hint="forge sessions list shows them")
+        raise WorkerError(
+            Mark(str(log.path)), "this is not a record of a session", hint="forge sessions list shows them"
+        )
     calls = past_calls(log.lines)
     with data_output() as out:
         judged = in_loop(_judge_all, worker, workspace_of(start.workspace, directory), calls)

@@ -227,7 +227,7 @@ class SessionLog:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._size)
             problem = f"the session's log cannot be written any more: {error.strerror}"
-            resume = "" if self._new and not self._written else f" and go on with -r {line.session}"
+            resume = "" if self._new and not self._written else f" and resume with -r {line.session}"
             hint = f"make room for {self.path}{resume}, or use --ephemeral"
             self._lost = SessionLost(problem, hint=hint)
             raise self._lost from None

@@ -149,7 +149,7 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
         if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
             moved = path, seen.workspace
     if moved:
-        warn(f"going on with the session {moved[0].stem} of {moved[1]}, which is no longer there")
+        warn(f"resuming the session {moved[0].stem} of {moved[1]}, which is no longer there")
         return moved[0]
     hint = "leave -c out to start one, or name one with -r; forge sessions list shows them"
     raise WorkerError(None, f"'{worker.name}' has no session in {workspace}", hint=hint)

@@ -119,7 +119,7 @@ def test_an_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
     assert done.out.splitlines() == [
         f"no to pay ({request})",
         f"still waits: {parked[1]['request']}: write_file",
-        f"then go on with: forge run {clerk.folder}/worker.yaml -r {session}",
+        f"then resume with: forge run {clerk.folder}/worker.yaml -r {session}",
     ]
     read = read_session(log(clerk))
     assert log(clerk).read_bytes().startswith(before)
@@ -207,7 +207,7 @@ def test_what_to_do_next_can_be_pasted(clerk, cli, parked, monkeypatch, tmp_path
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     done = cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "yes")
-    words = shlex.split(done.out.splitlines()[-1].removeprefix("then go on with: "))
+    words = shlex.split(done.out.splitlines()[-1].removeprefix("then resume with: "))
     assert words[0] == "forge"
     assert cli(*words[1:]).out.startswith("paid 5 to Ana")
 
@@ -221,7 +221,7 @@ def test_a_worker_further_down_waits_too(clerk, cli) -> None:
     assert (row["worker"], row["tool"]) == ("boss > clerk", "pay")
     assert "  boss > clerk wants to call pay (risk: high)\n" in cli("approvals", "list").out
     done = cli("approvals", "answer", row["session"], row["request"], "yes")
-    assert done.out.endswith(f"then go on with: forge run {clerk.folder}/boss.yaml -r {row['session']}\n")
+    assert done.out.endswith(f"then resume with: forge run {clerk.folder}/boss.yaml -r {row['session']}\n")
     assert cli("run", "boss.yaml", "-c").out == "The clerk says: I paid 5 to Ana\n"
     assert pending(cli) == []
 

@@ -255,9 +255,9 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(cli: Cli, ad
     ("content", "told"),
     [
         (None, "there is no such record"),
-        ("", "this is no record of a session"),
+        ("", "this is not a record of a session"),
         ("hello\nworld\n", "this is not a line of a session"),
-        ('{"seq": 1, "type": "status"}\n', "this is no record of a session"),
+        ('{"seq": 1, "type": "status"}\n', "this is not a record of a session"),
         ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "is of version 2"),
         (f"{START}\n", "no turn of a model"),
         (f'{START}\n{{"seq": 2, "type": "turnStart"}}\n', "this is not a line of a session: time: not a text"),

@@ -232,7 +232,7 @@ def test_the_last_session_is_that_of_this_worker_in_this_folder(keeper, cli) -> 
     (keeper.folder / "moved").mkdir()
     done = cli("run", "worker.yaml", "-C", "moved", "-c", "more")
     assert (done.code, last(keeper)) == (0, lost)
-    assert f"going on with the session {lost.stem} of {keeper.folder}/gone, which is no longer there" in done.err
+    assert f"resuming the session {lost.stem} of {keeper.folder}/gone, which is no longer there" in done.err
 
 
 def test_the_clock_was_set_back(keeper, cli) -> None:

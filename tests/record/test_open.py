@@ -75,7 +75,7 @@ def test_the_last_one_of_a_folder_that_is_gone_is_taken_with_a_warning(worker: W
     warned: list[str] = []
     with open_session(worker, last=True, workspace=tmp_path, warn=warned.append) as session:
         assert session.id == "s1"
-    assert warned == [f"going on with the session s1 of {tmp_path}/gone, which is no longer there"]
+    assert warned == [f"resuming the session s1 of {tmp_path}/gone, which is no longer there"]
     (tmp_path / "gone").mkdir()
     with pytest.raises(ForgeError, match="'w' has no session in"), open_session(worker, last=True, workspace=tmp_path):
         pass

@@ -44,7 +44,7 @@ def answer(
 ) -> None:
     """Answer a request of a parked session.
 
-    The answer counts once the session goes on. Until then a later answer replaces an earlier one.
+    The answer counts once the session is resumed. Until then a later answer replaces an earlier one.
     """
     log, read = SessionLog.resume(find_session(session))
     with log:
@@ -93,4 +93,4 @@ def _told(read: Log, chosen: Waiting, word: YesOrNo, left: Sequence[Waiting]) ->
     argv = ["forge", "run", (start.worker_file if start else None) or "WORKER", "-r", read.session]
     if start and start.workspace and Path(start.workspace) != Path.cwd().resolve():
         argv += ["-C", start.workspace]
-    return "\n".join([*said, f"then go on with: {shlex.join(argv)}"])
+    return "\n".join([*said, f"then resume with: {shlex.join(argv)}"])

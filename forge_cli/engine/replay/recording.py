@@ -152,7 +152,7 @@ def read_recording(log: Log) -> Recording:
     """Read a log to be repeated; one in which no model was asked is an error."""
     first = next((line for line in log.lines if line.type == SessionStart.type), None)
     if first is None:
-        raise WorkerError(Mark(str(log.path)), "this is no record of a session", hint="forge run --record makes one")
+        raise WorkerError(Mark(str(log.path)), "this is not a record of a session", hint="forge run --record makes one")
     if first.version != VERSION:
         problem = f"this record is of version {first.version}, which this forge cannot read"
         raise WorkerError(Mark(str(log.path)), problem)

@@ -62,5 +62,5 @@ class _Page:
 
 
 def shown_arguments(args: Any) -> list[str]:
-    """Arguments as they are traced; what is no object of arguments is shown as it is."""
+    """Arguments as they are traced; what is not an object is shown as it is."""
     return format_args(args) if isinstance(args, Mapping) else [json.dumps(jsonable(args), ensure_ascii=False)]

@@ -117,8 +117,8 @@ def test_what_a_provider_wants_back_must_not_have_lost_a_secret() -> None:
 @pytest.mark.parametrize(
     ("events", "problem"),
     [
-        ([], "this is no record of a session"),
-        ([StatusEvent("info", "x")], "this is no record of a session"),
+        ([], "this is not a record of a session"),
+        ([StatusEvent("info", "x")], "this is not a record of a session"),
         ([START, TASK], "no turn of a model"),
     ],
 )

@@ -195,7 +195,7 @@ def test_options_are_read_as_the_program_reads_them(pattern: str, line: str, jud
     assert (line, judge(line, allow=[pattern]).approval) == (line, ASK)
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_every_option_of_the_tables_asks_in_each_of_its_spellings(name: str, judge: Judge) -> None:
     options = OPTIONS[name]
     spelled = []
