@@ -1,4 +1,4 @@
-"""Protected names: files that make somebody's next command do something else, and files that hold secrets."""
+"""What is protected among places: the names on the way to one, and the files of the worker itself."""
 
 from __future__ import annotations
 
@@ -8,30 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from forge_cli.sandbox.files.place import Place, open_for_listing
-from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.names import folded
-
-FOLDERS = frozenset({".git", ".forge", ".cargo", ".vscode", ".husky", ".devcontainer"})
-"""What lies in a folder of such a name is protected with it."""
-_MCP = frozenset({".mcp.json", "mcp.json"})
-_BASH = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"})
-_ZSH = frozenset({".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"})
-_OTHER_SHELLS = frozenset({".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish"})
-_SETTINGS = frozenset({".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"})
-"""Settings of programs that name other programs, or where code comes from; sources such as conftest.py are not."""
-_WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
-_NAMES = FOLDERS | _MCP | _BASH | _ZSH | _OTHER_SHELLS | _SETTINGS | _WORKERS
-_TOOLS, _WORKER_SUFFIX = "tools.py", ".worker"
-
-
-def is_secret(name: str) -> bool:
-    """Whether a file of that name is read only after asking; a search skips it."""
-    return folded(name).startswith(DOT_ENV)
-
-
-def is_protected(name: str) -> bool:
-    """Whether a file or folder of that name is written or deleted only after asking, wherever it is."""
-    return is_secret(name) or folded(name) in _NAMES or folded(name).endswith(_WORKER_SUFFIX)
+from forge_cli.sandbox.protected import FOLDERS, TOOLS, WORKER_SUFFIX, WORKERS, is_protected, is_secret
 
 
 def secret_in(place: Place) -> str | None:
@@ -44,7 +22,7 @@ def protected_in(place: Place) -> str | None:
     around = (*place.zone.path.parts, *(name for link in place.links for name in link.parts))
     folders = (name for name in around if folded(name) in FOLDERS)
     found = next((name for name in _names(place) if is_protected(name)), None) or next(folders, None)
-    return found or (place.name if folded(place.name) == _TOOLS and _lies_beside_a_worker(place) else None)
+    return found or (place.name if folded(place.name) == TOOLS and _lies_beside_a_worker(place) else None)
 
 
 def _lies_beside_a_worker(place: Place) -> bool:
@@ -52,7 +30,7 @@ def _lies_beside_a_worker(place: Place) -> bool:
         return False
     with open_for_listing(place.folder) as folder:
         names = map(folded, os.listdir(folder))
-        return any(name in _WORKERS or name.endswith(_WORKER_SUFFIX) for name in names)
+        return any(name in WORKERS or name.endswith(WORKER_SUFFIX) for name in names)
 
 
 def _names(place: Place) -> Iterator[str]:

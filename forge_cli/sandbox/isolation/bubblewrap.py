@@ -48,9 +48,11 @@ class Bubblewrap:
             mounts = _Mounts(opened, room)
             for rule in rules:
                 mounts.add(rule)
-            place = ("--chdir", os.path.realpath(cwd), "--", *argv)
-            options = (*alone, *_POWERLESS, *mounts.filter(sockets=sockets), *_HOST, *mounts.options, *mounts.last)
-            command = (self.program, *options, *place)
+            folder = os.path.realpath(cwd)
+            filters = mounts.filter(sockets=sockets)
+            # a working directory that is hidden is there all the same, and empty
+            seen = (*_HOST, *mounts.options, "--dir", folder, *mounts.last)
+            command = (self.program, *alone, *_POWERLESS, *filters, *seen, "--chdir", folder, "--", *argv)
             yield Command(command, mounts.descriptors, confined=True)
 
 

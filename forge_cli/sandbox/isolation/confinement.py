@@ -9,11 +9,11 @@ from enum import IntEnum
 from pathlib import Path
 
 from forge_cli.core.zones import Zone, ZoneMode, innermost_zone
-from forge_cli.sandbox.files.protected import FOLDERS
 from forge_cli.sandbox.isolation.hooks import hooks_in
 from forge_cli.sandbox.isolation.lookout import Lookout
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded
+from forge_cli.sandbox.protected import FOLDERS
 
 HIDDEN = (
     *(".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".config/gh", ".password-store"),

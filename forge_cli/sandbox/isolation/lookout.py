@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from forge_cli.sandbox.files.protected import is_protected
+from forge_cli.sandbox.protected import is_protected
 
 _SETTLED = 100_000_000
 """Nanoseconds after which a change of a folder shows in its time, whatever the clock of the file system ticks by."""

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.files.protected import is_secret
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.indent import in_place_of, reindent
 from forge_cli.sandbox.patches.match import Form, Spot, Target
 from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, Update
 from forge_cli.sandbox.patches.source import PatchSource, SourceLine
+from forge_cli.sandbox.protected import is_secret
 
 Read = Callable[[str], bytes | None]
 Resolve = Callable[[str], str]

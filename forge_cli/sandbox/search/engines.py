@@ -18,11 +18,11 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.processes.process import clean_environment
 from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects
 from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, SearchStart
+from forge_cli.sandbox.secret import DOT_ENV
 
 Found = Callable[[bytes, Sequence[int]], bool]
 """Takes the path of a file, below the root, and the numbers of its lines; False is enough."""

@@ -14,9 +14,9 @@ import anyio
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import MORE, cut
 from forge_cli.sandbox.files.caps import name_in
-from forge_cli.sandbox.files.protected import is_secret
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search import engines
 from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, FileFilter, Query, SearchStart
 

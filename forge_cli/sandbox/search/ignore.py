@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import stat
 
-from forge_cli.sandbox.files.secret import DOT_ENV
 from forge_cli.sandbox.search.glob import Glob
 from forge_cli.sandbox.search.tokens import BadGlob
+from forge_cli.sandbox.secret import DOT_ENV
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.files.protected import is_secret
 from forge_cli.sandbox.names import shown, unusable
+from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search.glob import Glob
 from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects, dialects

@@ -95,7 +95,9 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
     assert told[1] == "the answer starts again: the connection broke off in the middle of the answer"
 
 
-@pytest.mark.parametrize("arg", ["-p", "--trace=debug", "--json"])
+@pytest.mark.parametrize(
+    "arg", ["--trace=debug", pytest.param("-p", marks=pytest.mark.long), pytest.param("--json", marks=pytest.mark.long)]
+)
 def test_a_password_in_the_address_is_never_printed(
     api: Api, adder: Project, monkeypatch: pytest.MonkeyPatch, arg: str
 ) -> None:

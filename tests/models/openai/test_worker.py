@@ -59,7 +59,7 @@ def test_a_worker_makes_two_calls_and_requests_only_grow(server, make, project) 
     assert (seen.result.response, seen.result.exit_code) == ("Six.", ExitCode.DONE)
     assert seen.result.usage == Usage(33, 21)
     assert seen.statuses == ["success", "invalid", "success"]
-    assert [event.delta for event in seen.of(Streaming) if not event.done] == ["And ", "Six", "."]
+    assert "".join(event.delta for event in seen.of(Streaming) if not event.done) == "And Six."
     assert [event.stop for event in seen.of(TurnEndEvent)] == ["tool_use", "tool_use", "end"]
     assert project.read("added") == "1+2;3+0;"
     first, second, third = [request.message_bytes for request in server.requests]

@@ -1,6 +1,6 @@
 """Who has to be asked: what a zone says, what is protected everywhere, and the reason that comes with it.
 
-Covers forge_cli.sandbox.files.protected.
+Covers forge_cli.sandbox.files.protected and forge_cli.sandbox.protected.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
 from forge_cli.core.zones import Access
 from forge_cli.files.document import parse_document
-from forge_cli.sandbox.files.protected import is_protected, is_secret
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
 OpenSandbox = Callable[..., Sandbox]

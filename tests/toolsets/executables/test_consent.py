@@ -88,6 +88,7 @@ def test_the_door_itself_may_be_pre_approved_without_a_complaint(
 ) -> None:
     section(project, "{approval: {tools: {run_custom_tool: preApproved, say: preApproved}}}")
     write_tool("say", "echo 1")
+    project.home.chmod(0o700)
     seen = project.run(calls(through("say")), "done")
     assert seen.statuses == ["success"]
     assert (

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from forge_cli.sandbox.files.protected import is_protected, is_secret
+from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.toolsets.shell.allow.parser import Redirect
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")

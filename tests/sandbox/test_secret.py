@@ -2,7 +2,7 @@
 
 import pytest
 
-from forge_cli.sandbox.files.protected import is_secret
+from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search.ignore import IgnoreLevel
 
 
