@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import Simple
-from forge_cli.toolsets.shell.allow.redirects import below, is_inside
+from forge_cli.toolsets.shell.allow.redirects import is_inside
 from forge_cli.toolsets.shell.programs.git import git_folders
+from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.programs.readers import only_reads
 
 _FOLDERS_AT_MOST = 16

@@ -8,15 +8,11 @@ from collections.abc import Sequence
 
 from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.toolsets.shell.allow.parser import Redirect
+from forge_cli.toolsets.shell.programs.names import below
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WRITES = frozenset({">", ">>", ">|", ">&", "&>", "&>>", "<>"})
 _DATA = frozenset({"<<", "<<<"})
-
-
-def below(path: str) -> bool:
-    """Whether a path stays below the working directory."""
-    return path != "" and not path.startswith(("/", "-", "~")) and ".." not in path.split("/")
 
 
 def directory_hazard(words: Sequence[str]) -> str | None:

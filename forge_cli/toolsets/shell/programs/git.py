@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from forge_cli.toolsets.shell.allow.redirects import below
-from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.names import below, names
 
 _GLOBAL_VALUES = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"}
