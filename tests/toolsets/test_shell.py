@@ -6,6 +6,7 @@ Covers forge_cli.toolsets.shell.outcome, forge_cli.toolsets.shell.toolset.
 import os
 import re
 import socket
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -562,3 +563,21 @@ def test_forge_approve_shows_the_parts_and_the_covering_rule(worker: Project) ->
         "  part:   make test -> ask (no rule)",
         '  cover:  {pattern: "make test", approval: preApproved}',
     ]
+
+
+@pytest.mark.needs("git")
+def test_git_obeys_no_files_that_a_zone_could_hold(project: Project) -> None:
+    """A folder made a repository by plain files, with a program that every look at it would start."""
+    with_shell(project, "{rules: [{pattern: git status, approval: preApproved}]}", "{isolation: off}")
+    for name in ("objects/x", "refs/x", "HEAD", "config"):
+        project.write(name, "ref: refs/heads/main\n")
+    planted = project.folder / "planted"
+    project.write("config", f"[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch {planted} #\n")
+    shell(project, "git status")
+    assert not planted.exists()
+    for name in ("objects/x", "refs/x", "HEAD", "config"):
+        (project.folder / name).unlink()
+    subprocess.run(["git", "init", "-q", "."], cwd=project.folder, check=True)
+    subprocess.run(["git", "config", "core.fsmonitor", f"touch {planted} #"], cwd=project.folder, check=True)
+    shell(project, "git status")
+    assert not planted.exists()

@@ -54,6 +54,7 @@ class Wrap(Protocol):
         ...
 
 
+GIT_SETTINGS = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
 LAST_SIGNAL = 32
 """Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
 
@@ -315,7 +316,16 @@ def bash(line: str) -> list[str]:
 def clean_environment(names: Sequence[str] = ()) -> dict[str, str]:
     """The environment of a child: an allow-list, what forge itself sets but for keys, and what is named."""
     allowed = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "TZ", *names}
-    return {name: value for name, value in os.environ.items() if name in allowed or _is_harmless(name)}
+    kept = {name: value for name, value in os.environ.items() if name in allowed or _is_harmless(name)}
+    return {**_git_settings(), **kept}
+
+
+def _git_settings() -> dict[str, str]:
+    """Settings of git above those of every file: plain files in a zone make no repository, and start no program."""
+    found = {"GIT_CONFIG_COUNT": str(len(GIT_SETTINGS))}
+    for number, (key, value) in enumerate(GIT_SETTINGS.items()):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
 
 
 def _is_harmless(name: str) -> bool:
