@@ -14,6 +14,7 @@ from functools import cache
 
 import pytest
 
+from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.text import counted
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
@@ -98,6 +99,12 @@ def need() -> Callable[[str], None]:
 def unconfined() -> str:
     """What forge says on standard error where nothing confines child processes; nothing where they are confined."""
     return f"warning: {NOT_CONFINED}\n" if lacks("bwrap") else ""
+
+
+@pytest.fixture(scope="session")
+def unconfined_rules() -> str:
+    """The same for a worker with rules that pre-approve commands."""
+    return f"warning: {UNCONFINED_RULES}\n" if lacks("bwrap") else ""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -52,6 +52,7 @@ def test_the_mode_answers(within: Callable[..., Any], mode: ApprovalMode, status
     assert Path(project.folder, "b.txt").exists() is (status == "success")
 
 
+@pytest.mark.needs("bwrap")
 def test_what_a_toolset_tells_is_a_status_event(within: Callable[..., Any], project: Project) -> None:
     (project.home / "tools" / "broken").mkdir(parents=True)
     events: list[Event] = []

@@ -52,9 +52,9 @@ def workers(project: Project) -> Project:
     return project
 
 
-def test_what_a_worker_is(cli, workers, unconfined: str) -> None:
+def test_what_a_worker_is(cli, workers, unconfined_rules: str) -> None:
     done = cli("worker", "show", "boss.yaml")
-    assert (done.code, done.err) == (0, unconfined)
+    assert (done.code, done.err) == (0, unconfined_rules)
     assert done.out.splitlines() == [
         f"boss ({workers.folder}/boss.yaml)",
         "  Leads",
@@ -123,9 +123,9 @@ def test_your_own_rules_are_part_of_the_policy(cli, workers) -> None:
     assert ("sudo", "policy.shell.rules[0]") in [(rule["reason"], rule["rule"]) for rule in found["rules"]]
 
 
-def test_the_tree_with_what_each_could_do(cli, workers, unconfined: str) -> None:
+def test_the_tree_with_what_each_could_do(cli, workers, unconfined_rules: str) -> None:
     done = cli("worker", "show", "boss.yaml", "--tree", "--json")
-    assert (done.code, done.err) == (0, unconfined)
+    assert (done.code, done.err) == (0, unconfined_rules)
     boss = json.loads(done.out)
     helper, leaf = boss["workers"]
     assert boss["tools"]["helper"] == "preApproved"

@@ -170,9 +170,11 @@ class WorkerProcesses(Processes):
         return Confined(found, confinement, tell=self._tell)
 
     def warn_of_rules(self) -> None:
-        """Say once that commands which rules pre-approve should be confined, and are not."""
-        if not self.confined:
+        """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
+        wanted = self._sandbox.isolation
+        if wanted.level is IsolationLevel.AUTO and isolation(wanted.level, where=wanted.where) is None:
             self._warn(UNCONFINED_RULES)
+            self._sandbox.notified.add(NOT_CONFINED)
 
     def _warn(self, sentence: str) -> None:
         if self._sandbox.isolation.level is IsolationLevel.AUTO and sentence not in self._sandbox.notified:

@@ -48,9 +48,9 @@ class ShellToolset(Toolset):
         user = self.env.policy or UserRules()
         self._policy = ShellPolicy(self.config, user, full_sandbox(self.env), self.env.workspace)
         self._processes = cast(WorkerProcesses, self.env.processes)
-        self._processes.check()
         if any(rule.approval is Approval.PRE_APPROVED for rule in self._policy.stated()):
             self._processes.warn_of_rules()
+        self._processes.check()
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         self._sessions = Sessions()
