@@ -45,7 +45,7 @@ def requests_of(past: Past, lines: Iterable[Line]) -> list[Waiting]:
 
 def _pending(past: Past) -> Iterator[Pending]:
     yield from past.pending.values()
-    for children in past.below.values():
+    for children in past.children.values():
         for child in children:
             yield from _pending(child.past)
 

@@ -66,9 +66,9 @@ class Past:
     """Identities of calls, also of workers further down, that were approved and have no result: they may have run."""
     counted: tuple[int, int] | None = None
     """How many tokens the history had when they were counted last, and how many messages it had then."""
-    below: Mapping[str, tuple[Below, ...]] = field(default_factory=dict)
+    children: Mapping[str, tuple[PastChild, ...]] = field(default_factory=dict)
     """By call that is open: the workers that it called, in that order; one of them waits for a decision."""
-    lost: tuple[Below, ...] = ()
+    lost: tuple[PastChild, ...] = ()
     """Workers that were called by what was cut off, and were cut off with it."""
     consented: bool = True
     """Do approvals of calls that wait for a child worker still hold?"""
@@ -85,11 +85,11 @@ class Past:
             call: replace(each, answer=None) if each.answer is not None and each.answer.approved else each
             for call, each in self.pending.items()
         }
-        below = {
+        children = {
             call: tuple(replace(each, past=each.past.without_consent()) for each in workers)
-            for call, workers in self.below.items()
+            for call, workers in self.children.items()
         }
-        return replace(self, pending=pending, below=below, consented=False)
+        return replace(self, pending=pending, children=children, consented=False)
 
     @property
     def unfinished(self) -> bool:
@@ -99,7 +99,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Below:
+class PastChild:
     """A worker that was called: the id of its task, and what it has come to."""
 
     delegation: str
@@ -153,7 +153,11 @@ def read_past(lines: Iterable[Line], delegation: str | None = None) -> Past:
             case ApprovalResponse() as answer:
                 reader.answered(answer)
     past = reader.past(kept)
-    return past if delegation else replace(past, in_flight=past.in_flight | _in_flight_below(kept, set(_waiting(past))))
+    return (
+        past
+        if delegation
+        else replace(past, in_flight=past.in_flight | _in_flight_in_children(kept, set(_waiting(past))))
+    )
 
 
 def last_start(lines: Iterable[Line]) -> SessionStart | None:
@@ -169,12 +173,12 @@ def restored(message: Message) -> Message:
 
 def _waiting(past: Past) -> Iterator[tuple[str, str]]:
     """The calls further down, each by task and id, that wait for a worker that waits for a decision."""
-    for below in (below for called in past.below.values() for below in called):
-        yield from ((below.delegation, call) for call in below.past.below)
-        yield from _waiting(below.past)
+    for child in (child for called in past.children.values() for child in called):
+        yield from ((child.delegation, call) for call in child.past.children)
+        yield from _waiting(child.past)
 
 
-def _in_flight_below(lines: tuple[Line, ...], waiting: Container[tuple[str, str]]) -> frozenset[str]:
+def _in_flight_in_children(lines: tuple[Line, ...], waiting: Container[tuple[str, str]]) -> frozenset[str]:
     """Identities of calls of child workers that may have run; a later one that came to an end settles it."""
     started: dict[tuple[str, str], str] = {}
     found: dict[tuple[str, str], str] = {}
@@ -282,13 +286,13 @@ class _Reader:
         """A turn with requests to decide, here or further down, is still open; any other is over, with what it has."""
         missing = tuple(call for call in self.calls if call.id not in self.results)
         calls, results, pending = self.calls, self.results, self.requests
-        called = {call.id: self.below(call, lines) for call in missing}
-        below = {call: found for call, found in called.items() if any(each.past.calls for each in found)}
-        lost = tuple(each for call in called if call not in below for each in called[call] if each.open)
-        if not pending and not below:
+        called = {call.id: self.children_of(call, lines) for call in missing}
+        children = {call: found for call, found in called.items() if any(each.past.calls for each in found)}
+        lost = tuple(each for call in called if call not in children for each in called[call] if each.open)
+        if not pending and not children:
             self.close_turn()
             calls, results = (), {}
-        for call in below:
+        for call in children:
             self.in_flight.pop(call, None)
         return Past(
             messages=tuple(self.messages),
@@ -298,22 +302,22 @@ class _Reader:
             cut_off=() if calls else missing,
             in_flight=frozenset(self.in_flight.values()),
             counted=self.counted,
-            below=below,
+            children=children,
             lost=lost,
             mid_sentence=self.mid_sentence,
         )
 
-    def below(self, call: ToolCall, lines: tuple[Line, ...]) -> tuple[Below, ...]:
+    def children_of(self, call: ToolCall, lines: tuple[Line, ...]) -> tuple[PastChild, ...]:
         """The workers that a call started."""
         started = self.delegated.get(call.id, {}).items()
-        return tuple(_below(lines, delegation, worker, update) for delegation, (worker, update) in started)
+        return tuple(_read_child(lines, delegation, worker, update) for delegation, (worker, update) in started)
 
 
-def _below(lines: tuple[Line, ...], delegation: str, worker: str, update: WorkerUpdate) -> Below:
+def _read_child(lines: tuple[Line, ...], delegation: str, worker: str, update: WorkerUpdate) -> PastChild:
     past = read_past(lines, delegation)
     answer = past.messages[-1].text if update.status == "completed" and past.messages else None
     open = update.status in ("started", "resumed", "parked")
-    return Below(delegation, worker, update.tool_call_id, past, answer, open)
+    return PastChild(delegation, worker, update.tool_call_id, past, answer, open)
 
 
 def without(message: Message, elided: Collection[str]) -> Message:

@@ -187,7 +187,7 @@ def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
     (waiting,) = requests_of(past, lines)
     assert (waiting.path, waiting.request.tool_name) == (("boss", "helper"), "risk")
     assert past.pending == {}
-    ((below,),) = past.below.values()
+    ((below,),) = past.children.values()
     assert [each.name for each in below.past.calls] == ["look", "risk"]
     answered(lines, waiting.id, True)
     seen = go_on(boss, lines, calls(call("helper", input="do it")), "Done.")

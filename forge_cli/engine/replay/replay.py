@@ -104,7 +104,7 @@ class Replay:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    def below(self, call: ToolCall, worker: str) -> Replay:
+    def child(self, call: ToolCall, worker: str) -> Replay:
         """The record of a worker that a call starts."""
         self.course.go_on()
         given = self.track.given.get(call.id, [])

@@ -19,7 +19,7 @@ from forge_cli.engine.runtime.delegation import Parent, child_bus, run_to_end
 from forge_cli.engine.runtime.model import ReplayedModel
 from forge_cli.engine.runtime.result import WorkerResult, answer_or_raise
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.resume import Below, Past
+from forge_cli.record.resume import Past, PastChild
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Children:
         self._make = make
         self._parent: Parent
         """Set by ``start_task``, before the first call."""
-        self._open = {call: list(children) for call, children in past.below.items()} if past else {}
+        self._open = {call: list(children) for call, children in past.children.items()} if past else {}
 
     def start_task(self, parent: Parent) -> None:
         """From now on children are called by this parent, for the task that it has now."""
@@ -82,7 +82,7 @@ class Children:
                 bus=bus,
                 interrupt=signal,
                 past=begun.past if begun else None,
-                replay=parent.replay.below(call, worker.name) if parent.replay else None,
+                replay=parent.replay.child(call, worker.name) if parent.replay else None,
             )
             result = await self._run(child, "" if begun else said, task.attachments)
             self.results.append(result)
@@ -93,7 +93,7 @@ class Children:
         with parent.interrupt.child() as signal:
             return answer_or_raise(await run_to_end(work, signal))
 
-    def _resumable(self, call: ToolCall, worker: str, task: str) -> Below | None:
+    def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
         """The child that was given this very task by this very call, before the session was left."""
         for child in self._open.get(call.id, ()):
             if (child.worker, child.task) == (worker, task) and (child.answer is not None or child.past.calls):

@@ -20,7 +20,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Worker
-from forge_cli.record.resume import Below
+from forge_cli.record.resume import PastChild
 from forge_cli.sandbox.files.caps import can_write_silently
 
 MAX_DEPTH = 5
@@ -74,7 +74,7 @@ def child_bus(bus: EventBus, path: tuple[str, ...], worker: str, delegation: str
     return bus.child(Origin(worker, len(path), delegation, (*path, worker)))
 
 
-def close_lost(lost: Iterable[Below], bus: EventBus, path: tuple[str, ...]) -> None:
+def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) -> None:
     """Write down the end of child workers that a session was cut off with, and of their calls."""
     for child in lost:
         own = child_bus(bus, path, child.worker, child.delegation)

@@ -28,7 +28,7 @@ class ReplayedModel(ModelProvider, Repeated, Protocol):
         """Must nothing on disk change?"""
         ...
 
-    def below(self, call: ToolCall, worker: str) -> ReplayedModel:
+    def child(self, call: ToolCall, worker: str) -> ReplayedModel:
         """The record of a child worker that a call starts."""
         ...
 

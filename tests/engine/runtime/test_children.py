@@ -29,7 +29,7 @@ from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.opening import open_worker
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
-from forge_cli.record.resume import Below, Past
+from forge_cli.record.resume import Past, PastChild
 from forge_cli.testing import Project, scripted_model
 
 pytestmark = pytest.mark.anyio
@@ -148,9 +148,9 @@ async def test_a_worker_that_cannot_be_read_is_a_sentence_for_the_model(parent: 
 
 
 async def test_a_child_that_finished_before_the_session_was_left_is_not_started_again(parent: Parent) -> None:
-    done = Below("task_1", "helper", "c1", Past(messages=(told("look"),)), answer="done already")
+    done = PastChild("task_1", "helper", "c1", Past(messages=(told("look"),)), answer="done already")
     stand = Stand()
-    children = children_of(parent, stand, Past(below={"c1": (done,)}))
+    children = children_of(parent, stand, Past(children={"c1": (done,)}))
     assert await children.delegate(CALL, TASK) == "done already"
     assert stand.made == []
     assert await children.delegate(CALL, TASK) == "did: look"
@@ -159,7 +159,7 @@ async def test_a_child_that_finished_before_the_session_was_left_is_not_started_
 async def test_a_child_that_was_left_is_resumed_without_a_new_task(parent: Parent) -> None:
     past = Past(messages=(told("look"),), calls=(ToolCall("c2", "write", {}),))
     stand = Stand()
-    children = children_of(parent, stand, Past(below={"c1": (Below("task_1", "helper", "c1", past),)}))
+    children = children_of(parent, stand, Past(children={"c1": (PastChild("task_1", "helper", "c1", past),)}))
     await children.delegate(CALL, TASK)
     assert (stand.made[0].past, stand.given) == (past, [("", ())])
     assert stand.made[0].bus.delegation == "task_1"
