@@ -18,6 +18,7 @@ from forge_cli.core.errors import ForgeError as ForgeError
 from forge_cli.core.errors import ModelError as ModelError
 from forge_cli.core.errors import Stale as Stale
 from forge_cli.core.errors import ToolError as ToolError
+from forge_cli.core.errors import ToolTimeout as ToolTimeout
 from forge_cli.core.errors import WorkerError as WorkerError
 from forge_cli.core.fields import FormField as FormField
 from forge_cli.core.fields import derive_fields as derive_fields
@@ -56,6 +57,7 @@ from forge_cli.core.sandbox import SandboxView as SandboxView
 from forge_cli.core.tool import ManualExecution as ManualExecution
 from forge_cli.core.tool import Preview as Preview
 from forge_cli.core.tool import Tool as Tool
+from forge_cli.core.tool import Validated as Validated
 from forge_cli.core.tool import is_manual_tool as is_manual_tool
 from forge_cli.core.tool import llm_tools as llm_tools
 from forge_cli.core.tool import manual_tools as manual_tools

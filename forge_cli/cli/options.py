@@ -16,6 +16,10 @@ from forge_cli.core.signature import JsonObject
 DirectoryOption = Annotated[
     Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")
 ]
+HomeOption = Annotated[
+    Path | None,
+    typer.Option("--home", metavar="DIR", help="What stands for ~/.forge; without it, an empty folder."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonInputOption = Annotated[
     str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as a JSON object.")
@@ -54,6 +58,13 @@ def work_folder(directory: Path | None) -> Path:
     if not folder.is_dir():
         raise UsageError(f"-C {folder}: there is no such folder")
     return folder.resolve()
+
+
+def home_folder(directory: Path | None) -> Path | None:
+    """The folder that ``--home`` names."""
+    if directory is not None and not directory.is_dir():
+        raise UsageError(f"--home {directory}: there is no such folder")
+    return directory.resolve() if directory else None
 
 
 def json_object(text: str | None) -> JsonObject:

@@ -9,7 +9,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.options import DirectoryOption, JsonOption, chosen_mode, new_app
+from forge_cli.cli.options import DirectoryOption, HomeOption, JsonOption, chosen_mode, home_folder, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
 from forge_cli.cli.signals import in_loop, interruptible
@@ -52,6 +52,7 @@ def replay(
     yes: Annotated[bool, typer.Option("-y", help="The same as --approval-mode approve_all.")] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
+    home: HomeOption = None,
 ) -> None:
     """Do a session again without a model, and say where it differs."""
     mode = chosen_mode(approval_mode, yes)
@@ -64,6 +65,7 @@ def replay(
         workspace=workspace_of(recording.workspace, directory),
         tools=Tools(tools.value) if tools else Tools.READ_ONLY,
         mode=mode,
+        home=home_folder(home),
     )
     with data_output() as out:
         code = _report(recording, in_loop(carry_out, repetition), as_json, out)

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.replay import counts, summary
 from forge_cli.cli.signals import in_loop, interruptible
@@ -72,6 +72,7 @@ class Outcome:
 def replay_tests(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder to look in, a worker, or a record.")] = Path(),
     as_json: JsonOption = False,
+    home: HomeOption = None,
 ) -> None:
     """Replay the recorded tests of workers."""
     records = find_records(path)
@@ -79,7 +80,7 @@ def replay_tests(
         hint = f'record one: forge run WORKER "TASK" --record {FOLDER}/NAME{SUFFIX}, with {FOLDER}/ beside the worker'
         raise UsageError(f"there is no record in a folder {FOLDER}/ beside a worker, in {path} or below", hint=hint)
     with data_output() as out:
-        outcomes = in_loop(_test_all, records, None if as_json else out)
+        outcomes = in_loop(_test_all, records, home_folder(home), None if as_json else out)
         tally = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ok", "drift", "error")}
         if as_json:
             data = {**tally, "records": [outcome.wire() for outcome in outcomes]}
@@ -97,11 +98,11 @@ def _last_line(tally: dict[str, int]) -> str:
     return f"{', '.join(told)}{remedy}\n"
 
 
-async def _test_all(records: Sequence[Path], out: TextIO | None) -> list[Outcome]:
+async def _test_all(records: Sequence[Path], home: Path | None, out: TextIO | None) -> list[Outcome]:
     outcomes, interrupt, host = list[Outcome](), InterruptSignal(), PluginHost()
     with interruptible(interrupt.interrupt):
         for record in records:
-            outcome = await _test(record, interrupt, host)
+            outcome = await _test(record, home, interrupt, host)
             outcomes.append(outcome)
             if out:
                 out.write(outcome.line())
@@ -109,14 +110,14 @@ async def _test_all(records: Sequence[Path], out: TextIO | None) -> list[Outcome
     return outcomes
 
 
-async def _test(record: Path, interrupt: InterruptSignal, host: PluginHost) -> Outcome:
+async def _test(record: Path, home: Path | None, interrupt: InterruptSignal, host: PluginHost) -> Outcome:
     name = None
     try:
         recording = open_recording(str(record))
         name = recording.worker
         worker = worker_beside(record, name)
         repetition = Repetition(
-            worker=worker, recording=recording, workspace=worker.folder, interrupt=interrupt, host=host
+            worker=worker, recording=recording, workspace=worker.folder, home=home, interrupt=interrupt, host=host
         )
         return Outcome(record, name, await repetition.go())
     except ReplayStopped as stopped:

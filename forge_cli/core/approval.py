@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import ResultValue
@@ -102,6 +102,7 @@ class Verdict:
 class ApprovalRequest:
     """What a person is asked to decide: the call, why it asks, and what it would do."""
 
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
     request_id: str
     tool_call_id: str
     tool_name: str

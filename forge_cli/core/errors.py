@@ -91,6 +91,10 @@ class ToolError(Exception):
         self.value = value
 
 
+class ToolTimeout(ToolError):
+    """A tool stopped what it had started when its time was over; ``value`` has what came of it until then."""
+
+
 class BlockedError(ToolError):
     """Policy forbids the call in every mode; raised by tools that find out while they run."""
 

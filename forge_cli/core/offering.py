@@ -58,7 +58,7 @@ def _renamed(tool: Tool, name: str) -> Tool:
 def _from_function(function: Any, name: str, schema: Any) -> Tool:
     if schema is not None and not isinstance(schema, dict) and not _is_model(schema):
         kind = type(schema).__name__
-        raise SchemaError(f"'{name}_schema' must be a pydantic model or a JSON Schema dict, not a {kind}")
+        raise SchemaError(f"the schema of '{name}' must be a pydantic model or a JSON Schema dict, not a {kind}")
     try:
         return Tool.from_function(function, schema=schema)
     except SchemaError as error:

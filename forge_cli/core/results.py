@@ -25,6 +25,8 @@ from forge_cli.core.wire import (
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
+OUTPUT_LIMIT = VALUE_LIMIT - 1000
+"""Bytes that a process may have written, so that a result holds them and what stands beside, such as the exit code."""
 ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json"})
 
@@ -37,7 +39,7 @@ def is_valid_kind(kind: object) -> bool:
 
 
 def is_well_known_kind(kind: object) -> bool:
-    return kind in WELL_KNOWN_KINDS
+    return isinstance(kind, str) and kind in WELL_KNOWN_KINDS
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ ResultValue = Text | Diff | FileContent | FileList | Json | Custom
 
 
 def as_result(value: Any) -> ResultValue:
-    """The return value of a tool as a result: strings are text, a mapping with a kind is custom, other data is JSON."""
+    """The return value of a tool as a result: strings are text, a mapping with a kind is of it, other data is JSON."""
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Custom():
             return _sound(value)
@@ -178,8 +180,32 @@ def as_result(value: Any) -> ResultValue:
             return Text(decode_text(bytes(value)))
         case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(kind) and not is_well_known_kind(kind):
             return _custom(kind, data, rest)
+        case {"kind": str() as kind} if is_well_known_kind(kind):
+            return _well_known(jsonable(value))
         case _:
             return Json(jsonable(value))
+
+
+def _well_known(said: dict[str, Any]) -> ResultValue:
+    """A mapping as the result whose kind it names, if it has all that this kind needs; else it is JSON."""
+    match {snake_case(str(key)): value for key, value in said.items()}:
+        case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
+            return from_wire(said)
+        case {"kind": "diff", "path": str() as path, "original": str() | None as original, "modified": str() as new}:
+            return from_wire({**said, **Diff.of(path, original, new).wire()})
+        case {"kind": "file_content", "path": str() as path, "content": str() as content}:
+            return from_wire({**said, **FileContent(path, content, len(content.encode())).wire()})
+        case {"kind": "file_list", "path": str() as path, "files": [*files]} if all(
+            isinstance(name, str) for name in files
+        ):
+            return from_wire({**said, **FileList.of(path, tuple(files)).wire()})
+        case _:
+            return Json(said)
+
+
+def is_misfit(result: ResultValue) -> bool:
+    """Does it name a well-known kind without having what that kind needs?"""
+    return isinstance(result, Json) and isinstance(result.data, Mapping) and is_well_known_kind(result.data.get("kind"))
 
 
 def _sound(value: ResultValue) -> ResultValue:
@@ -252,9 +278,9 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             text = value.text()
             return value if len(text) <= limit else Text(cut(text, limit), display=value.display)
         case Custom():
-            text = json.dumps(jsonable(value.data), ensure_ascii=False)
-            kept = value if len(text) <= limit else replace(value, data=cut(text, limit))
-            read = value.model_text
+            data, read = jsonable(value.data), value.model_text
+            fits = _characters(data) <= limit
+            kept = value if fits else replace(value, data=cut(json.dumps(data, ensure_ascii=False), limit))
             return replace(
                 kept,
                 summary=cut(value.summary, limit) if value.summary else value.summary,
@@ -262,11 +288,17 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             )
 
 
-def bounded_stream(text: str) -> str:
-    """What a process wrote to one stream, small enough that a result can hold three: its JSON may be much longer."""
-    while len(json.dumps(text, ensure_ascii=False)) > VALUE_LIMIT // 4 + VALUE_LIMIT // 16:
-        text = cut(text, len(text) * 3 // 4)
-    return text
+def _characters(data: Any) -> int:
+    """How much there is to read in JSON data, without what its notation adds."""
+    match data:
+        case str():
+            return len(data)
+        case dict():
+            return sum(len(key) + _characters(value) for key, value in data.items())
+        case list():
+            return sum(1 + _characters(item) for item in data)
+        case _:
+            return len(str(data))
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:

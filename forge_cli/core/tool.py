@@ -18,7 +18,7 @@ from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
 from forge_cli.core.results import ResultValue
-from forge_cli.core.schema import InputSchema, typed_args
+from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
 from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
 
 Args = dict[str, Any]
@@ -72,6 +72,15 @@ class Preview:
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
 MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
 StandsFor = Callable[[Args], tuple[str, JsonObject]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validated:
+    """What became of an input: ``args`` that fit, or an ``error`` that names each wrong field."""
+
+    ok: bool
+    args: JsonObject | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +157,13 @@ class Tool:
             return []
         inside = [] if self.touches is None else list(self.touches(args))
         return [*declared_paths(self.schema.json_schema, args), *inside]
+
+    def validate_input(self, input: Any) -> Validated:
+        """The args as the tool would get them, or what is wrong with them; nothing is raised."""
+        try:
+            return Validated(ok=True, args=self.schema.validate(input))
+        except InvalidInput as error:
+            return Validated(ok=False, error=str(error))
 
     @classmethod
     def from_function(

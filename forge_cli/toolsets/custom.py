@@ -67,11 +67,21 @@ class CustomToolset(Toolset):
             offered = offerable_names(module)
             hint = did_you_mean(name, offered, "") or None
             raise WorkerError(where, f"{file} has no '{name}'; it offers: {', '.join(offered) or 'nothing'}", hint=hint)
-        schema = getattr(module, f"{name}_schema", None)
         try:
+            schema = _schema_beside(module, name)
             return await tools_from(getattr(module, name), name, env=self.env, stack=self.stack, schema=schema)
         except SchemaError as error:
             raise WorkerError(where, f"{file}: {error}") from None
+
+
+def _schema_beside(module: ModuleType, name: str) -> Any:
+    """The schema that stands beside a function, under either of its two names."""
+    found = {
+        spelling: vars(module)[spelling] for spelling in (f"{name}_schema", f"{name}Schema") if spelling in vars(module)
+    }
+    if len(found) > 1:
+        raise SchemaError(f"there are both {' and '.join(found)}; keep one")
+    return next(iter(found.values()), None)
 
 
 def offerable_names(module: ModuleType) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from forge_cli.files.home import forge_home
 from forge_cli.testing import Project
 
 WORKER = """
@@ -152,3 +153,21 @@ def test_hidden_folders_and_those_of_packages_are_left_out(cli: Cli, copier: Pro
     for name in (".venv", "node_modules"):
         shutil.copytree(copier.folder / "copier", copier.folder / name / "copier")
     assert cli("test").out.endswith("\n1 ok\n")
+
+
+def test_tools_of_ones_own_are_no_drift(cli: Cli, copier: Project, tmp_path: Path) -> None:
+    """What lies in ~/.forge on this machine is not part of the record, unless --home says so."""
+    worker = WORKER.format(name="copier").replace("{filesystem: {}}", "{filesystem: {}, executables: {}}")
+    copier.write("copier/worker.yaml", worker)
+    record = "copier/tests/copy.jsonl"
+    (copier.folder / record).unlink()
+    assert cli("run", "copier", "copy", "-p", "-y", "-C", "copier", "--record", record).code == 0
+    (copier.folder / "copier/out.txt").unlink()
+    assert cli("tools", "new", "mine", "--lang", "sh", "-d", "Mine.").code == 0
+    assert cli("test").code == 0
+    assert cli("replay", record, "--worker", "copier", "-C", "copier").code == 0
+    home = str(forge_home())
+    for command in (["test", "--home", home], ["replay", record, "--worker", "copier", "--home", home]):
+        done = cli(*command)
+        assert (done.code, "'mine' is new" in done.out + done.err) == (9, True)
+    assert cli("test", "--home", str(tmp_path / "gone")).code == 2

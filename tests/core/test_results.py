@@ -19,9 +19,9 @@ from forge_cli.core.results import (
     Text,
     as_result,
     bounded,
-    bounded_stream,
     for_model,
     from_wire,
+    is_misfit,
     is_valid_kind,
     is_well_known_kind,
     read_result,
@@ -208,13 +208,45 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
     json.dumps(result.wire(), allow_nan=False).encode()
 
 
+@pytest.mark.parametrize("whole", ["a\n" * 500_000, "\x01" * 1_000_000], ids=["lines", "escaped"])
+def test_what_counts_is_what_there_is_to_read(whole: str) -> None:
+    value = Custom("shell.result", {"stdout": whole, "exitCode": 0, "parts": ["a", None]})
+    assert bounded(value) == value
+
+
 @pytest.mark.parametrize(
-    "text", ["short", "x" * VALUE_LIMIT, "\x01" * (VALUE_LIMIT // 4)], ids=["short", "long", "escaped"]
+    ("said", "result"),
+    [
+        ({"kind": "text", "content": "hi"}, Text("hi")),
+        (
+            {"kind": "text", "content": "# hi", "display": {"preferred_view": "markdown"}},
+            Text("# hi", DisplayHints("markdown")),
+        ),
+        ({"kind": "json", "data": (1, 2)}, Json([1, 2])),
+        ({"kind": "diff", "path": "/a", "original": None, "modified": "y"}, Diff.of("/a", None, "y")),
+        ({"kind": "file_content", "path": "/a", "content": "é", "size": 99}, FileContent("/a", "é", 2)),
+        ({"kind": "file_list", "path": "/a", "files": ("b", "c/")}, FileList.of("/a", ("b", "c/"))),
+    ],
+    ids=lambda value: value.kind if not isinstance(value, dict) else "",
 )
-def test_a_stream_leaves_room_for_the_others(text: str) -> None:
-    kept = bounded_stream(text)
-    assert len(json.dumps(kept)) <= VALUE_LIMIT // 3
-    assert (kept == text) is (text == "short")
+def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: ResultValue) -> None:
+    assert as_result(said) == result
+    assert not is_misfit(as_result(said))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"kind": "text"},
+        {"kind": "text", "content": 1},
+        {"kind": "json"},
+        {"kind": "diff", "path": "/a", "modified": "y"},
+        {"kind": "file_list", "path": "/a", "files": [1]},
+    ],
+)
+def test_one_that_lacks_what_its_kind_needs_is_json(said: Any) -> None:
+    assert as_result(said) == Json(said)
+    assert is_misfit(as_result(said))
 
 
 HUGE = "x" * (2 * VALUE_LIMIT)

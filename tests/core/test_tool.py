@@ -20,7 +20,17 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import VALUE_LIMIT, Text
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import cut
-from forge_cli.core.tool import ManualExecution, Preview, Source, Tool, is_manual_tool, llm_tools, manual_tools, tool
+from forge_cli.core.tool import (
+    ManualExecution,
+    Preview,
+    Source,
+    Tool,
+    Validated,
+    is_manual_tool,
+    llm_tools,
+    manual_tools,
+    tool,
+)
 
 CONTEXT = ToolContext(
     call_id="c1",
@@ -309,3 +319,15 @@ def test_a_huge_failure_is_bounded_too() -> None:
     outcome = ToolOutcome.failed(ToolCall("c1", "t", {}), "error", huge)
     assert outcome.value == Text(cut(huge, VALUE_LIMIT))
     assert outcome.error == cut(huge, VALUE_LIMIT)
+
+
+def test_an_input_is_checked_without_a_call() -> None:
+    def repeat(text: str, times: int = 2) -> str:
+        raise AssertionError
+
+    subject = Tool.from_function(repeat)
+    assert subject.validate_input({"text": "a", "times": "3"}) == Validated(ok=True, args={"text": "a", "times": 3})
+    for wrong in ({"times": 3}, [], None, {"text": 1, "times": "x"}):
+        found = subject.validate_input(wrong)
+        assert (found.ok, found.args) == (False, None)
+        assert found.error

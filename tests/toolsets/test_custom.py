@@ -108,8 +108,9 @@ def test_a_function_whose_hints_are_text(project: Project) -> None:
         "both = {'a': number, 'b': {**number, 'default': 2}}\n"
         "add_schema = {'type': 'object', 'properties': both, 'required': ['a']}\n",
         "from pydantic import BaseModel\nclass Both(BaseModel):\n    a: int\n    b: int = 2\nadd_schema = Both\n",
+        "from pydantic import BaseModel\nclass addSchema(BaseModel):\n    a: int\n    b: int = 2\n",
     ],
-    ids=["dict", "model"],
+    ids=["dict", "model", "camel case"],
 )
 def test_a_function_without_hints_and_a_schema_beside_it(project: Project, schema: str) -> None:
     worker(project, f"def add(a, b):\n    'Add.'\n    return a + b\n{schema}", "add")
@@ -330,7 +331,12 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
         (
             "def f(a): ...\nf_schema = 'a: int'\n",
             ["f"],
-            "WORKER:5:13: tools.py: 'f_schema' must be a pydantic model or a JSON Schema dict, not a str",
+            "WORKER:5:13: tools.py: the schema of 'f' must be a pydantic model or a JSON Schema dict, not a str",
+        ),
+        (
+            "def f(a): ...\nf_schema = fSchema = {}\n",
+            ["f"],
+            "WORKER:5:13: tools.py: there are both f_schema and fSchema; keep one",
         ),
         (
             "def f(*names: str): ...\n",

@@ -340,14 +340,14 @@ def test_a_signal_is_told_of_a_confined_command_too(
     assert (value.data["exitCode"], value.data["signal"]) == (code, number)
 
 
-def test_a_timeout_is_an_error_that_keeps_what_was_said(worker: Project) -> None:
+def test_a_timeout_keeps_what_was_said(worker: Project) -> None:
     seen = worker.run(
         calls(call("shell", command="echo so far; exec sleep 300", timeout=0.5)),
         "{result}",
         approval_mode="approve_all",
     )
     (outcome,) = seen.outcomes
-    assert (outcome.status, outcome.error) == ("error", "stopped after 0.5 seconds")
+    assert (outcome.status, outcome.error) == ("timeout", "stopped after 0.5 seconds")
     assert (outcome.value.data["timedOut"], outcome.value.data["stdout"]) == (True, "so far\n")
     assert seen.result.response == "stopped after 0.5 seconds\nso far\n"
 
@@ -369,8 +369,14 @@ def test_output_is_bounded(worker: Project, noise: str) -> None:
     assert (data["exitCode"], data["truncated"]) == (0, True)
     assert data["stdout"].startswith("first\n")
     assert data["stdout"].endswith("last\n")
-    assert max(len(data["stdout"]), len(data["stderr"])) < 300_000
+    assert 1_000_000 < len(data["stdout"]) + len(data["stderr"]) < 1_048_576
     assert len(seen.result.response) <= 20_000
+
+
+def test_output_is_kept_whole_up_to_there(worker: Project) -> None:
+    command = "yes | head -c 900000; head -c 100000 /dev/zero | tr '\\0' x >&2"
+    data = told(worker, command).data
+    assert (data["stdout"], data["stderr"], data["truncated"]) == ("y\n" * 450_000, "x" * 100_000, False)
 
 
 def test_a_cut_is_named(worker: Project) -> None:

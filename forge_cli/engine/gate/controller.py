@@ -65,7 +65,11 @@ class ApprovalController:
                 return None
 
     async def request_approval(self, request: ApprovalRequest, fingerprint: str | None = None) -> ApprovalDecision:
-        """Settle a request, asking where it must be asked; one prompt at a time."""
+        """Settle a request, asking where it must be asked; one prompt at a time.
+
+        ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given.
+        """
+        fingerprint = None if request.once else fingerprint or request.fingerprint
         async with self._one_prompt:
             decision = self.settled(fingerprint)
             if decision is None:

@@ -19,11 +19,11 @@ from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.context import Delegation, ToolContext
-from forge_cli.core.errors import BlockedError, Stale, ToolError
+from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import ResultValue, as_result, bounded
+from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
 from forge_cli.core.text import counted
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.consent import Consent
@@ -176,8 +176,9 @@ class Guard:
         self.reopened.start(call)
         with anyio.move_on_after(tool.timeout):
             try:
-                value = await tool.execute(deepcopy(judged.args), context)
-                return ToolOutcome(call, "success", _result_value(value))
+                value = _result_value(await tool.execute(deepcopy(judged.args), context))
+                self._check_kind(call, value)
+                return ToolOutcome(call, "success", value)
             except (Stale, Parked, Refusal):
                 raise
             except BlockedError as error:
@@ -193,6 +194,11 @@ class Guard:
         return ToolOutcome.failed(
             call, "timeout", f"{call.name} was stopped after {counted(tool.timeout or 0, 'second')}"
         )
+
+    def _check_kind(self, call: ToolCall, value: ResultValue) -> None:
+        if is_misfit(value):
+            problem = "its result names a well-known kind without having what that kind needs, so it is taken as JSON"
+            self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
 
     def _context(self, judged: Judged, stamp: str | None = None, *, changes: bool = True) -> ToolContext:
         return ToolContext(
@@ -229,5 +235,5 @@ def _result_value(value: Any) -> ResultValue:
 
 def _failure(call: ToolCall, error: ToolError) -> ToolOutcome:
     sentence = str(error) or f"{call.name} failed without a message"
-    outcome = ToolOutcome.failed(call, "error", sentence)
+    outcome = ToolOutcome.failed(call, "timeout" if isinstance(error, ToolTimeout) else "error", sentence)
     return outcome if error.value is None else replace(outcome, value=_result_value(error.value))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
@@ -60,11 +62,13 @@ async def replay(
     tools: Tools | str = Tools.READ_ONLY,
     approval_mode: ApprovalMode | str | None = None,
     bus: EventBus | None = None,
+    home: Path | None = None,
 ) -> Course:
     """Repeat a session, or a record of one, without a model; the first difference is raised as Drift.
 
     ``worker`` and ``workspace`` are those of the session unless others are given. ``tools`` says which calls run: those
     that only read (``read-only``), all (``live``) or none (``recorded``); the others have their recorded results.
+    ``home`` stands for ``~/.forge``; without it an empty folder does.
     """
     recording = open_recording(str(session))
     repetition = Repetition(
@@ -74,6 +78,7 @@ async def replay(
         tools=Tools(tools),
         mode=ApprovalMode(approval_mode) if approval_mode is not None else None,
         bus=bus or EventBus(),
+        home=home,
     )
     return await repetition.go()
 
@@ -93,6 +98,8 @@ class Repetition:
     workspace: Path
     tools: Tools = Tools.READ_ONLY
     mode: ApprovalMode | None = None
+    home: Path | None = None
+    """What stands for ``~/.forge``; an empty folder unless given, so that a record means the same to all."""
     bus: EventBus = field(default_factory=EventBus)
     host: PluginHost = field(default_factory=PluginHost)
     interrupt: InterruptSignal = field(default_factory=InterruptSignal)
@@ -100,12 +107,13 @@ class Repetition:
     async def go(self) -> Course:
         """Repeat every part of the session; the first difference is raised as Drift."""
         course = course_of(self.recording, self.workspace, self.tools)
-        for part in self.recording.parts:
-            course.end = None
-            await self._repeat(part, course)
+        with nullcontext(self.home) if self.home else TemporaryDirectory(prefix="forge-home-") as home:
+            for part in self.recording.parts:
+                course.end = None
+                await self._repeat(part, course, Path(home))
         return course
 
-    async def _repeat(self, part: RecordedPart, course: Course) -> None:
+    async def _repeat(self, part: RecordedPart, course: Course, home: Path) -> None:
         replay = Replay.of(part, course, self.recording.model)
         schema = self.recording.output_schema
         runtime = WorkerRuntime(
@@ -116,7 +124,7 @@ class Repetition:
             interrupt_signal=self.interrupt,
             output_schema=OutputSchema(schema) if schema else None,
             resume=Resumed(part.past, part.last) if part.last else None,
-            wiring=Wiring(host=self.host, session_id=self.recording.session, replay=replay),
+            wiring=Wiring(host=self.host, session_id=self.recording.session, replay=replay, home=home),
         )
         async with runtime:
             result = await runtime.run(part.task.text, part.task.attachments)

@@ -24,7 +24,7 @@ from forge_cli.engine.turns.loop import Loop
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
-from forge_cli.files.home import close_home, forge_home
+from forge_cli.files.home import close_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
@@ -79,8 +79,8 @@ class OpenWorker:
 
 async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate) -> OpenWorker:
     """Open everything that the worker names; ``stack`` closes it."""
-    settings, redactor = load_settings(forge_home()), Redactor(os.environ)
-    closed = close_home(forge_home()) if spec.is_root else None
+    settings, redactor = load_settings(spec.home), Redactor(os.environ)
+    closed = close_home(spec.home) if spec.is_root else None
     workspace = (spec.workspace or Path.cwd()).resolve()
     controller = ApprovalController(
         _approval_mode(spec, settings),
@@ -108,6 +108,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         parent=spec.parent.assembly if spec.parent else None,
         make_zones=spare is None,
         spare=spare,
+        home=spec.home,
     )
     loop = _loop(spec, settings, model, assembly, redactor, delegate)
     return OpenWorker(

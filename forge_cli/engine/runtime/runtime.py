@@ -209,7 +209,7 @@ class WorkerRuntime:
             workspace=opened.workspace,
             on_ask=spec.on_ask,
             resume=Resumed(child.past) if child.past else None,
-            wiring=Wiring(host=spec.wiring.host, session_id=spec.session_id, parent=child.parent, replay=child.replay),
+            wiring=replace(spec.wiring, sinks=(), session_id=spec.session_id, parent=child.parent, replay=child.replay),
         )
 
     async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:

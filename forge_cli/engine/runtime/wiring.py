@@ -16,6 +16,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.model import ReplayedModel
 from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.recorder import Sink
 from forge_cli.record.resume import Past, Resumed
@@ -33,6 +34,8 @@ class Wiring:
     """What caps a child worker; the root has no parent."""
     replay: ReplayedModel | None = None
     """The record of a session that is repeated: it is the model then, and no other is asked."""
+    home: Path | None = None
+    """What stands for ``~/.forge``, where it is not that of the user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,10 @@ class RuntimeSpec:
     @property
     def parent(self) -> Parent | None:
         return self.wiring.parent
+
+    @property
+    def home(self) -> Path:
+        return self.wiring.home or forge_home()
 
     @property
     def is_root(self) -> bool:

@@ -25,7 +25,6 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
-from forge_cli.sandbox.processes.streams import LIMIT
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 NOT_CONFINED = "child processes are not confined on this machine: install bubblewrap (bwrap), or say 'isolation: off'"
@@ -88,11 +87,11 @@ class WorkerProcesses(Processes):
         readable: Iterable[Path] = (),
         writable: Iterable[Path] = (),
         errors: str = "replace",
-        limit: int = LIMIT,
+        together: int | None = None,
     ) -> Finished:
         options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
         with _keep_hooks(options["wrap"]):
-            return await self.children.run(argv, **options, timeout=timeout, errors=errors, limit=limit)
+            return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
 
     def stream(
         self,

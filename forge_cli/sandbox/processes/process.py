@@ -20,7 +20,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
-from forge_cli.sandbox.processes.streams import LIMIT, Input, Output
+from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.secrets import KEY_NAME
 
@@ -190,7 +190,10 @@ class Child:
             self._attention.cancel()
             await self.ended.wait()
 
-    def finished(self) -> Finished:
+    def finished(self, together: int | None = None) -> Finished:
+        """How it ended; of what it wrote and nobody took, no more than ``together`` bytes."""
+        if together is not None:
+            share_room(together, self.stdout, self.stderr)
         code = self._process.returncode
         if self.tree.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
             code = 128 - code
@@ -285,13 +288,15 @@ class ChildProcesses:
         timeout: float | None,
         wrap: Wrap = UNCONFINED,
         limit: int = LIMIT,
+        together: int | None = None,
         errors: str = "replace",
         feed: bytes | None = None,
         limits: ProcessLimits = NO_LIMITS,
     ) -> Finished:
         """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
 
-        What a command leaves in the background, unless it is confined, runs until this context is left.
+        ``limit`` bytes of each stream are kept, and no more than ``together`` of both. What a command leaves in the
+        background, unless it is confined, runs until this context is left.
         """
         streams: StreamOptions = {"limit": limit, "errors": errors, "feed": feed}
         child = self.start(argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, **streams)
@@ -300,7 +305,7 @@ class ChildProcesses:
         except BaseException:
             await child.stop()
             raise
-        return child.finished()
+        return child.finished(together)
 
     async def _attend(self, child: Child) -> None:
         await child.attend()

@@ -87,6 +87,26 @@ class Output:
             text += self._decoder.decode(b"", final=True)
         return text
 
+    @property
+    def size(self) -> int:
+        """How many bytes there are to take."""
+        self._shorten()
+        return len(self._head) + len(self._tail)
+
+    def narrow(self, limit: int) -> None:
+        """Keep no more bytes than this, also of what has come already."""
+        if self.size > limit:
+            kept = _character_start(self._head, min(len(self._head), limit // 2))
+            surplus = self._head[kept:]
+            del self._head[kept:]
+            if self._cut:
+                self._cut += len(surplus)
+                self.dropped += len(surplus)
+            else:
+                self._tail = surplus + self._tail
+        self._limit = limit
+        self._shorten()
+
     async def read(self, descriptor: int) -> None:
         """Keep what comes out of a pipe until its other end is closed."""
         while True:
@@ -125,6 +145,14 @@ class Output:
             del self._tail[:lost]
             self._cut += lost
             self.dropped += lost
+
+
+def share_room(limit: int, one: Output, other: Output) -> None:
+    """Keep no more bytes of both streams than this: a short one stays whole, and the rest is for the longer one."""
+    if one.size + other.size > limit:
+        short, long = sorted((one, other), key=lambda output: output.size)
+        short.narrow(limit // 2)
+        long.narrow(limit - short.size)
 
 
 class Input:

@@ -6,19 +6,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import ToolError, ToolTimeout
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import (
     MODEL_LIMIT,
     Custom,
-    Diff,
-    FileContent,
-    FileList,
     ResultValue,
     Text,
     as_result,
-    bounded_stream,
-    from_wire,
+    is_well_known_kind,
 )
 from forge_cli.core.text import counted, cut
 from forge_cli.core.wire import jsonable
@@ -32,8 +28,8 @@ def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
     data = {
         "exitCode": done.exit_code,
         "signal": done.signal,
-        "stdout": bounded_stream(done.stdout),
-        "stderr": bounded_stream(done.stderr),
+        "stdout": done.stdout,
+        "stderr": done.stderr,
         "durationMs": done.duration_ms,
         "timedOut": done.timed_out,
         "truncated": done.truncated,
@@ -41,7 +37,8 @@ def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
     value = Custom(KIND, data, summary=state, model_text=cut(f"{state}\n{done.stdout}{errors}", MODEL_LIMIT - 200))
     if failed(done):
-        raise ToolError(f"{name}: {state}", value=value)
+        failure = ToolTimeout if done.timed_out else ToolError
+        raise failure(f"{name}: {state}", value=value)
     return own_result(done.stdout) or value
 
 
@@ -68,21 +65,10 @@ def own_result(stdout: str) -> ResultValue | None:
 
 
 def _read_result(said: Any) -> ResultValue | None:
-    """A well-known kind with all it needs, or one of the program's own with ``data``."""
-    match said:
-        case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
-            return from_wire(said)
-        case {"kind": "diff", "path": str() as path, "original": str() | None as original, "modified": str() as new}:
-            return from_wire({**said, **Diff.of(path, original, new).wire()})
-        case {"kind": "file_content", "path": str() as path, "content": str() as content}:
-            return from_wire({**said, **FileContent(path, content, len(content.encode())).wire()})
-        case {"kind": "file_list", "path": str() as path, "files": [*files]} if all(
-            isinstance(name, str) for name in files
-        ):
-            return from_wire({**said, **FileList.of(path, tuple(files)).wire()})
-        case _:
-            value = as_result(said)
-            return value if isinstance(value, Custom) and value.kind != KIND else None
+    """A well-known kind, or one of the program's own with ``data``; anything else is only what it said."""
+    value = as_result(said)
+    own = isinstance(value, Custom) and value.kind != KIND
+    return value if own or is_well_known_kind(said.get("kind")) else None
 
 
 def _describe_end(done: Finished) -> str:

@@ -8,7 +8,7 @@ from typing import cast
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
-from forge_cli.core.results import VALUE_LIMIT, ResultValue
+from forge_cli.core.results import OUTPUT_LIMIT, ResultValue
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
@@ -19,9 +19,6 @@ from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.results import failed, outcome
 from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import ProgramStart, Toolchain, language_of
-
-KEPT = VALUE_LIMIT // 4
-"""Bytes that are kept of each stream, so that both fit into one result."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class Runner:
             env=self._environment(program),
             timeout=seconds,
             readable=[program.folder, *start.readable],
-            limit=KEPT,
+            together=OUTPUT_LIMIT,
         )
         self._stats.called(program.name, ok=not failed(done), duration_ms=done.duration_ms)
         return ProgramRun(program.name, done, seconds)

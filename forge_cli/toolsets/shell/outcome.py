@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import ToolError, ToolTimeout
 from forge_cli.core.processes import Finished
-from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, bounded_stream
+from forge_cli.core.results import MODEL_LIMIT, Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut, visible
 
 RESULT, SESSION = "shell.result", "shell.session"
-KEPT = VALUE_LIMIT // 4
-"""Bytes that are kept of each stream, so that both fit into one result."""
 READ_AT_ONCE = MODEL_LIMIT - 200
 """Bytes of a session's output in one result: what the model would not get to read comes with the next."""
 
@@ -21,11 +19,11 @@ def result(command: str, done: Finished, seconds: float) -> Custom:
     """A command that has ended; one that failed is an error that carries its output."""
     state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else describe_end(done)
     data = {
-        "command": bounded_stream(command),
+        "command": command,
         "exitCode": done.exit_code,
         "signal": done.signal,
-        "stdout": bounded_stream(done.stdout),
-        "stderr": bounded_stream(done.stderr),
+        "stdout": done.stdout,
+        "stderr": done.stderr,
         "truncated": done.truncated,
         "timedOut": done.timed_out,
         "durationMs": done.duration_ms,
@@ -33,7 +31,9 @@ def result(command: str, done: Finished, seconds: float) -> Custom:
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
     read = cut(f"{_with_hint(state, done, done.stderr)}\n{done.stdout}{errors}", READ_AT_ONCE)
     value = Custom(RESULT, data, summary=state, model_text=read)
-    if done.timed_out or done.exit_code != 0:
+    if done.timed_out:
+        raise ToolTimeout(state, value=value)
+    if done.exit_code != 0:
         raise ToolError(state, value=value)
     return value
 

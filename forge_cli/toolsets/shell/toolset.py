@@ -16,7 +16,7 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.paths import ReadPath
-from forge_cli.core.results import Custom, Text
+from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
 from forge_cli.core.tool import Args, Preview, tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
@@ -115,7 +115,8 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
-        done = await self._processes.run(bash(command), env=self._environment, timeout=seconds, limit=outcome.KEPT)
+        room = OUTPUT_LIMIT - len(command)
+        done = await self._processes.run(bash(command), env=self._environment, timeout=seconds, together=room)
         return outcome.result(command, done, seconds)
 
     @tool(needs_approval="_start_approval", effects=DOES)

@@ -1,5 +1,6 @@
 """Who settles a request: memory, the mode, a callback, somebody on the bus, or nobody."""
 
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -47,6 +48,22 @@ async def test_a_mode_answers_without_asking(mode: str, decision: ApprovalDecisi
     controller = ApprovalController(mode, callback(), bus=bus)
     assert await controller.request_approval(REQUEST) == decision
     assert seen == []
+
+
+async def test_a_yes_for_the_session_is_remembered_by_the_fingerprint_of_the_request() -> None:
+    controller = ApprovalController(approval_callback=callback(ApprovalDecision(True, remember="session")))
+    asked = replace(REQUEST, fingerprint="f1")
+    assert (await controller.request_approval(asked)).by == "user"
+    assert (await controller.request_approval(replace(asked, request_id="r2"))).by == "memory"
+    assert not await controller.request_approval(replace(asked, fingerprint="f2"))
+    assert asked.type == "tool_call"
+
+
+async def test_what_is_good_only_once_is_not_remembered() -> None:
+    yes = ApprovalDecision(True, remember="session")
+    controller = ApprovalController(approval_callback=callback(yes, yes))
+    asked = replace(REQUEST, fingerprint="f1", once=True)
+    assert [(await controller.request_approval(asked)).by for _ in range(2)] == ["user", "user"]
 
 
 async def test_an_unknown_mode_is_no_mode() -> None:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, BlockedError, Tool, ToolContext, ToolError, ToolOutcome
-from forge_cli.core.events import Event, ToolResult
+from forge_cli.core.events import Event, StatusEvent, ToolResult
 from forge_cli.core.results import VALUE_LIMIT, Custom, Json, ResultValue, Text
 from forge_cli.core.text import cut
 from forge_cli.testing import Project, call, calls
@@ -319,3 +319,15 @@ def test_two_mebibytes_are_kept_by_half_and_read_in_part_and_each_cut_is_named(p
     assert len(seen.result.response) <= 20_000
     read = seen.result.response.count("a", 0, 15_000) + seen.result.response.count("z")
     assert read > 19_900
+
+
+def test_a_kind_that_does_not_fit_is_json_and_a_warning(project: Project) -> None:
+    project.write("tools.py", "def odd() -> dict:\n    'Odd.'\n    return {'kind': 'text', 'body': 'x'}\n")
+    project.write(
+        "worker.yaml",
+        "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [odd], approval: {default: preApproved}}}\n",
+    )
+    seen = project.run(calls(call("odd")), "done")
+    assert seen.outcomes[0].value == Json({"kind": "text", "body": "x"})
+    warnings = [event.message for event in seen.events if isinstance(event, StatusEvent) and event.level == "warning"]
+    assert [sentence.partition(":")[0] for sentence in warnings] == ["odd"]
