@@ -21,9 +21,13 @@ from forge_cli.core.events import (
     StatusEvent,
     ToolStarted,
     UserInput,
+    event_names,
+    read_event,
 )
 from forge_cli.core.messages import Message
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
+from forge_cli.core.text import did_you_mean
+from forge_cli.core.wire import Unreadable
 
 Handler = Callable[[Event], None]
 
@@ -93,7 +97,10 @@ class EventBus:
 
         return unsubscribe
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: Event | str, payload: Mapping[str, Any] | None = None) -> None:
+        """Hand out an event, or the one of that name on the wire with this payload."""
+        if isinstance(event, str):
+            event = _read_named(event, payload or {})
         if self._root is not self:
             self._root.emit(event if event.origin else replace(event, origin=self._origin))
             return
@@ -120,6 +127,14 @@ class EventBus:
         """Decide a request; the first answer counts."""
         self.emit(ApprovalResponse(request_id, decision))
 
+    def answer_input(self, request_id: str, content: str) -> None:
+        """Give the line of text that an ``inputPrompt`` asks for."""
+        self.emit(UserInput(request_id, content))
+
+    def is_open(self, request_id: str) -> bool:
+        """Does somebody wait for the answer to this?"""
+        return request_id in self._root._questions
+
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         """Put a request to the subscribers that can answer; without one it is denied at once, saying so."""
         answer = await self._question(request.request_id, ApprovalRequired(request), ApprovalResponse)
@@ -145,6 +160,15 @@ class EventBus:
             return question.answer
         finally:
             del questions[request_id]
+
+
+def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
+    if name not in event_names():
+        raise ValueError(f"there is no event '{name}'; {did_you_mean(name, event_names())}")
+    try:
+        return read_event(name, dict(payload))
+    except Unreadable as error:
+        raise ValueError(f"this is not the payload of an event '{name}': {error}") from None
 
 
 def new_id(kind: str) -> str:

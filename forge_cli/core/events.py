@@ -205,6 +205,8 @@ class ContextUsage(Event):
     """The calls whose results the model no longer reads."""
     summarised: int | None = None
     """How many messages a summary stands for from now on."""
+    cleared: bool | None = None
+    """True when the conversation begins anew: the model reads nothing of what was said before."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,17 @@ class ManualToolInvoke(Event):
     type: ClassVar[str] = "manualToolInvoke"
     tool_name: str
     args: Mapping[str, Any]
+    tool_call_id: str | None = None
+    """The call, where it is under way already; a UI leaves it to the runtime."""
+
+
+@dataclass(frozen=True)
+class CommandEvent(Event):
+    """What a slash command asks of the runtime, such as ``clear``."""
+
+    type: ClassVar[str] = "command"
+    name: str
+    args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -302,7 +315,7 @@ DISPLAY = (
     TurnEndEvent,
     SessionEnd,
 )
-ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke)
+ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke, CommandEvent)
 
 AnyEvent = (
     SessionStart
@@ -324,9 +337,15 @@ AnyEvent = (
     | ApprovalResponse
     | Interrupt
     | ManualToolInvoke
+    | CommandEvent
     | OtherEvent
 )
 _KINDS: dict[str, type[AnyEvent]] = {kind.type: kind for kind in (*DISPLAY, *ACTIONS)}
+
+
+def event_names() -> list[str]:
+    """Every event's name on the wire."""
+    return list(_KINDS)
 
 
 def read_event(name: str, payload: JsonObject) -> AnyEvent:

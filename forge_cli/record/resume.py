@@ -14,6 +14,7 @@ from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
+    CommandEvent,
     ContextUsage,
     InputPrompt,
     Interrupt,
@@ -231,7 +232,7 @@ class _Reader:
                 pass
             case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
-            case ManualToolsAvailable() | ManualToolInvoke():
+            case ManualToolsAvailable() | ManualToolInvoke() | CommandEvent():
                 pass
             case _:
                 assert_never(event)
@@ -278,9 +279,11 @@ class _Reader:
         """Usage is told after a turn, and where room is made before the next one, when all calls have their results."""
         if all(call.id in self.results for call in self.calls):
             self.close_turn()
+        if event.cleared:
+            self.messages = []
         if elided := frozenset(event.elided or ()):
             self.messages = [without(message, elided) for message in self.messages]
-        self.counted = event.used, len(self.messages)
+        self.counted = None if event.cleared else (event.used, len(self.messages))
 
     def past(self, lines: tuple[Line, ...]) -> Past:
         """A turn with requests to decide, here or further down, is still open; any other is over, with what it has."""

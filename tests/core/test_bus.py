@@ -1,5 +1,6 @@
 """The bus: everybody hears everything in one order, questions find their answers, and asking never hangs."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from forge_cli.core.bus import EventBus, RuntimeUI
 from forge_cli.core.events import (
     ApprovalRequired,
     ApprovalResponse,
+    CommandEvent,
     Event,
     InputPrompt,
     MessageEvent,
@@ -239,3 +241,35 @@ async def test_a_program_asks_and_somebody_answers(bus: EventBus) -> None:
         rule=None,
         where=None,
     )
+
+
+async def test_an_event_may_be_named() -> None:
+    bus, seen = EventBus(), list[Event]()
+    bus.subscribe(seen.append)
+    bus.emit("status", {"level": "info", "message": "hi"})
+    bus.emit("command", {"name": "clear"})
+    assert seen == [StatusEvent("info", "hi"), CommandEvent("clear")]
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "sentence"),
+    [
+        ("statsu", {}, "there is no event 'statsu'; did you mean 'status'?"),
+        ("status", {"level": "info"}, "this is not the payload of an event 'status': "),
+    ],
+)
+async def test_a_wrong_event_is_refused(name: str, payload: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        EventBus().emit(name, payload)
+
+
+async def test_input_is_answered() -> None:
+    bus = EventBus()
+
+    def answer(event: Event) -> None:
+        if isinstance(event, InputPrompt):
+            assert bus.is_open(event.request_id)
+            bus.answer_input(event.request_id, "blue")
+
+    bus.subscribe(answer, answers=True)
+    assert await bus.ask_input("Colour?") == "blue"

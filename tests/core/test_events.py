@@ -107,7 +107,13 @@ def test_the_names_on_the_wire() -> None:
         "turnEnd",
         "sessionEnd",
     ]
-    assert [event.type for event in ACTIONS] == ["userInput", "approvalResponse", "interrupt", "manualToolInvoke"]
+    assert [event.type for event in ACTIONS] == [
+        "userInput",
+        "approvalResponse",
+        "interrupt",
+        "manualToolInvoke",
+        "command",
+    ]
 
 
 def test_only_streaming_is_transient() -> None:

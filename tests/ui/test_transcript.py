@@ -177,7 +177,8 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         (ContextUsage(1, 2, ("a", "b")), "room was made: the results of 2 calls were taken out of the history"),
         (ContextUsage(1, 2, None, 4), "room was made: a summary stands for 4 messages from here on"),
         (InputPrompt("r", "Who?"), "asks: Who?"),
-        (UserInput("r", "Me"), "answers: Me"),
+        (UserInput("r", "Me"), None),
+        (ContextUsage(0, 2, cleared=True), "the conversation begins anew"),
         (SessionEnd({"status": "limit", "turns": 2, "tool_calls": 1}), "limit: 2 turns, 1 call"),
         (SessionEnd({"status": "odd", "turns": "x"}), "odd: ? turns, ? calls"),
         (TurnEndEvent(1, "end", Usage()), None),
@@ -185,6 +186,10 @@ def test_two_workers_may_name_their_calls_alike() -> None:
 )
 def test_what_else_a_reader_should_know(event: Event, text: str | None) -> None:
     assert told(event).entries == ([] if text is None else [Noted(text)])
+
+
+def test_input_that_answers_a_prompt_is_told() -> None:
+    assert told(InputPrompt("r", "Who?"), UserInput("r", "Me")).entries == [Noted("asks: Who?"), Noted("answers: Me")]
 
 
 def test_an_event_of_a_newer_forge_is_passed_over() -> None:

@@ -17,6 +17,7 @@ from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
+    CommandEvent,
     ContextUsage,
     InputPrompt,
     Interrupt,
@@ -108,6 +109,8 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield content
         case WorkerUpdate(error=error):
             yield error or ""
+        case CommandEvent(name=name, args=words):
+            yield " ".join((name, *words))
         case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | Streaming() | ContextUsage():
             return
         case ApprovalDecided() | ManualToolsAvailable() | Interrupt() | OtherEvent():

@@ -24,6 +24,7 @@ from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.children import Children, ChildSpec
+from forge_cli.engine.runtime.conversation import Conversation
 from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
@@ -94,6 +95,7 @@ class WorkerRuntime:
         self._open: OpenWorker | None = None
         self._started = self._ended = False
         self._result: WorkerResult | None = None
+        self._conversation: Conversation | None = None
 
     @property
     def worker(self) -> Worker:
@@ -214,10 +216,25 @@ class WorkerRuntime:
 
     async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:
         """Call one tool by hand, through the same gate; the model's history does not learn of it."""
-        guard = self._ready().loop.guard
+        call = ToolCall(new_id("manual"), tool, dict(args))
         if caller is Caller.PERSON:
-            self.bus.emit(ManualToolInvoke(tool, dict(args)))
-        return await guard.call(ToolCall(new_id("manual"), tool, dict(args)), caller)
+            self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
+        return await self._ready().loop.guard.call(call, caller)
+
+    async def converse(self) -> WorkerResult | None:
+        """Do what ``userInput``, ``command``, ``manualToolInvoke`` and ``interrupt`` on the bus say.
+
+        It ends with the command ``exit``, or when the runtime is closed; returns the result of the last task.
+        """
+        opened = self._ready()
+
+        async def call(tool: str, args: Mapping[str, Any]) -> None:
+            await opened.loop.guard.call(ToolCall(new_id("manual"), tool, dict(args)), Caller.PERSON)
+
+        self._conversation = Conversation(
+            self.bus, self.interrupt_signal, run=self.run, call=call, clear=opened.loop.forget
+        )
+        return await self._conversation.go()
 
     def interrupt(self, reason: str = "interrupted") -> None:
         """Stop the turn: the running call ends, pending ones get the result ``interrupted``."""
@@ -229,6 +246,8 @@ class WorkerRuntime:
     async def aclose(self) -> None:
         """Close what is open; the root says how it ended."""
         self._ended = True
+        if self._conversation:
+            self._conversation.close()
         if self.is_root:
             if self._open and self._result:
                 self.bus.emit(SessionEnd(self._result.wire()))

@@ -92,6 +92,10 @@ class Loop:
         """What the model said last."""
         return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
 
+    def forget(self) -> None:
+        """Begin a new conversation: the model learns nothing of what was said before."""
+        self.context.clear()
+
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
         for call in past.cut_off:

@@ -55,6 +55,12 @@ class Context:
             self.counted = used, len(self.history)
             self.bus.emit(ContextUsage(used, self.window))
 
+    def clear(self) -> None:
+        """Begin anew, with an empty window."""
+        self.history.rewrite(())
+        self.counted = None
+        self.bus.emit(ContextUsage(0, self.window, cleared=True))
+
     async def make_room(self, system: str, tools: Sequence[ToolSpec], lasting: Collection[str], ask: Ask) -> None:
         """Before a turn: when the window is nearly full, take out what is old."""
         self._count_anew(system, tools)

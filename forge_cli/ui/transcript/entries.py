@@ -12,6 +12,7 @@ from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
     ApprovalResponse,
+    CommandEvent,
     ContextUsage,
     InputPrompt,
     Interrupt,
@@ -115,6 +116,7 @@ class _Reader:
         self.calls: dict[tuple[str | None, str], Called] = {}
         """By the task that a child worker was given, and the call."""
         self.asked: dict[str, Called] = {}
+        self.prompts: set[str] = set()
         self.parents: dict[str | None, str] = {}
 
     def take(self, line: Line) -> None:
@@ -142,15 +144,23 @@ class _Reader:
                 self.note(line, f"{level}: {message}" if level in ("warning", "error") else None)
             case Interrupt(reason=reason):
                 self.note(line, reason)
-            case InputPrompt(prompt=prompt):
+            case InputPrompt(request_id=id, prompt=prompt):
+                self.prompts.add(id)
                 self.note(line, f"asks: {prompt}")
-            case UserInput(content=content):
-                self.note(line, f"answers: {content}")
+            case UserInput(request_id=id, content=content):
+                self.note(line, f"answers: {content}" if id in self.prompts else None)
             case ContextUsage() as event:
                 self.note(line, _room(event))
             case SessionEnd(result=result):
                 self.note(line, _ending(result))
-            case TurnStart() | TurnEndEvent() | Streaming() | ManualToolsAvailable() | ManualToolInvoke():
+            case (
+                TurnStart()
+                | TurnEndEvent()
+                | Streaming()
+                | ManualToolsAvailable()
+                | ManualToolInvoke()
+                | CommandEvent()
+            ):
                 pass
             case OtherEvent():
                 pass
@@ -223,6 +233,8 @@ def _yes_or_no(approved: bool) -> str:
 
 
 def _room(event: ContextUsage) -> str | None:
+    if event.cleared:
+        return "the conversation begins anew"
     if event.elided:
         return f"room was made: the results of {len(event.elided)} calls were taken out of the history"
     if event.summarised:

@@ -1,0 +1,220 @@
+"""A conversation over the bus: what a UI emits is done, in order, until it ends."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import (
+    ApprovalDecision,
+    Event,
+    EventBus,
+    MessageEvent,
+    WorkerResult,
+    WorkerRuntime,
+    load_worker,
+    open_session,
+)
+from forge_cli.testing import Project, call, calls, scripted_model
+
+EXAMPLE = Path(__file__).parents[3] / "examples/own_ui"
+TOOLS = """
+import asyncio
+from forge_cli import tool
+
+@tool(manual="both", needs_approval=False)
+def add(a: int, b: int = 1) -> int:
+    "Add."
+    return a + b
+
+@tool(needs_approval=True)
+def ask() -> str:
+    "Ask."
+    return "asked"
+
+@tool(needs_approval=False)
+async def wait() -> str:
+    "Wait."
+    await asyncio.sleep(300)
+    return "waited"
+"""
+WORKER = "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [add, ask, wait]}}\n"
+DEADLINE = 20
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+class UI:
+    """Notes what happens, and does something at the first event of a name."""
+
+    def __init__(self, bus: EventBus, *, answers: bool = False, **reactions: Callable[[Event], None]) -> None:
+        self.bus, self.seen, self.reactions = bus, list[Event](), reactions
+        bus.subscribe(self.take, answers=answers)
+
+    def take(self, event: Event) -> None:
+        self.seen.append(event)
+        if reaction := self.reactions.pop(event.type, None):
+            reaction(event)
+
+    def of(self, name: str) -> list[Any]:
+        return [event for event in self.seen if event.type == name]
+
+    @property
+    def answers(self) -> list[str]:
+        return [
+            event.message.text
+            for event in self.seen
+            if isinstance(event, MessageEvent) and event.message.role == "assistant" and event.message.text
+        ]
+
+
+def say(bus: EventBus, *lines: str) -> None:
+    for line in lines:
+        bus.emit("userInput", {"requestId": "", "content": line})
+
+
+def leave(bus: EventBus) -> None:
+    bus.emit("command", {"name": "exit"})
+
+
+def converse(
+    project: Project, bus: EventBus, *turns: Any, begin: Callable[[], None], **options: Any
+) -> WorkerResult | None:
+    async def main() -> WorkerResult | None:
+        runtime = WorkerRuntime(
+            worker=load_worker(project.folder / "worker.yaml"), model=scripted_model(*turns), bus=bus, **options
+        )
+        with anyio.fail_after(DEADLINE):
+            async with runtime, anyio.create_task_group() as tasks:
+
+                async def start() -> None:
+                    begin()
+
+                tasks.start_soon(start)
+                return await runtime.converse()
+        raise AssertionError
+
+    return anyio.run(main)
+
+
+def test_tasks_are_done_one_after_the_other_in_one_history(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    result = converse(worker, bus, "{task} 1", "{task} 2", begin=lambda: say(bus, "one", "two") or leave(bus))
+    assert ui.answers == ["one 1", "two 2"]
+    assert result
+    assert result.response == "two 2"
+
+
+def test_a_tool_that_a_person_calls_is_called_once(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus, toolResult=lambda event: leave(bus))
+    converse(worker, bus, begin=lambda: bus.emit("manualToolInvoke", {"toolName": "add", "args": {"a": 2}}))
+    assert [(event.tool_name, event.status, event.value.text()) for event in ui.of("toolResult")] == [
+        ("add", "success", "3")
+    ]
+
+
+def test_invoke_is_the_same_and_not_answered_twice(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+
+    async def main() -> None:
+        async with (
+            WorkerRuntime(
+                worker=load_worker(worker.folder / "worker.yaml"), model=scripted_model(), bus=bus
+            ) as runtime,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(runtime.converse)
+            await anyio.wait_all_tasks_blocked()
+            assert (await runtime.invoke("add", {"a": 2})).value.text() == "3"
+            leave(bus)
+
+    anyio.run(main)
+    assert len(ui.of("toolResult")) == 1
+    (invoked,) = ui.of("manualToolInvoke")
+    assert invoked.tool_call_id == ui.of("toolResult")[0].tool_call_id
+
+
+def test_a_question_is_answered_on_the_bus(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(
+        bus,
+        answers=True,
+        approvalRequired=lambda event: bus.answer(event.request.request_id, ApprovalDecision(True)),  # type: ignore[attr-defined]
+    )
+    converse(worker, bus, calls(call("ask")), "{result}", begin=lambda: say(bus, "go") or leave(bus))
+    assert ui.answers == ["asked"]
+
+
+def test_an_interrupt_ends_the_task_and_not_the_conversation(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus, toolStarted=lambda event: bus.emit("interrupt", {"reason": "enough"}))
+    result = converse(worker, bus, calls(call("wait")), "{task}", begin=lambda: say(bus, "go", "again") or leave(bus))
+    assert [event.status for event in ui.of("toolResult")] == ["interrupted"]
+    assert ui.answers == ["again"]
+    assert result
+    assert result.success
+
+
+def test_a_task_that_fails_is_said(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    result = converse(worker, bus, "{task}", begin=lambda: say(bus, "go", "again") or leave(bus))
+    assert ui.answers == ["go"]
+    assert result
+    assert result.status == "failed"
+    assert [event.message for event in ui.of("status") if event.level == "error"] == [result.error]
+
+
+def test_clear_begins_anew_also_when_the_session_is_resumed(worker: Project) -> None:
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+
+    def begin() -> None:
+        say(bus, "one")
+        bus.emit("command", {"name": "clear"})
+        say(bus, "two")
+        leave(bus)
+
+    with open_session(loaded) as session:
+        converse(worker, bus, "first", "second", begin=begin, session=session)
+    with open_session(loaded, resume=session.id, task="three") as resumed:
+        assert resumed.resumed
+        assert [message.text for message in resumed.resumed.past.messages] == ["two", "second"]
+
+
+@pytest.mark.parametrize("name", ["nope", "exti"])
+def test_an_unknown_command_is_said_to_be_one(worker: Project, name: str) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    converse(worker, bus, begin=lambda: bus.emit("command", {"name": name}) or leave(bus))
+    (warning,) = [event.message for event in ui.of("status") if event.level == "warning"]
+    assert warning.startswith(f"there is no command '{name}'; ")
+
+
+def test_the_example_converses_calls_and_is_answered_for_where_nobody_can() -> None:
+    said = "What is honey?\nSell one\n/price item=bread\n/nope\n"
+    done = subprocess.run(
+        [sys.executable, EXAMPLE / "ui.py", EXAMPLE],
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert "< honey costs 7." in lines
+    assert "[price: success] bread costs 2" in lines
+    assert any(line.startswith("[sell: denied]") for line in lines)
+    assert any(line.startswith("[nope: not_found]") for line in lines)
