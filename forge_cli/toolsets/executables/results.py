@@ -39,7 +39,8 @@ def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
         "truncated": done.truncated,
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    value = Custom(KIND, data, summary=state, model_text=cut(f"{state}\n{done.stdout}{errors}", MODEL_LIMIT - 200))
+    read = cut(f"{state}{done.refusals()}\n{done.stdout}{errors}", MODEL_LIMIT - 200)
+    value = Custom(KIND, data, summary=state, model_text=read)
     if failed(done):
         raise ToolError(f"{name}: {state}", value=value)
     return own_result(done.stdout) or value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.processes import Finished
+from forge_cli.core.processes import LISTED, Finished
 from forge_cli.core.results import MODEL_LIMIT, VALUE_LIMIT, Custom, ResultValue, Text, bounded_stream
 from forge_cli.core.text import counted, cut, visible
 
@@ -12,9 +12,6 @@ KEPT = VALUE_LIMIT // 4
 """Bytes that are kept of each stream, so that both fit into one result."""
 READ_AT_ONCE = MODEL_LIMIT - 200
 """Bytes of a session's output in one result: what the model would not get to read comes with the next."""
-
-NAMES = 1000
-"""Characters of the list of protected names that a command has made."""
 
 
 def result(command: str, done: Finished, seconds: float) -> Custom:
@@ -57,8 +54,8 @@ def ended_session(output: str, done: Finished) -> Custom:
 
 def _with_hint(state: str, done: Finished, said: str) -> str:
     hint = done.hint(said)
-    made = f"\nprotected names appeared: {visible(cut(', '.join(done.appeared), NAMES))}" if done.appeared else ""
-    return (f"{state} ({hint})" if hint else state) + made
+    made = f"\nprotected names appeared: {visible(cut(', '.join(done.appeared), LISTED))}" if done.appeared else ""
+    return (f"{state} ({hint})" if hint else state) + made + done.refusals()
 
 
 def describe_end(done: Finished) -> str:
