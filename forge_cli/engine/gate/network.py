@@ -8,6 +8,7 @@ from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest,
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import Denial
 from forge_cli.core.context import current_call
+from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, NetworkAccess
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
@@ -15,7 +16,8 @@ from forge_cli.sandbox.network.access import Destination
 
 NETWORK = "network"
 """What such a request calls itself in place of a tool."""
-UNCOVERED = "no rule of sandbox.network covers it"
+RULE = "sandbox.network"
+UNCOVERED = f"no rule of {RULE} covers it"
 UNANSWERED = "the command ended, or was interrupted, before anybody answered"
 
 
@@ -25,6 +27,8 @@ class NetworkConsent:
 
     worker: str
     setting: str
+    where: Mark | None
+    """Where the rules stand."""
     controller: ApprovalController
     interrupt: InterruptSignal
     denials: list[Denial] = field(default_factory=list)
@@ -75,8 +79,8 @@ class NetworkConsent:
             description=f"{' > '.join(self.controller.bus.path or (self.worker,))} wants to reach {wanted}",
             reason=UNCOVERED,
             risk=risk_of(frozenset({Effect.NETWORK})),
-            rule=None,
-            where=None,
+            rule=RULE,
+            where=self.where,
             fingerprint=key,
         )
 
@@ -88,8 +92,8 @@ class NetworkConsent:
                 verdict=Approval.ASK.value,
                 approved=decision.approved,
                 by=decision.by,
-                rule=None,
-                where=None,
+                rule=request.rule,
+                where=request.where,
                 reason=reason,
                 cached=decision.by == "memory",
                 request_id=request.request_id,

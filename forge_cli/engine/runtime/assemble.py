@@ -122,7 +122,10 @@ async def assemble(
     own = protected_files(worker, host)
     sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare)
     setting = _setting(worker, sandbox)
-    network = NetworkConsent(worker=worker.name, setting=setting, controller=controller, interrupt=interrupt)
+    where = sandbox.isolation.network_where
+    network = NetworkConsent(
+        worker=worker.name, setting=setting, where=where, controller=controller, interrupt=interrupt
+    )
     processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
     policies = user_policies(host, home)
     env = ToolsetEnv(

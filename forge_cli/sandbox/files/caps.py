@@ -50,7 +50,8 @@ def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
     network, limits = narrowest(wanted.network, parent.network), wanted.limits & parent.limits
-    return replace(wanted, level=level, network=network, read=tuple(read), limits=limits)
+    where = parent.network_where if wanted.network is True else wanted.network_where
+    return replace(wanted, level=level, network=network, read=tuple(read), limits=limits, network_where=where)
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:

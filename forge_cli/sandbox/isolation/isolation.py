@@ -34,6 +34,11 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def own_network(self) -> bool:
+        """Whether a command without the network still has one of its own, which a proxy can listen in."""
+        ...
+
     def wrap(
         self,
         argv: Sequence[str],

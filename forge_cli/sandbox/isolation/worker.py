@@ -169,8 +169,10 @@ class WorkerProcesses(Processes):
         """How commands are started; if they should be confined and cannot be, the user is told once."""
         wanted = self._sandbox.isolation
         found = isolation(wanted.level, where=wanted.where)
-        if found is None and self._proxy is not None:
-            raise WorkerError(wanted.where, NAMES_NOT_KEPT, hint="install bubblewrap (bwrap), or use 'network: true'")
+        if self._proxy is not None and (found is None or not found.own_network):
+            raise WorkerError(
+                wanted.network_where, NAMES_NOT_KEPT, hint="install bubblewrap (bwrap), or use 'network: true'"
+            )
         if found is None:
             self._warn(NOT_CONFINED)
             return UNCONFINED

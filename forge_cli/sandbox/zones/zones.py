@@ -75,6 +75,7 @@ class Isolation:
     read: tuple[Path, ...] = ()
     """Hidden parts of the home that confined processes may read."""
     limits: ProcessLimits = DEFAULT_LIMITS
+    network_where: Mark | None = None
 
 
 def _true_or_false(value: object) -> object:
@@ -128,7 +129,8 @@ class SandboxConfig(Config):
         network = NetworkRules.read(said) if isinstance(said, list) else said
         read = tuple(Path(os.path.expanduser(path)) for path in self.read)
         unsaid = NO_LIMITS if self.isolation is IsolationLevel.OFF else DEFAULT_LIMITS
-        return Isolation(self.isolation, network, self.where("isolation"), read, self.limits.limits() | unsaid)
+        limits, marks = self.limits.limits() | unsaid, (self.where("isolation"), self.where("network"))
+        return Isolation(self.isolation, network, marks[0], read, limits, marks[1])
 
 
 def open_zones(

@@ -56,6 +56,7 @@ def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> N
     seen = fetch(fetcher, LINE)
     [request] = [event.request for event in seen.of(ApprovalRequired)]
     assert (request.tool_name, request.reason, request.risk) == ("network", WHY, "medium")
+    assert (request.rule, str(request.where)) == ("sandbox.network", f"{fetcher.folder}/worker.yaml:2:11")
     assert request.args == {"host": HOST, "port": 80, "command": LINE}
     assert request.description == f"fetcher wants to reach {HOST}:80"
     decided = seen.of(ApprovalDecided)[-1]
@@ -194,7 +195,9 @@ async def test_an_interrupt_takes_the_question_back() -> None:
     seen: list[Event] = []
     bus, interrupt = EventBus(), InterruptSignal()
     bus.subscribe(seen.append, answers=True)
-    consent = NetworkConsent(worker="w", setting="", controller=ApprovalController(bus=bus), interrupt=interrupt)
+    consent = NetworkConsent(
+        worker="w", setting="", where=None, controller=ApprovalController(bus=bus), interrupt=interrupt
+    )
     answers: list[ApprovalDecision] = []
 
     async def ask() -> None:
