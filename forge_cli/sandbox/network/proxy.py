@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -62,12 +63,8 @@ class CommandProxy:
             return None
         finally:
             self.close()
-        found = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        if found and _listens(found[0]):
-            return await SocketListener.from_socket(found[0])
-        for each in found:
-            each.close()
-        return None
+        found = next(filter(None, map(_listening_socket, descriptors)), None)
+        return None if found is None else await SocketListener.from_socket(found)
 
     async def _serve(self, client: SocketStream, slots: anyio.Semaphore, stop_clock: StopClock) -> None:
         try:
@@ -142,7 +139,15 @@ async def _say(client: SocketStream, status: str, sentence: str) -> None:
             await client.receive(PIECE)
 
 
-def _listens(found: socket.socket) -> bool:
-    """Whether it is what was asked for: whoever sent it may be another program than ours."""
+def _listening_socket(descriptor: int) -> socket.socket | None:
+    """What was asked for, if it is that: whoever sent it may be another program than ours."""
+    try:
+        found = socket.socket(fileno=descriptor)
+    except OSError:
+        os.close(descriptor)
+        return None
     kind = found.family, found.type, found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    return kind == (socket.AF_INET, socket.SOCK_STREAM, 1)
+    if kind == (socket.AF_INET, socket.SOCK_STREAM, 1):
+        return found
+    found.close()
+    return None

@@ -49,12 +49,12 @@ class NetworkProxy:
     @contextmanager
     def opened(self, argv: Sequence[str]) -> Iterator[tuple[list[str], int, CommandProxy]]:
         """The argv that opens the port and runs the command, the descriptor it needs for that, and the proxy."""
-        ours, theirs = socket.socketpair()
+        program, code = str(_interpreter()[0]), Path(inside.__file__).read_text("utf-8")
         command = argv[-1] if list(argv) == bash(argv[-1]) else shlex.join(argv)
         check = NetworkCheck(cut(command, COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside)
+        ours, theirs = socket.socketpair()
         proxy = CommandProxy(check, ours)
-        code = Path(inside.__file__).read_text("utf-8")
-        start = [str(_interpreter()[0]), "-I", "-S", "-B", "-c", code, str(theirs.fileno()), str(PORT), *argv]
+        start = [program, "-I", "-S", "-B", "-c", code, str(theirs.fileno()), str(PORT), *argv]
         with theirs:
             try:
                 yield start, theirs.fileno(), proxy

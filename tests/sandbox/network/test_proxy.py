@@ -3,6 +3,7 @@
 Covers forge_cli.sandbox.network.relay.
 """
 
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -18,6 +19,7 @@ from forge_cli.sandbox.network.access import NetworkCheck
 from forge_cli.sandbox.network.proxy import CommandProxy
 from forge_cli.sandbox.network.rules import NetworkRules
 
+from ..children import descriptors
 from .away import PUBLIC, Away, Person
 
 pytestmark = pytest.mark.anyio
@@ -210,24 +212,25 @@ async def test_a_flood_is_served_so_many_at_a_time_and_holds_nobody_up(monkeypat
     assert answers == [ANSWER] * 60
 
 
-@pytest.mark.parametrize("kind", ["pipe", "udp", "not listening", "nothing"])
+def send(kind: str, through: socket.socket) -> None:
+    """Send something that nobody can accept connections on."""
+    unix, udp, tcp = (socket.socket(socket.AF_UNIX), socket.socket(type=socket.SOCK_DGRAM), socket.socket())
+    with open(os.devnull) as file, unix, udp, tcp:
+        sent = {"file": file, "unix": unix, "udp": udp, "not listening": tcp}
+        if kind in sent:
+            socket.send_fds(through, [b"\0"], [sent[kind].fileno()])
+
+
+@pytest.mark.parametrize("kind", ["file", "unix", "udp", "not listening", "nothing"])
 async def test_what_is_not_a_listening_socket_is_let_go(kind: str) -> None:
+    before = descriptors()
     ours, theirs = socket.socketpair()
-    sent = {
-        "pipe": [socket.socketpair],
-        "udp": [lambda: (socket.socket(type=socket.SOCK_DGRAM),)],
-        "not listening": [lambda: (socket.socket(),)],
-        "nothing": [],
-    }[kind]
-    for make in sent:
-        made = make()
-        socket.send_fds(theirs, [b"\0"], [made[0].fileno()])
-        for each in made:
-            each.close()
-    theirs.close()
+    with theirs:
+        send(kind, theirs)
     check = NetworkCheck("curl", NetworkRules(), Person(), Away())
     with anyio.fail_after(10):
         await CommandProxy(check, ours).serve(clock)
+    assert len(descriptors()) == len(before)
 
 
 async def test_a_command_that_ends_before_its_port_is_open_leaves_nothing() -> None:
