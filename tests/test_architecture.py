@@ -32,6 +32,7 @@ HEAVY = frozenset(
         "docstring_parser",
         "genai_prices",
         "httpx2",
+        "idna",
         "importlib.metadata",
         "jsonschema",
         "mcp",

@@ -38,7 +38,7 @@ class LineUI:
             print(f"? {event.request.description} ({event.request.reason}) yes/no")
 
     def take(self, line: str) -> None:
-        if self.question:
+        if self.question and not line.startswith("/"):
             question, self.question = self.question, None
             self.bus.answer(question, ApprovalDecision(line.strip().lower() in ("y", "yes")))
         elif not line.startswith("/"):

@@ -50,6 +50,14 @@ def _each_once(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 @dataclass(frozen=True)
+class Denial:
+    """Something that a call wanted while it ran, such as a connection, and why it did not get it."""
+
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True)
 class ToolOutcome:
     """The one result that every call gets."""
 
@@ -59,6 +67,8 @@ class ToolOutcome:
     error: str | None = None
     duration_ms: int = 0
     by: str | None = None
+    denials: tuple[Denial, ...] = ()
+    """What the call itself was denied while it ran."""
 
     @property
     def ok(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,23 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.sandbox import SandboxView
+
+_CALL: ContextVar[str | None] = ContextVar("call", default=None)
+
+
+def current_call() -> str | None:
+    """The id of the call that is executed here, or that started this task or thread."""
+    return _CALL.get()
+
+
+@contextmanager
+def executing(call_id: str) -> Iterator[None]:
+    """Inside of this a call is executed."""
+    before = _CALL.set(call_id)
+    try:
+        yield
+    finally:
+        _CALL.reset(before)
 
 
 @dataclass(frozen=True, kw_only=True)

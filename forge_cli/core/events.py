@@ -176,6 +176,26 @@ class ApprovalDecided(Event):
 
 
 @dataclass(frozen=True)
+class NetworkAccess(Event):
+    """A command wanted to connect to a host; only where ``sandbox.network`` is a list of names."""
+
+    type: ClassVar[str] = "networkAccess"
+    host: str
+    port: int
+    allowed: bool
+    by: DecidedBy
+    tool_call_id: str | None
+    """The call that started the command."""
+    reason: str | None = None
+    """Why it is refused."""
+
+    def sentence(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        why = f": {self.reason}" if self.reason else ""
+        return f"network: {host}:{self.port} {'allowed' if self.allowed else 'refused'} by {self.by}{why}"
+
+
+@dataclass(frozen=True)
 class WorkerUpdate(Event):
     """A child worker has started or ended; the envelope says which one, and how deep."""
 
@@ -308,6 +328,7 @@ DISPLAY = (
     ToolResult,
     ApprovalRequired,
     ApprovalDecided,
+    NetworkAccess,
     WorkerUpdate,
     ContextUsage,
     ManualToolsAvailable,
@@ -327,6 +348,7 @@ AnyEvent = (
     | ToolResult
     | ApprovalRequired
     | ApprovalDecided
+    | NetworkAccess
     | WorkerUpdate
     | ContextUsage
     | ManualToolsAvailable

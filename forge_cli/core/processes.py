@@ -11,6 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
+from forge_cli.core.text import cut, visible
+
+LISTED = 1000
+"""Characters of a list of what a command did, or did in vain."""
+
 OutputName = Literal["stdout", "stderr"]
 
 
@@ -35,6 +40,12 @@ class Finished:
     """Which limit it was stopped for, as a sentence."""
     appeared: tuple[str, ...] = ()
     """Protected names, such as ``.git`` and ``.env``, that were not there before; only of a confined command."""
+    refused: tuple[str, ...] = ()
+    """Hosts with ports that it was not allowed to reach, each with the reason; only with a list ``sandbox.network``."""
+
+    def refusals(self) -> str:
+        """A line for the model about connections that were refused; empty where none was."""
+        return f"\nconnections refused: {visible(cut(', '.join(self.refused), LISTED))}" if self.refused else ""
 
     def hint(self, output: str) -> str | None:
         """A likely cause of a failure, where the output suggests one."""

@@ -21,6 +21,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    NetworkAccess,
     OtherEvent,
     SessionEnd,
     SessionStart,
@@ -217,7 +218,7 @@ class _Reader:
         match event:
             case MessageEvent():
                 self.message(event)
-            case ApprovalRequired(request=request):
+            case ApprovalRequired(request=request) if any(request.tool_call_id == call.id for call in self.calls):
                 pending = Pending(request.request_id, request.fingerprint, request.stamp)
                 self.requests[request.tool_call_id] = pending
             case ApprovalResponse():
@@ -232,7 +233,9 @@ class _Reader:
                 pass
             case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
-            case ManualToolsAvailable() | ManualToolInvoke() | CommandEvent():
+            case ApprovalRequired():  # a connection of a command, which cannot wait for an answer
+                pass
+            case ManualToolsAvailable() | ManualToolInvoke() | NetworkAccess() | CommandEvent():
                 pass
             case _:
                 assert_never(event)

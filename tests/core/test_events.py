@@ -100,6 +100,7 @@ def test_the_names_on_the_wire() -> None:
         "toolResult",
         "approvalRequired",
         "approvalDecided",
+        "networkAccess",
         "workerUpdate",
         "contextUsage",
         "manualToolsAvailable",

@@ -118,6 +118,7 @@ def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
         "truncated": False,
         "exceeded": None,
         "appeared": [],
+        "refused": [],
     }
 
 

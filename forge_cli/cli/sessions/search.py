@@ -24,6 +24,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    NetworkAccess,
     OtherEvent,
     SessionEnd,
     SessionStart,
@@ -103,6 +104,8 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield decision.note or ""
         case StatusEvent(message=message):
             yield message
+        case NetworkAccess(host=host):
+            yield host
         case InputPrompt(prompt=prompt):
             yield prompt
         case UserInput(content=content):

@@ -96,14 +96,19 @@ def _print_facts(found: Facts) -> None:
     _line(f"  model:     {found['model'] or 'none is named'}")
     _line(f"  approval:  {found['approval_mode']}")
     _line(f"  limits:    {', '.join(f'{name} {value:g}' for name, value in found['limits'].items())}")
-    network = "with the network" if found["isolation"]["network"] else "without the network"
-    _line(f"  isolation: {found['isolation']['level']}, {network}")
+    _line(f"  isolation: {found['isolation']['level']}, {_describe_network(found['isolation']['network'])}")
     _line("zones:")
     for line in lines_of_zones(found["zones"]):
         _line(f"  {line}")
     _line("toolsets:")
     for toolset, tools in found["toolsets"].items():
         _line(f"  {toolset}: {', '.join(tools)}")
+
+
+def _describe_network(network: bool | list[str]) -> str:
+    if isinstance(network, bool):
+        return "with the network" if network else "without the network"
+    return f"with a network of {', '.join(network)}; others ask" if network else "with a network of which all ask"
 
 
 def _print_policy(found: Facts) -> None:

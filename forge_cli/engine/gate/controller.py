@@ -64,7 +64,9 @@ class ApprovalController:
             case ApprovalMode.INTERACTIVE:
                 return None
 
-    async def request_approval(self, request: ApprovalRequest, fingerprint: str | None = None) -> ApprovalDecision:
+    async def request_approval(
+        self, request: ApprovalRequest, fingerprint: str | None = None, *, may_park: bool = True
+    ) -> ApprovalDecision:
         """Settle a request, asking where it must be asked; one prompt at a time.
 
         ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given.
@@ -73,12 +75,12 @@ class ApprovalController:
         async with self._one_prompt:
             decision = self.settled(fingerprint)
             if decision is None:
-                decision = await self._ask(request)
+                decision = await self._ask(request, parks=self.parks and may_park)
         if decision.approved and decision.remember == "session" and fingerprint:
             self._granted.add(fingerprint)
         return decision
 
-    async def _ask(self, request: ApprovalRequest) -> ApprovalDecision:
+    async def _ask(self, request: ApprovalRequest, *, parks: bool) -> ApprovalDecision:
         if self.callback is not None:
             self.bus.emit(ApprovalRequired(request))
             decision = await _ask_callback(self.callback, request)
@@ -87,7 +89,7 @@ class ApprovalController:
         if self.bus.attended:
             return await self.bus.ask(request)
         self.bus.emit(ApprovalRequired(request))
-        if self.parks:
+        if parks:
             raise Parked(f"{request.tool_name} waits for an answer: {request.reason}")
         return ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
 

@@ -18,7 +18,7 @@ from anyio import from_thread
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.context import Delegation, ToolContext
+from forge_cli.core.context import Delegation, ToolContext, executing
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
@@ -29,6 +29,7 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.judge import Caller, Judge, Judged, Refusal
+from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -60,6 +61,7 @@ class Guard:
     delegate: Delegate | None = None
     repeated: Repeated | None = None
     reopened: ReopenedCalls = field(default_factory=ReopenedCalls)
+    network: NetworkConsent | None = None
 
     @property
     def offers(self) -> Mapping[str, Offer]:
@@ -84,6 +86,8 @@ class Guard:
                 outcome = await self._pass(judged or await self.verdict(call, caller))
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
+        if self.network:
+            outcome = replace(outcome, denials=self.network.take_denials())
         if self.repeated:
             outcome = self.repeated.compared(outcome)
         return self._finish(replace(outcome, duration_ms=round((time.monotonic() - started) * 1000)))
@@ -174,7 +178,7 @@ class Guard:
     async def _execute(self, judged: Judged, context: ToolContext) -> ToolOutcome:
         tool, call = judged.tool, judged.call
         self.reopened.start(call)
-        with anyio.move_on_after(tool.timeout):
+        with executing(call.id), anyio.move_on_after(tool.timeout):
             try:
                 value = _result_value(await tool.execute(deepcopy(judged.args), context))
                 self._check_kind(call, value)

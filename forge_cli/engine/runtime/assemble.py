@@ -19,6 +19,7 @@ from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
+from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
@@ -120,7 +121,12 @@ async def assemble(
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
     sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare)
-    processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify)
+    setting = _setting(worker, sandbox)
+    where = sandbox.isolation.network_where
+    network = NetworkConsent(
+        worker=worker.name, setting=setting, where=where, controller=controller, interrupt=interrupt
+    )
+    processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
     policies = user_policies(host, home)
     env = ToolsetEnv(
         worker=worker.name,
@@ -141,10 +147,11 @@ async def assemble(
         sandbox=sandbox,
         worker=worker.name,
         workspace=workspace,
-        setting=_setting(worker, sandbox),
+        setting=setting,
         parent=parent.guard.judge if parent else None,
     )
-    return Assembly(toolbox, Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt))
+    guard = Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt, network=network)
+    return Assembly(toolbox, guard)
 
 
 def _setting(worker: Worker, sandbox: Sandbox) -> str:

@@ -18,6 +18,7 @@ from forge_cli.engine.runtime.delegation import MAX_DEPTH
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
+from forge_cli.sandbox.network.rules import Network
 
 CALLS = "workers"
 """The toolset whose tools are workers."""
@@ -48,7 +49,7 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "approval_mode": _mode(worker, settings),
         "limits": limits.model_dump(exclude_none=True),
         "zones": [_zone(zone) for zone in sandbox.zones],
-        "isolation": {"level": sandbox.isolation.level.value, "network": sandbox.isolation.network},
+        "isolation": {"level": sandbox.isolation.level.value, "network": _network(sandbox.isolation.network)},
         "toolsets": _toolsets(assembly),
     }
 
@@ -58,6 +59,10 @@ def _mode(worker: Worker, settings: Settings | None) -> str | None:
     own = worker.config.approval.mode
     said = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE if settings else own
     return said.value if said else None
+
+
+def _network(network: Network) -> bool | list[str]:
+    return network if isinstance(network, bool) else network.names()
 
 
 def _zone(zone: Zone) -> Facts:

@@ -142,15 +142,15 @@ def answer_or_raise(result: WorkerResult) -> str:
 
 
 def denials_of(outcomes: Sequence[ToolOutcome]) -> Iterator[dict[str, Any]]:
-    """The calls that were refused; one that only passes on the refusal of another is that of the other."""
-    refused = (outcome for outcome in outcomes if outcome.status in ("denied", "blocked"))
-    return (_denial(outcome) for outcome in refused if outcome.by != BY_CHILD)
+    """The calls that were refused, and what others were denied while they ran.
+
+    One that only passes on the refusal of another is that of the other.
+    """
+    for outcome in outcomes:
+        if outcome.status in ("denied", "blocked") and outcome.by != BY_CHILD:
+            yield _denial(outcome, outcome.error or "", outcome.by or "rule")
+        yield from (_denial(outcome, denied.reason, denied.by) for denied in outcome.denials)
 
 
-def _denial(outcome: ToolOutcome) -> dict[str, Any]:
-    return {
-        "tool": outcome.call.name,
-        "input": outcome.call.args,
-        "reason": outcome.error or "",
-        "by": outcome.by or "rule",
-    }
+def _denial(outcome: ToolOutcome, reason: str, by: str) -> dict[str, Any]:
+    return {"tool": outcome.call.name, "input": outcome.call.args, "reason": reason, "by": by}

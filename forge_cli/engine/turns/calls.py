@@ -99,5 +99,5 @@ class Turn:
 
     def _note(self, outcome: ToolOutcome) -> None:
         self.outcomes.append(outcome)
-        if self.stop_on_refusal and outcome.status in ("denied", "blocked"):
+        if self.stop_on_refusal and (outcome.status in ("denied", "blocked") or outcome.denials):
             self.refused = self.refused or outcome

@@ -239,7 +239,8 @@ class Loop:
         if self.interrupt.interrupted:
             raise Interrupted(self.interrupt.reason)
         if turn.refused:
-            raise Stopped(turn.refused.error or "")
+            denied = [denial.reason for denial in turn.refused.denials]
+            raise Stopped("".join(denied[:1]) or turn.refused.error or "")
         return turn.outcomes
 
     def _keep(self, reply: Message, end: TurnEnd) -> None:

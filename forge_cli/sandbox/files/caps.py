@@ -13,6 +13,7 @@ from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode, innermost
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.files.virtual import virtual
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.network.rules import narrowest
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 
@@ -41,15 +42,16 @@ def lies_within(folder: Path, zones: Sequence[Zone]) -> bool:
 
 
 def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
-    """The stricter of both levels and limits; the network, and what of the home is read, only where both have it."""
+    """The stricter of both levels and limits; what is reached and what of the home is read only where both have it."""
     level = max(
         wanted.level, parent.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index
     )
     read = [path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)]
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
-    network, limits = wanted.network and parent.network, wanted.limits & parent.limits
-    return replace(wanted, level=level, network=network, read=tuple(read), limits=limits)
+    network, limits = narrowest(wanted.network, parent.network), wanted.limits & parent.limits
+    where = parent.network_where if wanted.network is True else wanted.network_where
+    return replace(wanted, level=level, network=network, read=tuple(read), limits=limits, network_where=where)
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:

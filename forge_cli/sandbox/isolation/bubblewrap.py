@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
@@ -31,6 +32,7 @@ class Bubblewrap:
 
     program: str
     name: str = "bwrap"
+    own_network: ClassVar[bool] = True
 
     @contextmanager
     def wrap(

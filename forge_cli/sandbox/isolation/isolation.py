@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -18,6 +18,7 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
+from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.process import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
@@ -32,6 +33,11 @@ class Mechanism(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def own_network(self) -> bool:
+        """Whether a command without the network still has one of its own, which a proxy can listen in."""
+        ...
 
     def wrap(
         self,
@@ -63,6 +69,8 @@ class Confined:
     names: tuple[str, ...] | None = None
     """Protected names, if they have been looked up already; then those that appear are reported."""
     tell: Callable[[Sequence[str]], None] | None = None
+    proxy: NetworkProxy | None = None
+    """The way to a network of which only some names are open."""
     confined: ClassVar[bool] = True
 
     def appeared(self) -> list[str]:
@@ -73,7 +81,20 @@ class Confined:
         return found
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-        rules = self.confinement.rules(self.readable, self.writable, self.names)
+        return self._confine(argv, cwd) if self.proxy is None else self._confine_behind(self.proxy, argv, cwd)
+
+    @contextmanager
+    def _confine_behind(self, proxy: NetworkProxy, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
+        with (
+            proxy.opened(argv) as (start, descriptor, companion),
+            self._confine(start, cwd, proxy.readable) as command,
+        ):
+            yield replace(command, descriptors=(*command.descriptors, descriptor), companion=companion)
+
+    def _confine(
+        self, argv: Sequence[str], cwd: Path, readable: Iterable[Path] = ()
+    ) -> AbstractContextManager[Command]:
+        rules = self.confinement.rules((*self.readable, *readable), self.writable, self.names)
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
         return self.mechanism.wrap(argv, cwd, rules, network=network, sockets=named, room=room)

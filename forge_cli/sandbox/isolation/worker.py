@@ -22,12 +22,17 @@ from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.hooks import keep_hooks
 from forge_cli.sandbox.isolation.isolation import Confined, isolation
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.network.access import NOBODY, NetworkGate
+from forge_cli.sandbox.network.outside import INTERNET, Outside
+from forge_cli.sandbox.network.start import NetworkProxy, proxy_variables
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 NOT_CONFINED = "child processes are not confined on this machine: install bubblewrap (bwrap), or say 'isolation: off'"
+
+NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
 
 NAMED = 10
 """Protected names that are told one by one."""
@@ -51,7 +56,14 @@ class WorkerProcesses(Processes):
     """
 
     def __init__(
-        self, sandbox: Sandbox, *, workspace: Path, home: Path, notify: Callable[[StatusLevel, str], None]
+        self,
+        sandbox: Sandbox,
+        *,
+        workspace: Path,
+        home: Path,
+        notify: Callable[[StatusLevel, str], None],
+        gate: NetworkGate = NOBODY,
+        outside: Outside = INTERNET,
     ) -> None:
         self.children = ChildProcesses()
         """For commands of forge itself, such as compilers: never confined."""
@@ -59,6 +71,8 @@ class WorkerProcesses(Processes):
         self._workspace = workspace
         self._home = home
         self._notify = notify
+        network = sandbox.isolation.network
+        self._proxy = None if isinstance(network, bool) else NetworkProxy(network, gate, outside)
 
     async def __aenter__(self) -> Self:
         await self.children.__aenter__()
@@ -134,7 +148,8 @@ class WorkerProcesses(Processes):
         return {"cwd": folder, "env": environment, "wrap": wrap, "feed": feed, "limits": limits}
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
-        return {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
+        own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
+        return own if self._proxy is None else {**own, **proxy_variables()}
 
     def wrap(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> Confined | Unconfined:
         """How a command is started that may read and write these as well."""
@@ -153,6 +168,10 @@ class WorkerProcesses(Processes):
         """How commands are started; if they should be confined and cannot be, the user is told once."""
         wanted = self._sandbox.isolation
         found = isolation(wanted.level, where=wanted.where)
+        if self._proxy is not None and (found is None or not found.own_network):
+            raise WorkerError(
+                wanted.network_where, NAMES_NOT_KEPT, hint="install bubblewrap (bwrap), or use 'network: true'"
+            )
         if found is None:
             self._warn(NOT_CONFINED)
             return UNCONFINED
@@ -163,10 +182,10 @@ class WorkerProcesses(Processes):
             forge_home=self._home,
             read=wanted.read,
             protected=existing_files(self._sandbox.protected),
-            network=wanted.network,
+            network=wanted.network is True,
             room=wanted.limits.file_size,
         )
-        return Confined(found, confinement, tell=self._tell)
+        return Confined(found, confinement, tell=self._tell, proxy=self._proxy)
 
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,21 @@ PERIOD = 0.05
 """Seconds between two looks at what a command uses."""
 
 
+class Companion(Protocol):
+    """What serves a command while it runs, such as its proxy."""
+
+    async def serve(self, stop_clock: Callable[[], AbstractContextManager[None]]) -> None:
+        """Work until this is cancelled; the time limit of the command stands still inside of ``stop_clock``."""
+        ...
+
+    def close(self) -> None: ...
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What the command wanted in vain."""
+        ...
+
+
 @dataclass(frozen=True)
 class Command:
     """What is started: an argv, and descriptors that stay open for it."""
@@ -39,6 +55,7 @@ class Command:
     descriptors: Sequence[int] = ()
     confined: bool = False
     """Whether everything it starts ends with it."""
+    companion: Companion | None = None
 
 
 class Wrap(Protocol):
@@ -96,6 +113,7 @@ class Child:
         opened: ExitStack,
         since: float,
         appeared: Callable[[], Sequence[str]],
+        companion: Companion | None = None,
     ) -> None:
         self.tree = tree
         self.stdin = stdin
@@ -109,7 +127,9 @@ class Child:
         self._opened = opened
         self._appeared = appeared
         self.appeared: tuple[str, ...] = ()
+        self._companion = companion
         self._attention = anyio.CancelScope(shield=True)
+        self._time = anyio.CancelScope()
         self._since = self._until = since
 
     @property
@@ -142,11 +162,30 @@ class Child:
 
     async def expire(self, seconds: float) -> None:
         """Stop the command unless it exits within so many seconds."""
-        with anyio.move_on_after(seconds):
+        self._time.deadline = anyio.current_time() + seconds
+        with self._time:
             await self.exited.wait()
         if not self.exited.is_set():
             self.timed_out = True
             await self.stop()
+
+    @contextmanager
+    def stop_clock(self) -> Iterator[None]:
+        """Let the time limit stand still; once at a time."""
+        deadline, since = self._time.deadline, anyio.current_time()
+        self._time.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._time.deadline = deadline + anyio.current_time() - since
+
+    async def accompany(self) -> None:
+        """Let what serves the command do so until it has ended."""
+        if self._companion is not None:
+            async with anyio.create_task_group() as serving:
+                serving.start_soon(self._companion.serve, self.stop_clock)
+                await self.ended.wait()
+                serving.cancel_scope.cancel()
 
     async def keep_within(self, limits: ProcessLimits) -> None:
         """Look again and again at what the command uses, and stop it at once when that is too much."""
@@ -208,6 +247,7 @@ class Child:
             confined=self.tree.confined,
             exceeded=self.exceeded,
             appeared=self.appeared,
+            refused=self._companion.refused if self._companion else (),
         )
 
 
@@ -271,6 +311,7 @@ class ChildProcesses:
             raise ToolError(f"{shown(argv[0])} cannot be started: {error}{remedy}") from None
         self._children.add(child)
         self._tasks.start_soon(self._attend, child)
+        self._tasks.start_soon(child.accompany)
         if feed is not None and child.stdin is not None:
             self._tasks.start_soon(child.stdin.feed, feed)
         if timeout is not None:
@@ -357,6 +398,8 @@ def _start(
     mark = new_mark()
     with ExitStack() as ours, ExitStack() as theirs:
         command = theirs.enter_context(wrap(argv, cwd))
+        if command.companion:
+            ours.callback(command.companion.close)
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()
@@ -380,6 +423,7 @@ def _start(
             opened=ours.pop_all(),
             since=since,
             appeared=wrap.appeared,
+            companion=command.companion,
         )
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
@@ -18,6 +19,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones import roots
 from forge_cli.sandbox.zones.limits import LimitsConfig
@@ -68,11 +70,35 @@ class Isolation:
     """What a worker wants for its child processes."""
 
     level: IsolationLevel = IsolationLevel.AUTO
-    network: bool = True
+    network: Network = True
     where: Mark | None = None
     read: tuple[Path, ...] = ()
     """Hidden parts of the home that confined processes may read."""
     limits: ProcessLimits = DEFAULT_LIMITS
+    network_where: Mark | None = None
+
+
+def _true_or_false(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("must be true, false, or a list of names such as [api.example.org]")
+    return value
+
+
+def _read_rule(text: str) -> str:
+    NetworkRule.read(text)
+    return text
+
+
+def _network_form(value: object) -> str:
+    return "[names]" if isinstance(value, list) else "[all]"
+
+
+NetworkConfig = Annotated[
+    Annotated[bool, BeforeValidator(_true_or_false), Tag("[all]")]
+    | Annotated[list[Annotated[str, AfterValidator(_read_rule)]], Tag("[names]")],
+    Discriminator(_network_form),
+]
+"""What is in brackets is not a part of the place that an error names."""
 
 
 class SandboxConfig(Config):
@@ -80,7 +106,7 @@ class SandboxConfig(Config):
 
     zones: list[ZoneConfig] | None = None
     isolation: IsolationLevel = IsolationLevel.AUTO
-    network: bool | None = None
+    network: NetworkConfig | None = None
     read: list[str] = Field(default_factory=list)
     limits: LimitsConfig = LimitsConfig()
 
@@ -92,11 +118,19 @@ class SandboxConfig(Config):
                 raise ValueError(f"{shown(path)} is not an absolute path, nor one that begins with ~/")
         return paths
 
+    @model_validator(mode="after")
+    def _can_keep_names_apart(self) -> Self:
+        if isinstance(self.network, list) and self.isolation is IsolationLevel.OFF:
+            raise ValueError("network lists names, which only hold for confined commands, and isolation is off")
+        return self
+
     def wanted(self) -> Isolation:
-        network = self.isolation.network if self.network is None else self.network
+        said = self.isolation.network if self.network is None else self.network
+        network = NetworkRules.read(said) if isinstance(said, list) else said
         read = tuple(Path(os.path.expanduser(path)) for path in self.read)
         unsaid = NO_LIMITS if self.isolation is IsolationLevel.OFF else DEFAULT_LIMITS
-        return Isolation(self.isolation, network, self.where("isolation"), read, self.limits.limits() | unsaid)
+        limits, marks = self.limits.limits() | unsaid, (self.where("isolation"), self.where("network"))
+        return Isolation(self.isolation, network, marks[0], read, limits, marks[1])
 
 
 def open_zones(

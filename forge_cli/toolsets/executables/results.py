@@ -35,7 +35,8 @@ def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
         "truncated": done.truncated,
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    value = Custom(KIND, data, summary=state, model_text=cut(f"{state}\n{done.stdout}{errors}", MODEL_LIMIT - 200))
+    read = cut(f"{state}{done.refusals()}\n{done.stdout}{errors}", MODEL_LIMIT - 200)
+    value = Custom(KIND, data, summary=state, model_text=read)
     if failed(done):
         failure = ToolTimeout if done.timed_out else ToolError
         raise failure(f"{name}: {state}", value=value)

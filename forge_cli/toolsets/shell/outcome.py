@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from forge_cli.core.errors import ToolError, ToolTimeout
-from forge_cli.core.processes import Finished
+from forge_cli.core.processes import LISTED, Finished
 from forge_cli.core.results import MODEL_LIMIT, Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut, visible
 
 RESULT, SESSION = "shell.result", "shell.session"
 READ_AT_ONCE = MODEL_LIMIT - 200
 """Bytes of a session's output in one result: what the model would not get to read comes with the next."""
-
-NAMES = 1000
-"""Characters of the list of protected names that a command has made."""
 
 
 def result(command: str, done: Finished, seconds: float) -> Custom:
@@ -57,8 +54,8 @@ def ended_session(output: str, done: Finished) -> Custom:
 
 def _with_hint(state: str, done: Finished, said: str) -> str:
     hint = done.hint(said)
-    made = f"\nprotected names appeared: {visible(cut(', '.join(done.appeared), NAMES))}" if done.appeared else ""
-    return (f"{state} ({hint})" if hint else state) + made
+    made = f"\nprotected names appeared: {visible(cut(', '.join(done.appeared), LISTED))}" if done.appeared else ""
+    return (f"{state} ({hint})" if hint else state) + made + done.refusals()
 
 
 def describe_end(done: Finished) -> str:

@@ -13,7 +13,16 @@ from anyio.abc import TaskGroup
 
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Interrupt, Streaming, ToolResult, UserInput
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    Event,
+    InputPrompt,
+    Interrupt,
+    Streaming,
+    ToolResult,
+    UserInput,
+)
 from forge_cli.core.results import Diff, Text
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
@@ -84,8 +93,10 @@ class TerminalUI:
                 self._trace(replace(event, value=Text(diff.text())))
             case _:
                 self._trace(event)
-        if isinstance(event, ToolResult) and (call := _call(event, event.tool_call_id)) in self._prompts:
-            self._prompts[call].cancel()
+        if isinstance(event, ToolResult | ApprovalDecided):
+            prompt = self._prompts.get(_call(event, event.tool_call_id))
+            if prompt:
+                prompt.cancel()
 
     def _leaves_a_line_open(self, event: Event) -> bool:
         """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""

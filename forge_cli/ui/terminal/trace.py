@@ -14,6 +14,7 @@ from forge_cli.core.events import (
     ContextUsage,
     Event,
     ManualToolsAvailable,
+    NetworkAccess,
     Origin,
     SessionEnd,
     SessionStart,
@@ -92,6 +93,8 @@ class _Trace:
                 place = f" ({event.where})" if event.where else ""
                 answer = "yes" if event.approved else "no"
                 self._line(3, f"  {event.verdict} -> {answer} by {event.by}: {event.reason}{place}", "dim")
+            case NetworkAccess():
+                self._line(2, f"  {event.sentence()}", "dim")
             case WorkerUpdate(status="started" | "resumed"):
                 self._line(2, f"{event.status} by {event.parent}", "cyan")
             case WorkerUpdate():

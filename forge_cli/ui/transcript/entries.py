@@ -19,6 +19,7 @@ from forge_cli.core.events import (
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
+    NetworkAccess,
     OtherEvent,
     SessionEnd,
     SessionStart,
@@ -140,6 +141,8 @@ class _Reader:
                 self.parents[line.delegation] = event.parent
                 why = f": {event.error}" if event.error is not None else ""
                 self.note(line, f"{line.worker} {event.status}{why}")
+            case NetworkAccess() as event:
+                self.note(line, event.sentence())
             case StatusEvent(level=level, message=message):
                 self.note(line, f"{level}: {message}" if level in ("warning", "error") else None)
             case Interrupt(reason=reason):

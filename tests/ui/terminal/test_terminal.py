@@ -91,3 +91,35 @@ def test_a_terminal_that_nobody_watches_answers_nothing() -> None:
             return (await bus.ask(request)).approved
 
     assert in_loop(ask) is False
+
+
+GET = """\
+import contextlib, urllib.request
+with contextlib.suppress(OSError):
+    urllib.request.urlopen("http://unlisted.invalid/", timeout={})
+"""
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("patience", [0.2, 60])
+def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writer, patience: float) -> None:
+    rules = "{rules: [{pattern: python3 get.py, approval: preApproved}]}"
+    head = "name: w\nmodel: script:script.yaml\nsandbox: {network: []}\n"
+    writer.write("worker.yaml", f"{head}toolsets: {{shell: {rules}}}\n")
+    writer.write("get.py", GET.format(patience))
+    script(
+        "{calls: [{tool: shell, input: {command: python3 get.py}}]}",
+        "{calls: [{tool: shell, input: {command: ls}}]}",
+        "{text: done}",
+    )
+    keyboard = terminal("run", "worker.yaml", "go")
+    shown = keyboard.asked()
+    assert "w wants to reach unlisted.invalid:80 (risk: medium)" in shown
+    assert 'command: "python3 get.py"' in shown
+    if patience > 1:
+        keyboard.type("n\n")
+    assert 'command: "ls"' in keyboard.asked()
+    keyboard.type("y\n")
+    assert keyboard.end() == 0
+    refused = "network: unlisted.invalid:80 refused by user: no rule covers it" in keyboard.text
+    assert (refused, "2 calls (1 refused)" in keyboard.seen) == (patience > 1, patience > 1)

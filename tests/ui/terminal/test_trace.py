@@ -12,6 +12,7 @@ from forge_cli.core.events import (
     ContextUsage,
     Event,
     ManualToolsAvailable,
+    NetworkAccess,
     SessionEnd,
     SessionStart,
     StatusEvent,
@@ -57,6 +58,12 @@ EVENTS: list[tuple[Event, int, str]] = [
     ),
     (ContextUsage(1500, 6000), 3, "the history holds 1500 tokens of 6000 (25%)\n"),
     (ContextUsage(1500, None), 3, "the history holds 1500 tokens\n"),
+    (NetworkAccess("a.example", 443, True, "rule", "c1"), 2, "  network: a.example:443 allowed by rule\n"),
+    (
+        NetworkAccess("2606::1", 80, False, "user", "c1", "n\x1bo"),
+        2,
+        "  network: [2606::1]:80 refused by user: n\\x1bo\n",
+    ),
     (DECIDED, 3, "  ask -> no by user: because (w.yaml:3:5)\n"),
     (Streaming("s", "text", done=False), 9, ""),
 ]

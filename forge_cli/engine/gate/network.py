@@ -1,0 +1,101 @@
+"""Consent to connections of commands: what no rule of ``sandbox.network`` covers asks at the gate, as calls do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy, Effect, fingerprint, risk_of
+from forge_cli.core.bus import new_id
+from forge_cli.core.calls import Denial
+from forge_cli.core.context import current_call
+from forge_cli.core.errors import Mark
+from forge_cli.core.events import ApprovalDecided, NetworkAccess
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.sandbox.network.access import Destination
+
+NETWORK = "network"
+"""What such a request calls itself in place of a tool."""
+RULE = "sandbox.network"
+UNCOVERED = f"no rule of {RULE} covers it"
+UNANSWERED = "the command ended, or was interrupted, before anybody answered"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConsent:
+    """Asks for the connections of one worker's commands, and puts every connection on record."""
+
+    worker: str
+    setting: str
+    where: Mark | None
+    """Where the rules stand."""
+    controller: ApprovalController
+    interrupt: InterruptSignal
+    denials: list[Denial] = field(default_factory=list)
+    """What was denied since somebody last took note of it."""
+
+    async def ask(self, wanted: Destination) -> ApprovalDecision:
+        """Whether a command may go where no rule lets it; a running command cannot wait on disk for the answer."""
+        key = self._fingerprint(wanted)
+        decision = self.controller.settled(key)
+        if decision is None:
+            request = self._request(wanted, key)
+            decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
+            try:
+                with self.interrupt.scope():
+                    decision = await self.controller.request_approval(request, key, may_park=False)
+            finally:
+                self._decided(request, decision)
+        if not decision.approved:
+            why = decision.note or "the user said no"
+            self.denials.append(Denial(f"{wanted} was not reached: {UNCOVERED}; {why}", decision.by))
+        return decision
+
+    def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None:
+        event = NetworkAccess(wanted.host, wanted.port, allowed, by, current_call(), reason)
+        self.controller.bus.emit(event)
+
+    def take_denials(self) -> tuple[Denial, ...]:
+        found = tuple(self.denials)
+        self.denials.clear()
+        return found
+
+    def _fingerprint(self, wanted: Destination) -> str:
+        """The identity that a grant is bound to: host and port, whichever command wants them."""
+        return fingerprint(
+            worker=f"{self.worker} {self.setting}",
+            source=NETWORK,
+            digest=None,
+            tool=NETWORK,
+            args={"host": wanted.host, "port": wanted.port},
+        )
+
+    def _request(self, wanted: Destination, key: str) -> ApprovalRequest:
+        return ApprovalRequest(
+            request_id=new_id("approval"),
+            tool_call_id=new_id(NETWORK),  # one of its own: the call that runs the command has its verdict already
+            tool_name=NETWORK,
+            args={"host": wanted.host, "port": wanted.port, "command": wanted.command},
+            description=f"{' > '.join(self.controller.bus.path or (self.worker,))} wants to reach {wanted}",
+            reason=UNCOVERED,
+            risk=risk_of(frozenset({Effect.NETWORK})),
+            rule=RULE,
+            where=self.where,
+            fingerprint=key,
+        )
+
+    def _decided(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
+        reason = request.reason if decision.note is None else f"{request.reason}; {decision.note}"
+        self.controller.bus.emit(
+            ApprovalDecided(
+                request.tool_call_id,
+                verdict=Approval.ASK.value,
+                approved=decision.approved,
+                by=decision.by,
+                rule=request.rule,
+                where=request.where,
+                reason=reason,
+                cached=decision.by == "memory",
+                request_id=request.request_id,
+            )
+        )

@@ -1,0 +1,1 @@
+"""The network of confined commands: names that rules cover, others by consent, all through a proxy that forge keeps."""

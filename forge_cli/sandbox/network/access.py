@@ -1,0 +1,140 @@
+"""Who may go where: a name is covered by a rule or asked for, then resolved, and its addresses are checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+
+from forge_cli.core.approval import ApprovalDecision, DecidedBy
+from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.text import cut, visible
+from forge_cli.sandbox.network.hosts import NAME_MAX, authority, is_address, read_host, refusal
+from forge_cli.sandbox.network.outside import Outside
+from forge_cli.sandbox.network.rules import NetworkRules
+
+ASKED_AT_MOST = 20
+"""Names that one command may ask for; a program that tries them all would keep a person busy for ever."""
+TOLD_AT_MOST = 20
+RESOLVE_TIME = 30
+
+StopClock = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where a command wants to go; the host is a name or an address."""
+
+    host: str
+    port: int
+    command: str
+    """The command line that wants it."""
+
+    def __str__(self) -> str:
+        return authority(self.host, self.port)
+
+
+class NetworkGate(Protocol):
+    """Who is asked for what no rule covers, and told of every connection."""
+
+    async def ask(self, wanted: Destination) -> ApprovalDecision: ...
+
+    def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None: ...
+
+
+class NobodyToAsk:
+    """Refuses what no rule covers, and tells nobody."""
+
+    async def ask(self, wanted: Destination) -> ApprovalDecision:
+        return ApprovalDecision(False, note=NOBODY_TO_ASK, by="headless")
+
+    def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None:
+        pass
+
+
+NOBODY = NobodyToAsk()
+
+
+class Refused(Exception):
+    """A connection that is not made, and why."""
+
+    def __init__(self, reason: str, by: DecidedBy) -> None:
+        super().__init__(reason)
+        self.by = by
+
+
+@dataclass
+class NetworkCheck:
+    """The connections of one command: an answer holds for all that it makes to the same host and port."""
+
+    command: str
+    rules: NetworkRules
+    gate: NetworkGate
+    outside: Outside
+    refused: dict[str, str] = field(default_factory=dict)
+    """The reason for each destination that was refused."""
+    _answers: dict[Destination, ApprovalDecision] = field(default_factory=dict)
+    _one_question: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def admit(self, host: str, port: int, stop_clock: StopClock) -> Sequence[str]:
+        """The addresses at which a host may be reached; none where it has none, Refused where it may not."""
+        wanted = Destination(visible(cut(host, NAME_MAX, "middle")), port, self.command)
+        try:
+            wanted = Destination(_read(host), port, self.command)
+            by = await self._consent(wanted, stop_clock)
+            addresses = self._public(await self._resolve(wanted.host))
+        except Refused as error:
+            if len(self.refused) < TOLD_AT_MOST:
+                self.refused[str(wanted)] = str(error)
+            self.gate.record(wanted, allowed=False, by=error.by, reason=str(error))
+            raise
+        self.gate.record(wanted, allowed=True, by=by, reason=None)
+        return addresses
+
+    async def _consent(self, wanted: Destination, stop_clock: StopClock) -> DecidedBy:
+        """Who allows a destination; a name is not even looked up before, since that would tell it to others."""
+        if is_address(wanted.host):
+            self._public([wanted.host])
+        if self.rules.covers(wanted.host, wanted.port):
+            return "rule"
+        async with self._one_question:
+            decision = self._answers.get(wanted)
+            if decision is None:
+                if len(self._answers) >= ASKED_AT_MOST:
+                    raise Refused(f"no rule covers it, and the command has asked for {ASKED_AT_MOST} others", "rule")
+                with stop_clock():
+                    decision = self._answers[wanted] = await self.gate.ask(wanted)
+        if not decision.approved:
+            raise Refused("; ".join(filter(None, ["no rule covers it", decision.note])), decision.by)
+        return decision.by
+
+    async def _resolve(self, host: str) -> Sequence[str]:
+        """The addresses of a name; none where it has none, or nobody says in time."""
+        if is_address(host):
+            return [host]
+        with suppress(OSError), anyio.move_on_after(RESOLVE_TIME):
+            return await self.outside.resolve(host)
+        return []
+
+    def _public(self, addresses: Sequence[str]) -> Sequence[str]:
+        """Those that lie on the public network and are not this machine's."""
+        reasons = {address: self._why_not(address) for address in addresses}
+        found = [address for address, reason in reasons.items() if reason is None]
+        if not found and reasons:
+            address, reason = next(iter(reasons.items()))
+            raise Refused(f"{address} {reason}", "rule")
+        return found
+
+    def _why_not(self, address: str) -> str | None:
+        here = "is an address of this machine itself"
+        return refusal(address) or (here if self.outside.is_here(address) else None)
+
+
+def _read(host: str) -> str:
+    try:
+        return read_host(host)
+    except ValueError as error:
+        raise Refused(str(error), "rule") from None

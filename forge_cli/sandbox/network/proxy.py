@@ -1,0 +1,153 @@
+"""The proxy of one command: HTTP and CONNECT on a port in the command's own network, kept and answered by forge."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
+from anyio.abc import ByteStream, SocketListener, SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from forge_cli.sandbox.network.access import NetworkCheck, Refused, StopClock
+from forge_cli.sandbox.network.relay import ENDED, PIECE, relay
+from forge_cli.sandbox.network.request import END_OF_HEAD, HEAD_LIMIT, BadRequest, ProxyRequest
+
+AT_ONCE = 64
+"""Connections of one command; others wait until one of these ends."""
+IN_ALL = 10_000
+HEAD_TIME = 30
+CONNECT_TIME = 30
+LAST_WORDS = 2
+"""Seconds for an answer of the proxy itself to be read."""
+
+
+class CommandProxy:
+    """The proxy of one command, for as long as that runs."""
+
+    def __init__(self, check: NetworkCheck, control: socket.socket) -> None:
+        self._check = check
+        self._control = control
+        control.setblocking(False)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The destinations that were refused, each with the reason."""
+        return tuple(f"{where} ({reason})" for where, reason in self._check.refused.items())
+
+    def close(self) -> None:
+        """Let go of what was never received."""
+        if self._control.fileno() >= 0:
+            anyio.notify_closing(self._control)
+            self._control.close()
+
+    async def serve(self, stop_clock: StopClock) -> None:
+        """Answer the command's connections until this is cancelled."""
+        listener = await self._listener()
+        if listener is None:
+            return
+        slots = anyio.Semaphore(AT_ONCE)
+        async with listener, anyio.create_task_group() as connections:
+            for _ in range(IN_ALL):
+                await slots.acquire()
+                connections.start_soon(self._serve, await _accept(listener), slots, stop_clock)
+
+    async def _listener(self) -> SocketListener | None:
+        """What listens in the command's network, as soon as it does; None where the command ended before."""
+        try:
+            await anyio.wait_readable(self._control)
+            _, descriptors, _, _ = socket.recv_fds(self._control, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        except (anyio.ClosedResourceError, OSError):
+            return None
+        finally:
+            self.close()
+        found = next(filter(None, map(_listening_socket, descriptors)), None)
+        return None if found is None else await SocketListener.from_socket(found)
+
+    async def _serve(self, client: SocketStream, slots: anyio.Semaphore, stop_clock: StopClock) -> None:
+        try:
+            async with client:
+                with suppress(*ENDED):
+                    await self._answer(client, stop_clock)
+        finally:
+            slots.release()
+
+    async def _answer(self, client: SocketStream, stop_clock: StopClock) -> None:
+        """One request for each connection: another one on it would be another destination."""
+        given = BufferedByteReceiveStream(client)
+        try:
+            request = ProxyRequest.read(await _read_head(given))
+        except BadRequest as error:
+            return await _say(client, error.status, str(error))
+        where = f"{request.host}:{request.port}"
+        try:
+            server = await self._connect(await self._check.admit(request.host, request.port, stop_clock), request.port)
+        except Refused as error:
+            return await _say(client, "403 Forbidden", f"{where} is refused: {error}")
+        except OSError as error:
+            return await _say(client, "502 Bad Gateway", f"{where} cannot be reached: {error}")
+        async with server:
+            if request.length is None:
+                await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                await server.send(request.head)
+            await relay(given, client, server, request.length)
+        return None
+
+    async def _connect(self, addresses: Sequence[str], port: int) -> ByteStream:
+        """A connection to the first of the checked addresses that answers."""
+        failure = OSError("it has no address")
+        for address in addresses:
+            try:
+                with anyio.fail_after(CONNECT_TIME):
+                    return await self._check.outside.connect(address, port)
+            except OSError as error:
+                failure = error
+        raise failure
+
+
+async def _accept(listener: SocketListener) -> SocketStream:
+    while True:
+        try:
+            return await listener.accept()
+        except OSError:  # too many open files, say: the command waits
+            await anyio.sleep(0.1)
+
+
+async def _read_head(given: BufferedByteReceiveStream) -> bytes:
+    try:
+        with anyio.fail_after(HEAD_TIME):
+            return await given.receive_until(END_OF_HEAD, HEAD_LIMIT)
+    except anyio.DelimiterNotFound:
+        raise BadRequest("the head of the request is too long", "431 Request Header Fields Too Large") from None
+    except TimeoutError:
+        raise BadRequest("the head of the request did not come in time", "408 Request Timeout") from None
+    except anyio.IncompleteRead:
+        raise anyio.EndOfStream from None
+
+
+async def _say(client: SocketStream, status: str, sentence: str) -> None:
+    """An answer of the proxy itself; what the client still sends is read, or it would not get to read this."""
+    body = f"forge: {sentence}\n".encode(errors="backslashreplace")
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+    with anyio.move_on_after(LAST_WORDS):
+        await client.send(f"{head}Connection: close\r\n\r\n".encode() + body)
+        await client.send_eof()
+        while True:
+            await client.receive(PIECE)
+
+
+def _listening_socket(descriptor: int) -> socket.socket | None:
+    """What was asked for, if it is that: whoever sent it may be another program than ours."""
+    try:
+        found = socket.socket(fileno=descriptor)
+    except OSError:
+        os.close(descriptor)
+        return None
+    kind = found.family, found.type, found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if kind == (socket.AF_INET, socket.SOCK_STREAM, 1):
+        return found
+    found.close()
+    return None

@@ -1,0 +1,212 @@
+"""Connections of commands at the gate: asked like calls, answered like calls, and every one of them an event."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import ApprovalController, ApprovalDecision, EventBus, InterruptSignal, OnAsk
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, NetworkAccess, ToolResult
+from forge_cli.core.results import for_model
+from forge_cli.engine.gate.network import NetworkConsent
+from forge_cli.record.pending import requests_of
+from forge_cli.record.resume import read_past
+from forge_cli.sandbox.network.access import Destination
+from forge_cli.testing import Project, Seen, call, calls
+
+pytestmark = pytest.mark.needs("bwrap")
+
+GET = """\
+import sys, urllib.error, urllib.request
+for url in sys.argv[1:]:
+    try:
+        urllib.request.urlopen(url, timeout=20)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+WORKER = """\
+name: fetcher
+sandbox: {network: [api.example.org]}
+toolsets:
+  shell: {rules: [{pattern: python3 get.py, approval: preApproved}]}
+"""
+HOST = "unlisted.invalid"
+LINE = f"python3 get.py http://{HOST}/"
+WHY = "no rule of sandbox.network covers it"
+NOBODY = "nobody could be asked (not interactive)"
+
+
+@pytest.fixture
+def fetcher(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("get.py", GET)
+    return project
+
+
+def fetch(project: Project, *lines: str, **options: Any) -> Seen:
+    return project.run(*(calls(call("shell", command=line)) for line in lines), "done", timeout=60, **options)
+
+
+def accesses(seen: Seen) -> list[NetworkAccess]:
+    return seen.of(NetworkAccess)
+
+
+def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> None:
+    seen = fetch(fetcher, LINE)
+    [request] = [event.request for event in seen.of(ApprovalRequired)]
+    assert (request.tool_name, request.reason, request.risk) == ("network", WHY, "medium")
+    assert (request.rule, str(request.where)) == ("sandbox.network", f"{fetcher.folder}/worker.yaml:2:11")
+    assert request.args == {"host": HOST, "port": 80, "command": LINE}
+    assert request.description == f"fetcher wants to reach {HOST}:80"
+    decided = seen.of(ApprovalDecided)[-1]
+    assert (decided.request_id, decided.approved, decided.by) == (request.request_id, False, "headless")
+    assert accesses(seen) == [
+        NetworkAccess(HOST, 80, False, "headless", "call_1_1", f"no rule covers it; {NOBODY}"),
+    ]
+    assert for_model(seen.outcomes[0].value) == (
+        f"exit code: 0\nconnections refused: {HOST}:80 (no rule covers it; {NOBODY})\n403\n"
+    )
+    assert [dict(denial) for denial in seen.result.denials] == [
+        {
+            "tool": "shell",
+            "input": {"command": LINE},
+            "reason": f"{HOST}:80 was not reached: {WHY}; {NOBODY}",
+            "by": "headless",
+        }
+    ]
+    assert (seen.result.status, seen.result.exit_code) == ("completed", 0)
+    start = seen.types.index("approvalRequired")
+    assert seen.types[start : start + 4] == ["approvalRequired", "approvalDecided", "networkAccess", "toolResult"]
+
+
+def test_fail_stops_after_the_command(fetcher: Project) -> None:
+    seen = fetch(fetcher, LINE, LINE, on_ask=OnAsk.FAIL)
+    assert (seen.result.status, seen.result.exit_code) == ("denied", 4)
+    assert seen.result.error == f"{HOST}:80 was not reached: {WHY}; {NOBODY}"
+    assert len(seen.of(ToolResult)) == 1
+
+
+def test_a_running_command_is_not_parked(fetcher: Project) -> None:
+    seen = fetch(fetcher, LINE, on_ask=OnAsk.PARK)
+    assert (seen.result.status, [each.by for each in accesses(seen)]) == ("completed", ["headless"])
+
+
+def test_approve_all_asks_nobody_and_opens_nothing_that_is_private(fetcher: Project) -> None:
+    hosts = ["localhost", "127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "2130706433"]
+    line = "python3 get.py " + " ".join(f"http://{host}/" for host in (HOST, *hosts))
+    seen = fetch(fetcher, line, approval_mode="approve_all")
+    assert seen.of(ApprovalRequired) == []
+    first, *others = accesses(seen)
+    assert first == NetworkAccess(HOST, 80, True, "mode", "call_1_1")
+    assert [(each.allowed, each.by) for each in others] == [(False, "rule")] * len(hosts)
+    assert others[0].reason == "127.0.0.1 is an address of this machine itself"
+    assert seen.outcomes[0].value.text().count("403") == len(hosts)
+
+
+def test_auto_deny_asks_nobody(fetcher: Project) -> None:
+    seen = fetch(fetcher, LINE, approval_mode="auto_deny")
+    assert (seen.of(ApprovalRequired), [each.by for each in accesses(seen)]) == ([], ["mode"])
+
+
+def test_a_yes_holds_for_the_command_and_is_asked_again_for_the_next(fetcher: Project) -> None:
+    twice = f"python3 get.py http://{HOST}/ http://{HOST}/again"
+    seen = fetch(fetcher, twice, LINE, answers=[True, False])
+    assert [(each.allowed, each.by, each.tool_call_id) for each in accesses(seen)] == [
+        (True, "user", "call_1_1"),
+        (True, "user", "call_1_1"),
+        (False, "user", "call_2_1"),
+    ]
+    assert [request.args["command"] for request in seen.asked] == [twice, LINE]
+
+
+def test_a_yes_for_the_session_is_for_the_host_and_the_port_whatever_the_command(fetcher: Project) -> None:
+    other = f"python3 get.py http://{HOST}/other http://{HOST}:81/"
+    seen = fetch(fetcher, LINE, other, answers=[ApprovalDecision(True, remember="session"), False])
+    assert [(each.port, each.allowed, each.by) for each in accesses(seen)] == [
+        (80, True, "user"),
+        (80, True, "memory"),
+        (81, False, "user"),
+    ]
+
+
+def test_a_session_of_the_shell_has_a_proxy_too(fetcher: Project) -> None:
+    seen = fetcher.run(
+        calls(call("exec_command", command="bash", yield_time_ms=0)),
+        calls(call("write_stdin", session_id=1, chars=f"{LINE}; exit\n", yield_time_ms=30_000)),
+        "done",
+        timeout=60,
+        answers=[True, True, False],
+    )
+    assert [(each.allowed, each.tool_call_id) for each in accesses(seen)] == [(False, "call_1_1")]
+    assert "403" in seen.outcomes[1].value.text()
+
+
+def test_a_child_reaches_no_more_than_its_parent(project: Project) -> None:
+    project.write("get.py", GET)
+    project.write(
+        "worker.yaml",
+        "name: boss\nsandbox: {network: ['*.example.org', 'a.invalid']}\n"
+        "toolsets: {workers: {allowed: [helper.yaml], approval: {default: preApproved}}}\n",
+    )
+    project.write(
+        "helper.yaml",
+        "name: helper\ndescription: h\nmodel: script:script.yaml\nsandbox: {network: [a.invalid, b.invalid]}\n"
+        "toolsets: {shell: {rules: [{pattern: python3 get.py, approval: preApproved}]}}\n",
+    )
+    project.write(
+        "script.yaml",
+        "turns:\n- calls: [{tool: shell, input: {command: python3 get.py http://a.invalid/ http://b.invalid/}}]\n"
+        "- text: ok\n",
+    )
+    seen = project.run(calls(call("helper", input="go")), "done", timeout=60)
+    assert [(each.host, each.allowed, each.by) for each in accesses(seen)] == [
+        ("a.invalid", True, "rule"),
+        ("b.invalid", False, "headless"),
+    ]
+    assert [event.request.description for event in seen.of(ApprovalRequired)] == [
+        "boss > helper wants to reach b.invalid:80"
+    ]
+    assert [each.origin.worker for each in accesses(seen) if each.origin] == ["helper", "helper"]
+    assert len(seen.result.denials) == 1
+
+
+def test_a_list_without_a_mechanism_is_refused_at_load(fetcher: Project, tmp_path: Path) -> None:
+    done = fetcher.forge("worker", "check", "worker.yaml", env={"PATH": str(tmp_path)})
+    assert done.returncode == 3
+    assert (
+        "sandbox.network lists names, and this machine has nothing that keeps commands from all others" in done.stderr
+    )
+
+
+def test_a_question_that_was_open_when_forge_was_killed_is_nothing_to_answer_later(fetcher: Project) -> None:
+    seen = fetch(fetcher, LINE)
+    lines = seen.record[: seen.types.index("approvalRequired") + 1]
+    past = read_past(lines)
+    assert (past.pending, requests_of(past, lines)) == ({}, [])
+    assert [call.id for call in past.cut_off] == ["call_1_1"]
+
+
+WANTED = Destination("a.example", 443, "curl https://a.example")
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_takes_the_question_back() -> None:
+    seen: list[Event] = []
+    bus, interrupt = EventBus(), InterruptSignal()
+    bus.subscribe(seen.append, answers=True)
+    consent = NetworkConsent(
+        worker="w", setting="", where=None, controller=ApprovalController(bus=bus), interrupt=interrupt
+    )
+    answers: list[ApprovalDecision] = []
+
+    async def ask() -> None:
+        answers.append(await consent.ask(WANTED))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            interrupt.interrupt()
+    assert [answer.approved for answer in answers] == [False]
+    assert [type(event) for event in seen] == [ApprovalRequired, ApprovalDecided]

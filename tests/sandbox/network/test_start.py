@@ -1,0 +1,250 @@
+"""Confined commands with a proxy: they reach what rules name, through forge, and nothing else in any way.
+
+Covers forge_cli.sandbox.network.inside.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.config import parse_config
+from forge_cli.core.errors import ToolError, WorkerError
+from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.files.document import read_document
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.network.access import Destination
+from forge_cli.sandbox.network.start import proxy_variables
+from forge_cli.sandbox.processes.process import bash
+from forge_cli.sandbox.zones.zones import SandboxConfig
+
+from ..children import descriptors
+from .away import PUBLIC, Away, Person
+
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("bwrap")]
+
+GET = """\
+import sys, urllib.error, urllib.request
+for url in sys.argv[1:]:
+    try:
+        print(urllib.request.urlopen(url, timeout=20).read().decode(), end="")
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode(), end="")
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Not in /tmp, which a confined process has for itself."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp")).resolve()
+    (folder / "get.py").write_text(GET)
+    yield folder
+    shutil.rmtree(folder)
+
+
+async def hello(client: SocketStream) -> None:
+    async with client:
+        try:
+            asked = (await client.receive()).split(b" ")[1]
+            await client.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello from " + asked + b"\n")
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return
+
+
+@asynccontextmanager
+async def opened(place: Path, person: Person, away: Away, text: str) -> AsyncIterator[WorkerProcesses]:
+    file = place / "sandbox.yaml"
+    file.write_text(text)
+    wanted = parse_config(SandboxConfig, read_document(file).data, file=str(file)).wanted()
+    sandbox = Sandbox([Zone("place", place, ZoneMode.RW)], workspace=place, isolation=wanted)
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as server, anyio.create_task_group() as tasks:
+        away.port = server.extra(SocketAttribute.local_port)
+        tasks.start_soon(server.serve, hello)
+        made = WorkerProcesses(
+            sandbox, workspace=place, home=place / ".forge", notify=lambda *_: None, gate=person, outside=away
+        )
+        async with made:
+            yield made
+        tasks.cancel_scope.cancel()
+
+
+NAMES = "network: ['*.example.org']"
+
+
+async def test_a_program_reaches_what_a_rule_covers_and_hears_why_it_reaches_nothing_else(place: Path) -> None:
+    person, away = Person(), Away()
+    line = "python3 get.py http://api.example.org/x http://other.example.com/ http://rebound.example.org/"
+    async with opened(place, person, away, NAMES) as processes:
+        done = await processes.run(bash(line), timeout=60)
+    assert done.stdout == (
+        "hello from /x\n"
+        "403 forge: other.example.com:80 is refused: no rule covers it; not that one\n"
+        "403 forge: rebound.example.org:80 is refused: 10.1.2.3 is an address of a private network\n"
+    )
+    assert done.refused == (
+        "other.example.com:80 (no rule covers it; not that one)",
+        "rebound.example.org:80 (10.1.2.3 is an address of a private network)",
+    )
+    assert done.refusals().startswith("\nconnections refused: other.example.com:80 (no rule")
+    assert away.connected == [f"{PUBLIC} 80"]
+    assert person.asked == [Destination("other.example.com", 80, line)]
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl")
+async def test_curl_takes_tunnels(place: Path) -> None:
+    away = Away()
+    async with opened(place, Person(), away, NAMES) as processes:
+        done = await processes.run(["curl", "-sp", "http://api.example.org:443/t"], timeout=60)
+    assert (done.stdout, away.connected) == ("hello from /t\n", [f"{PUBLIC} 443"])
+
+
+async def test_without_the_proxy_there_is_no_way_out(place: Path) -> None:
+    async with opened(place, Person(ApprovalDecision(True)), away := Away(), NAMES) as processes:
+        tries = (f"http://127.0.0.1:{away.port}/", f"http://{PUBLIC}/")
+        done = await processes.run(
+            ["env", "-u", "http_proxy", "-u", "HTTP_PROXY", "python3", "get.py", *tries], timeout=60
+        )
+    assert done.stdout == "URLError\nURLError\n"
+
+
+async def test_a_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(place: Path) -> None:
+    line = (
+        "env | sort; ls /proc/self/fd; trap; ulimit -f; cat /proc/self/status | grep -E 'Sig(Blk|Ign|Cgt)'; pwd; ps -e"
+    )
+    async with opened(place, Person(), Away(), NAMES) as processes:
+        behind = (await processes.run(bash(line), timeout=60, env={"http_proxy": "mine", "no_proxy": "*"})).stdout
+    async with opened(place, Person(), Away(), "network: false") as processes:
+        without = (await processes.run(bash(line), timeout=60)).stdout
+    variables = {f"{name}={value}" for name, value in proxy_variables().items()}
+    kept = [each for each in behind.splitlines() if each not in variables and not each.startswith("FORGE_PROCESS")]
+    assert kept == [each for each in without.splitlines() if not each.startswith("FORGE_PROCESS")]
+    assert variables <= set(behind.splitlines())
+    assert proxy_variables()["ALL_PROXY"] == proxy_variables()["https_proxy"] == "http://127.0.0.1:3128"
+    assert proxy_variables()["NO_PROXY"] == ""
+
+
+async def test_the_environment_is_kept_where_the_interpreter_would_change_it(place: Path) -> None:
+    async with opened(place, Person(), Away(), NAMES) as processes:
+        done = await processes.run(["env"], timeout=60, env={"LANG": "C"})
+    assert "LC_CTYPE" not in done.stdout
+
+
+@pytest.mark.parametrize("line", ["kill -9 $$", "exit 3", "yes | head -1"])
+async def test_how_it_ends_is_how_it_ended(place: Path, line: str) -> None:
+    async with opened(place, Person(), Away(), NAMES) as processes:
+        behind = await processes.run(bash(line), timeout=60)
+    async with opened(place, Person(), Away(), "network: false") as processes:
+        without = await processes.run(bash(line), timeout=60)
+    assert (behind.exit_code, behind.signal, behind.stdout) == (without.exit_code, without.signal, without.stdout)
+
+
+async def test_a_long_session_has_its_proxy_for_as_long_as_it_lives(place: Path) -> None:
+    away = Away()
+    async with opened(place, Person(), away, NAMES) as processes:
+        child = processes.start(bash("bash"), cwd=place)
+        assert child.stdin
+        for path in ("/a", "/b"):
+            await child.stdin.write(f"python3 get.py http://api.example.org{path}\n".encode())
+            with anyio.fail_after(60):
+                await child.wait_for_output()
+            assert child.stdout.take() == f"hello from {path}\n"
+        child.stdin.close()
+        with anyio.fail_after(20):
+            await child.ended.wait()
+
+
+async def test_everything_is_closed_when_commands_end_are_stopped_or_cannot_start(place: Path) -> None:
+    async with opened(place, Person(), Away(), NAMES) as processes:
+        await processes.run(["true"], timeout=60)
+        await anyio.wait_all_tasks_blocked()
+        before = descriptors()
+        for _ in range(3):
+            await processes.run(["true"], timeout=60)
+            await processes.run(["python3", "get.py", "http://api.example.org/"], timeout=60)
+            with anyio.move_on_after(0.3):
+                await processes.run(["sleep", "30"], timeout=60)
+            with pytest.raises(ToolError):
+                await processes.run(["python3", "x\0y"], timeout=60)
+        await anyio.wait_all_tasks_blocked()
+        assert len(descriptors()) == len(before)
+
+
+class Slow(Person):
+    """Somebody who takes a while to answer, and longer than the command may."""
+
+    def __init__(self) -> None:
+        super().__init__(ApprovalDecision(True))
+        self.reached = anyio.Event()
+        self.ready = anyio.Event()
+
+    async def ask(self, wanted: Destination) -> ApprovalDecision:
+        self.reached.set()
+        await self.ready.wait()
+        return await super().ask(wanted)
+
+
+async def test_a_command_is_not_timed_out_while_somebody_is_asked(place: Path) -> None:
+    person = Slow()
+    async with opened(place, person, Away(), NAMES) as processes, anyio.create_task_group() as tasks:
+
+        async def answer() -> None:
+            await person.reached.wait()
+            await anyio.sleep(3.5)  # longer than the command has
+            person.ready.set()
+
+        tasks.start_soon(answer)
+        done = await processes.run(["python3", "get.py", "http://other.example.com/"], timeout=3)
+    assert (done.timed_out, done.stdout) == (False, "hello from /\n")
+
+
+async def test_stopping_a_command_takes_its_question_back(place: Path) -> None:
+    person = Slow()
+    async with opened(place, person, Away(), NAMES) as processes:
+        child = processes.start(["python3", "get.py", "http://other.example.com/"], cwd=place)
+        with anyio.fail_after(60):
+            await person.reached.wait()
+            await child.stop()
+    assert (person.asked, person.heard) == ([], [])
+
+
+async def test_the_interpreter_is_seen_although_the_home_is_hidden(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(Path(sys.base_prefix).parent))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    async with opened(place, Person(), Away(), NAMES) as processes:
+        assert (await processes.run(["echo", "it runs"], timeout=60)).stdout == "it runs\n"
+
+
+@pytest.mark.parametrize("level", ["auto", "required"])
+async def test_where_nothing_confines_a_list_is_an_error_and_nothing_starts(
+    place: Path, level: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    mechanism.cache_clear()
+    try:
+        async with opened(place, Person(), Away(), f"{NAMES}\nisolation: {level}") as processes:
+            with pytest.raises(WorkerError, match="this machine has n"):
+                processes.check()
+            monkeypatch.setenv("PATH", os.defpath)
+            with pytest.raises(ToolError, match="nothing was started"):
+                await processes.run(["true"])
+    finally:
+        mechanism.cache_clear()
