@@ -114,10 +114,11 @@ def reader_is_gone() -> bool:
 
 def say(sentence: str) -> None:
     """Write one error to stderr, without secrets and control characters; a stderr that is gone cannot be told."""
+    from forge_cli.core.text import visible
     from forge_cli.sandbox.secrets import Redactor
 
     sentence = Redactor(os.environ).redact_text(sentence)
-    plain = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in sentence)
+    plain = visible(sentence, keep="\n\t")
     try:
         sys.stderr.write(f"forge: {plain}\n")
     except OSError:

@@ -24,7 +24,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.events import SessionEnd
 from forge_cli.core.messages import Attachment
-from forge_cli.core.text import visible
+from forge_cli.core.text import readable, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import driven_by
@@ -291,7 +291,7 @@ def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
             out.write(json.dumps(redactor.redact(result.wire()), ensure_ascii=False) + "\n")
         case OutputFormat.text if answer and not plan.streams_text(out):
             shown = redactor.redact_text(answer)
-            out.write((visible(shown, keep="\n\t") if out.isatty() else shown) + "\n")
+            out.write((readable(shown) if out.isatty() else shown) + "\n")
         case _:
             pass
     out.flush()

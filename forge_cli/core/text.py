@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import Literal
 
 CutAt = Literal["lines", "middle", "end"]
@@ -13,22 +14,62 @@ MORE = "... [{} more characters]"
 """A mark for the end of one line of which somebody may want to see the rest."""
 
 _MARKS: dict[CutAt, str] = {"lines": "\n[... {} characters cut ...]\n", "middle": " ... ", "end": "..."}
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
+)
+"""Marks and letters that Unicode calls printable, and of which nothing is seen."""
+_STACKED = 2
+"""Marks above or below one letter; more of them run into other lines."""
+_IN_PLACE = re.compile(
+    r"(?<=[^\x00-\xa0\u200c\u200d\ufe0e\ufe0f])[\ufe0e\ufe0f]|(?<=[^\x00-\xa0\u200c\u200d\ufe0e])[\u200c\u200d]"
+    r"|(?<=[#*0-9])\ufe0f(?=\u20e3)"
+    r"|(?<=\S)[\xa0\u202f](?=\S)|\u3000"
+    r"|[\U0001f000-\U0001fbff]"  # symbols that are younger than this Python
+)
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with control, bidirectional, invisible and unencodable characters escaped; ``keep`` stay as they are."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char if char in keep or not _is_hidden(char) else _escape(char) for char in text)
+    """The text with every character escaped that cannot be seen for what it is; ``keep`` stay as they are.
+
+    Control and bidirectional characters, what is invisible, private or unassigned, spaces other than the plain one, and
+    marks that are stacked or have nothing to stand on.
+    """
+    return text if text.isascii() and text.isprintable() else "".join(_shown(text, keep))
+
+
+def readable(text: str, *, keep: str = "\n\t", after: str = "") -> str:
+    """As visible, for an answer or a result: what emoji and writing systems need in its place stays there.
+
+    ``after`` is what stands before a text that is only a piece.
+    """
+    if text.isascii():
+        return visible(text, keep=keep)
+    places = {found.start() for found in _IN_PLACE.finditer(after + text)}
+    return "".join(_shown(after + text, keep, places, len(after)))
+
+
+def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) -> Iterator[str]:
+    """The text from ``start`` on, in pieces; what stands at one of the places stays as it is."""
+    odd = "".join(sorted(char for char in set(text) if char not in keep and (_is_hidden(char) or _is_stacking(char))))
+    end = start
+    for found in re.finditer(f"[{re.escape(odd)}]+", text) if odd else ():
+        yield text[end : max(end, found.start())]
+        marks = _STACKED if found.start() == 0 or text[found.start() - 1] in keep else 0
+        for index, char in enumerate(found[0], found.start()):
+            hidden = _is_hidden(char) and index not in places
+            marks = marks + 1 if _is_stacking(char) else _STACKED if hidden else 0
+            if index >= start:
+                yield char.encode("unicode_escape").decode("ascii") if hidden or marks > _STACKED else char
+        end = max(start, found.end())
+    yield text[end:]
 
 
 def _is_hidden(char: str) -> bool:
-    return unicodedata.category(char) in _HIDDEN
+    return not char.isprintable() or _UNSEEN.match(char) is not None
 
 
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
+def _is_stacking(char: str) -> bool:
+    return unicodedata.combining(char) != 0 or unicodedata.category(char) == "Me"
 
 
 def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) -> str:

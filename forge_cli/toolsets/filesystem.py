@@ -257,7 +257,10 @@ def _text(path: str, data: bytes) -> str:
 
 
 def _diff(path: str, before: bytes | None, content: str) -> Diff:
-    return Diff.of(path, None if before is None else before.decode(errors="replace"), content)
+    try:
+        return Diff.of(path, None if before is None else before.decode(), content)
+    except UnicodeDecodeError:
+        return Diff(path, None, content, is_new=False, bytes_written=len(content.encode()))
 
 
 @hookimpl

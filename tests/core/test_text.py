@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, nearest, visible
+from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, nearest, readable, visible
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,16 @@ from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, nearest
         ("\ud800", "\\ud800"),
         ("\ue000", "\\ue000"),
         ("\U000e0041", "\\U000e0041"),
+        ("rm\ufe0f \U000e0100", "rm\\ufe0f \\U000e0100"),
+        ("a\xadb\u034fc", "a\\xadb\\u034fc"),
+        ("\u115f\u1160\u3164\uffa0\u2800", "\\u115f\\u1160\\u3164\\uffa0\\u2800"),
+        ("git\xa0push\u3000x\u2003", "git\\xa0push\\u3000x\\u2003"),
+        ("\u0378\uffff", "\\u0378\\uffff"),
+        ("e\u0301 Vie\u0302\u0323t", "e\u0301 Vie\u0302\u0323t"),
+        ("z\u0300\u0301\u0302\u0303z", "z\u0300\u0301\\u0302\\u0303z"),
+        ("a\u200b\u0301", "a\\u200b\\u0301"),
+        ("\u0301\u0302", "\\u0301\\u0302"),
+        ("\u1000\u103b\u103d\u1014\u103a", "\u1000\u103b\u103d\u1014\u103a"),
     ],
 )
 def test_what_a_terminal_would_obey_or_an_eye_would_miss_is_escaped(text: str, shown: str) -> None:
@@ -31,17 +41,49 @@ def test_what_a_terminal_would_obey_or_an_eye_would_miss_is_escaped(text: str, s
 
 def test_what_is_to_be_kept_stays() -> None:
     assert visible("a\nb\tc\r", keep="\n\t") == "a\nb\tc\\r"
+    assert visible("a\n\u0301b", keep="\n\t") == "a\n\\u0301b"
 
 
 @given(st.text(st.characters()))
 def test_nothing_hidden_is_left(text: str) -> None:
     shown = visible(text)
-    assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    assert {char for char in shown if char.isspace()} <= {" "}
     assert visible(shown) == shown
     shown.encode()
 
 
-@given(st.text(max_size=60), st.integers(min_value=3, max_value=30))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u2764\ufe0f",
+        "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+        "\U0001f3f3\ufe0f\u200d\U0001f308",
+        "1\ufe0f\u20e3",
+        "\U0001fa77",
+        "prix\u202f: 5\xa0\u20ac",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\u65e5\u672c\u3000\u8a9e",
+        "two\nlines\tand a tab",
+    ],
+)
+def test_in_an_answer_emoji_and_writing_systems_keep_what_they_need(text: str) -> None:
+    assert readable(text) == text
+    assert visible(text) != text
+
+
+@pytest.mark.parametrize("text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"])
+def test_elsewhere_the_same_characters_are_shown_in_an_answer_too(text: str) -> None:
+    assert "\\" in readable(text)
+
+
+def test_a_piece_of_an_answer_is_shown_by_what_stands_before_it() -> None:
+    text = "e\u0301 \u2764\ufe0f \u0e17\u0e35\u0e48"
+    assert "".join(readable(char, after=text[:at]) for at, char in enumerate(text)) == text
+    assert readable("\u0301") == "\\u0301"
+
+
+@given(st.text(st.characters(exclude_characters="\n"), max_size=60), st.integers(min_value=3, max_value=30))
 def test_a_cut_keeps_head_and_tail_and_names_what_is_missing(text: str, limit: int) -> None:
     shown = cut(text, limit)
     if len(text) <= limit:

@@ -10,6 +10,7 @@ from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, TurnStart
 from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
 from forge_cli.testing import Project, Seen, call, calls
+from forge_cli.ui.terminal.render import render_text
 
 ZONES = """
 name: w
@@ -182,6 +183,14 @@ def test_writing_where_the_zone_asks_shows_the_change_first(worker: Project, ans
     )
     assert worker.read("output/report.md") == ("final" if answer else "draft")
     assert seen.statuses == ["success" if answer else "denied"]
+
+
+def test_writing_over_what_is_not_text_does_not_pass_for_no_change(worker: Project) -> None:
+    (worker.folder / "output/report.md").write_bytes(b"\xff")
+    turn = calls(call("write_file", path="/output/report.md", content="\ufffd"))
+    seen = worker.run(turn, "done", answers=[ApprovalDecision(True)])
+    assert seen.asked[0].preview == Diff("/output/report.md", None, "\ufffd", False, 3)
+    assert "the old content is too long to compare, or not text" in render_text(seen.asked[0].preview)
 
 
 def test_deleting(worker: Project) -> None:

@@ -76,6 +76,29 @@ def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(projec
     assert project.read("src/a.py") == "import os\nold = 1\n"
 
 
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\u200b"])
+def test_a_change_of_what_other_programs_take_for_a_line_end_is_shown(project: Project, odd: str) -> None:
+    editor(project).write("out/c.txt", "one two\n")
+    patch = f"*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-one two\n+one{odd}two\n*** End Patch\n"
+    seen = project.run(calls(call("apply_patch", input=patch)), "done", answers=[True])
+    assert (seen.statuses, (project.folder / "out/c.txt").read_bytes()) == (["success"], f"one{odd}two\n".encode())
+    assert f"-one two\n+one{ascii(odd)[1:-1]}two\n" in seen.asked[0].preview.text()
+
+
+def test_a_file_that_only_gets_a_last_newline_is_shown(project: Project) -> None:
+    editor(project).write("out/c.txt", "three")
+    patch = "--- /out/c.txt\n+++ /out/c.txt\n@@ -1 +1 @@\n-three\n\\ No newline at end of file\n+three\n"
+    seen = project.run(calls(call("apply_patch", input=patch)), "done", answers=[True])
+    assert (seen.statuses, project.read("out/c.txt")) == (["success"], "three\n")
+    assert seen.asked[0].preview.text().endswith("-three\n\\ No newline at end of file\n+three\n")
+
+
+def test_an_empty_file_is_shown_too(project: Project) -> None:
+    patch = "*** Begin Patch\n*** Add File: /out/new.txt\n*** End Patch\n"
+    seen = editor(project).run(calls(call("apply_patch", input=patch)), "done", answers=[True])
+    assert seen.asked[0].preview.text() == "/out/new.txt: an empty file is created\n"
+
+
 def test_what_the_zones_forbid_is_refused_before_anybody_is_asked(project: Project) -> None:
     delete = "*** Begin Patch\n*** Delete File: /out/c.txt\n*** End Patch\n"
     outside = "*** Begin Patch\n*** Add File: /etc/x\n+x\n*** End Patch\n"

@@ -134,7 +134,11 @@ def test_whatever_was_said_stays_words_in_markdown(text: str) -> None:
 @given(NASTY)
 def test_whatever_was_said_cannot_repaint_a_terminal(text: str) -> None:
     shown = drawn(with_text(text))
-    assert visible(shown, keep="\n\t") == shown
+    needed = set("\xa0\u202f\u3000\u200c\u200d\ufe0e\ufe0f") | {
+        char for char in shown if "\U0001f000" <= char <= "\U0001fbff"
+    }
+    bare = "".join(char for char in shown if char not in needed)
+    assert [char for char in bare if visible(f"a{char}", keep="\n\t") != f"a{char}"] == []
     shown.encode()
 
 

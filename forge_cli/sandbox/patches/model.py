@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import unified_diff
 from typing import Literal
 
+from forge_cli.core.difference import unified_diff
+from forge_cli.core.text import visible
 from forge_cli.core.zones import Access
 
 Sign = Literal[" ", "-", "+"]
@@ -100,9 +101,9 @@ class Change:
 
     def unified(self) -> str:
         """The old and the new content, compared line by line."""
-        before, after = ((data or b"").decode(errors="replace") for data in (self.before, self.after))
+        before, after = ((data or b"").decode(errors="surrogateescape") for data in (self.before, self.after))
         old, new = (self.path if content is not None else "/dev/null" for content in (self.before, self.after))
-        lines = unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
+        lines = unified_diff(before, after, old, new) or [f"{visible(self.path)}: an empty file is {self.kind}"]
         return "".join(f"{line}\n" for line in lines)
 
 

@@ -82,7 +82,7 @@ def show_request(request: ApprovalRequest, console: Console, find: FindRenderer)
         in_diff = in_preview is not None and value == in_preview
         _line(console, f"  {name}: {'as below' if in_diff else json.dumps(jsonable(value), ensure_ascii=False)}")
     if request.preview is not None:
-        console.print(Indented(render(request.preview, find, lines=None), 2), end="")
+        console.print(Indented(render(request.preview, find, lines=None, exact=True), 2), end="")
     _line(console, f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import StringIO
-from itertools import chain, groupby
-from operator import eq
+from itertools import groupby
 from typing import Any
 
 from rich.cells import chop_cells
@@ -20,17 +18,16 @@ from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
 
+from forge_cli.core.difference import unified_diff
 from forge_cli.core.hookspecs import Renderer
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
-from forge_cli.core.text import visible
+from forge_cli.core.text import readable, visible
 from forge_cli.core.wire import error_text, jsonable
 
 FindRenderer = Callable[[str], Renderer | None]
 LINES = 20
 WIDE = 120
 """Columns where there is no terminal."""
-COMPARED = 20_000
-"""Lines that differ; beyond these the comparison itself could take minutes."""
 
 
 def no_renderers(kind: str) -> Renderer | None:
@@ -38,9 +35,14 @@ def no_renderers(kind: str) -> Renderer | None:
     return None
 
 
-def render(value: ResultValue, find: FindRenderer = no_renderers, *, lines: int | None = LINES) -> RenderableType:
-    """A result as something rich can print; ``lines`` bounds what is long, None shows all of it."""
-    view = View.of(value.display, lines)
+def render(
+    value: ResultValue, find: FindRenderer = no_renderers, *, lines: int | None = LINES, exact: bool = False
+) -> RenderableType:
+    """A result as something rich can print; ``lines`` bounds what is long, None shows all of it.
+
+    ``exact`` is for what somebody decides upon: also the invisible parts of emoji and writing systems are shown.
+    """
+    view = View.of(value.display, lines, exact)
     match value:
         case Text(content=content) | FileContent(content=content):
             return view.show(content)
@@ -48,7 +50,7 @@ def render(value: ResultValue, find: FindRenderer = no_renderers, *, lines: int 
             return render_diff(value, lines=view.lines)
         case FileList(files=files):
             more = [f"... {value.count - len(files)} more"] if value.count > len(files) else []
-            return view.show("\n".join([*files, *more]) or "(empty)")
+            return replace(view, exact=True).show("\n".join([*files, *more]) or "(empty)")
         case Json(data=data):
             return view.show(jsonable(data))
         case Custom():
@@ -63,9 +65,9 @@ def render_text(value: ResultValue, find: FindRenderer = no_renderers) -> str:
     return shown.get().rstrip()
 
 
-def plain(text: str, lines: int | None = None, style: str = "") -> Styled:
-    """Untrusted text: control characters escaped, no markup read from it, cut after so many lines."""
-    shown = visible(text, keep="\n\t").split("\n")
+def plain(text: str, lines: int | None = None, style: str = "", *, exact: bool = True) -> Styled:
+    """Untrusted text: hidden characters escaped, no markup read from it, cut after so many lines."""
+    shown = (visible if exact else readable)(text, keep="\n\t").split("\n")
     if lines is not None and len(shown) > lines:
         shown = [*shown[:lines], f"... {len(shown) - lines} more lines"]
     return Styled("\n".join(shown), style=style)
@@ -119,46 +121,21 @@ def render_diff(diff: Diff, *, lines: int | None = None) -> RenderableType:
     """What changes, line by line; a new file is all additions."""
     if diff.original is None and not diff.is_new:
         return Group(
-            plain(f"replaces {diff.path}; the old content is too long to compare:"), plain(diff.modified, lines)
+            plain(f"replaces {diff.path}; the old content is too long to compare, or not text:"),
+            plain(diff.modified, lines),
         )
     return Group(*_styled_lines(_unified(diff), lines))
 
 
 def _unified(diff: Diff) -> list[str]:
-    before, after = _lines_of(diff.original or ""), _lines_of(diff.modified)
-    path = visible(diff.path)
-    changes = _changes(before, after, "/dev/null" if diff.is_new else path, path)
-    shown = [line for change in changes for line in _split_end(change)]
-    return shown or [f"{path}: {'an empty file' if diff.is_new else 'no change'}"]
-
-
-def _changes(before: list[str], after: list[str], old_name: str, new_name: str) -> Iterable[str]:
-    """A unified diff; files too long to compare line by line in a moment become one hunk of what differs."""
-    same = list(map(eq, before, after))
-    head = same.index(False) if False in same else len(same)
-    same = list(map(eq, reversed(before[head:]), reversed(after[head:])))
-    tail = same.index(False) if False in same else len(same)
-    gone, come = before[head : len(before) - tail], after[head : len(after) - tail]
-    if len(gone) + len(come) <= COMPARED:
-        return difflib.unified_diff(before, after, old_name, new_name)
-    place = f"@@ -{head + 1},{len(gone)} +{head + 1},{len(come)} @@\n"
-    kept = [f"--- {old_name}\n", f"+++ {new_name}\n", place]
-    return chain(kept, (f"-{line}" for line in gone), (f"+{line}" for line in come))
-
-
-def _lines_of(text: str) -> list[str]:
-    """Lines with their ends; only a newline ends one, so that no other character can hide in a difference."""
-    return list(StringIO(text, newline="\n"))
-
-
-def _split_end(change: str) -> list[str]:
-    return [change[:-1]] if change.endswith("\n") else [change, "\\ No newline at end of file"]
+    shown = unified_diff(diff.original or "", diff.modified, "/dev/null" if diff.is_new else diff.path, diff.path)
+    return shown or [f"{visible(diff.path)}: {'an empty file' if diff.is_new else 'no change'}"]
 
 
 def _styled_lines(lines: Sequence[str], limit: int | None) -> list[Styled]:
     styles = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
     alike = groupby(lines[:limit], key=lambda line: styles.get(line[:1], ""))
-    shown = [plain("\n".join(visible(line, keep="\t") for line in group), style=style) for style, group in alike]
+    shown = [plain("\n".join(group), style=style) for style, group in alike]
     if limit is not None and len(lines) > limit:
         shown.append(plain(f"... {len(lines) - limit} more lines", style="dim"))
     return shown
@@ -168,7 +145,7 @@ def _custom(value: Custom, find: FindRenderer, view: View) -> RenderableType:
     renderer = find(value.kind)
     if renderer:
         try:
-            return render(renderer(value), no_renderers, lines=view.lines)
+            return render(renderer(value), no_renderers, lines=view.lines, exact=view.exact)
         except Exception as error:  # third-party code: a renderer that fails only loses its looks
             failed = plain(visible(f"(the renderer of {value.kind} failed: {error_text(error)})"), style="dim")
             return Group(failed, _with_summary(value, view))
@@ -176,7 +153,7 @@ def _custom(value: Custom, find: FindRenderer, view: View) -> RenderableType:
 
 
 def _with_summary(value: Custom, view: View) -> RenderableType:
-    head = [plain(value.summary)] if value.summary else []
+    head = [plain(value.summary, exact=view.exact)] if value.summary else []
     return Group(*head, view.show(jsonable(value.data), label=value.kind))
 
 
@@ -187,26 +164,27 @@ class View:
     kind: str | None
     language: str
     lines: int | None
+    exact: bool
 
     @classmethod
-    def of(cls, hints: DisplayHints | None, lines: int | None) -> View:
+    def of(cls, hints: DisplayHints | None, lines: int | None, exact: bool) -> View:
         hints = hints or DisplayHints()
         height = 1 if hints.collapsed is True else hints.max_height
         if lines is not None and isinstance(height, int) and height > 0:
             lines = min(lines, height)
-        return cls(hints.preferred_view, hints.language if isinstance(hints.language, str) else "text", lines)
+        return cls(hints.preferred_view, hints.language if isinstance(hints.language, str) else "text", lines, exact)
 
     def show(self, data: Any, label: str = "") -> RenderableType:
         """A string, or plain JSON data, the way it is wanted."""
         text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
-        shown = plain(text.removesuffix("\n"), self.lines)
+        shown = plain(text.removesuffix("\n"), self.lines, exact=self.exact)
         match self.kind:
             case "hidden":
                 return Group()
             case "table" if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
-                return Folded(_table(data, self.lines), self.lines)
+                return Folded(_table(data, self), self.lines)
             case "tree" if isinstance(data, dict | list):
-                return Folded(_tree(label, data, self.lines), self.lines)
+                return Folded(_tree(label, data, self), self.lines)
             case "code":
                 return Folded(Syntax(shown.plain, self.language, background_color="default", word_wrap=True))
             case "markdown" if isinstance(data, str):
@@ -215,11 +193,11 @@ class View:
                 return shown
 
 
-def _table(rows: Sequence[dict[str, Any]], lines: int | None) -> Table:
+def _table(rows: Sequence[dict[str, Any]], view: View) -> Table:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     table = Table(*(Column(plain(visible(column)), overflow="fold") for column in columns), box=None, pad_edge=False)
-    for row in rows if lines is None else rows[: lines + 1]:
-        table.add_row(*(plain(_cell(row.get(column, ""))) for column in columns))
+    for row in rows if view.lines is None else rows[: view.lines + 1]:
+        table.add_row(*(plain(_cell(row.get(column, "")), exact=view.exact) for column in columns))
     return table
 
 
@@ -227,12 +205,13 @@ def _cell(item: Any) -> str:
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
 
 
-def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None) -> Tree:
+def _tree(label: str, data: dict[str, Any] | list[Any], view: View) -> Tree:
     tree = Tree(plain(visible(label)), hide_root=not label)
     entries = list(data.items() if isinstance(data, dict) else enumerate(data))
-    for key, item in entries if lines is None else entries[: lines + 1]:
+    for key, item in entries if view.lines is None else entries[: view.lines + 1]:
         if isinstance(item, dict | list) and item:
-            tree.children.append(_tree(str(key), item, lines))
+            tree.children.append(_tree(str(key), item, view))
         else:
-            tree.add(plain(visible(f"{key}: {_cell(item)}")))
+            shown = f"{key}: {_cell(item)}"
+            tree.add(plain((visible if view.exact else readable)(shown, keep=""), exact=view.exact))
     return tree

@@ -24,7 +24,7 @@ from forge_cli.core.events import (
     UserInput,
 )
 from forge_cli.core.results import Diff, Text
-from forge_cli.core.text import visible
+from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.prompts import ask_on_terminal, read_line
@@ -64,6 +64,7 @@ class TerminalUI:
         self._tasks: TaskGroup = anyio.create_task_group()
         self._unsubscribe: Callable[[], None] | None = None
         self._open_line = False
+        self._streamed = ""
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
@@ -109,7 +110,8 @@ class TerminalUI:
                 return False
 
     def _stream(self, event: Streaming) -> None:
-        text = visible(event.delta, keep="\n\t")
+        text = readable(event.delta, after=self._streamed)
+        self._streamed = (self._streamed + event.delta)[-4:]
         if event.done and self._open_line:
             text = "\n"
         if text:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from forge_cli.core.results import Diff
-from forge_cli.core.text import visible
+from forge_cli.core.text import readable, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.render import FindRenderer, no_renderers, render_text
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
@@ -34,7 +34,7 @@ def markdown(told: Transcript, find: FindRenderer = no_renderers) -> str:
 def _said(entry: Said) -> Iterator[str]:
     yield f"{'#' * min(entry.depth + 2, 6)} {_plain(entry.who)}"
     if entry.text.strip():
-        words = visible(entry.text.strip("\n"), keep="\n\t")
+        words = readable(entry.text.strip("\n"))
         yield "\n".join(f"> {line}".rstrip() for line in words.split("\n"))
     yield from (f"with {_plain(name)}" for name in entry.files)
 
@@ -51,7 +51,7 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
 def _fenced(text: str, language: str) -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{visible(text, keep=chr(10) + chr(9))}\n{fence}"
+    return f"{fence}{language}\n{readable(text)}\n{fence}"
 
 
 def _plain(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 
 from forge_cli.core.results import Diff
-from forge_cli.core.text import visible
+from forge_cli.core.text import readable, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.render import FindRenderer, no_renderers, render_text
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, TranscriptEntry
@@ -108,4 +108,4 @@ def _line(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(visible(text, keep="\n\t"))
+    return escape(readable(text))

@@ -45,7 +45,7 @@ class _Page:
         self._console.print()
         self.line(entry.depth, f"{entry.who}:", "bold")
         if entry.text.strip():
-            words = plain(cut(entry.text.rstrip(), LETTERS), LINES)
+            words = plain(cut(entry.text.rstrip(), LETTERS), LINES, exact=False)
             self._console.print(Indented(words, 2 * entry.depth + 2), end="")
         for name in entry.files:
             self.line(entry.depth + 1, f"with {name}", "dim")

@@ -132,7 +132,7 @@ def test_diffs_with_nothing_to_compare() -> None:
     assert shown(Diff.of("/a", None, "")) == "/a: an empty file\n"
     assert shown(Diff.of("/a", "", "")) == "/a: no change\n"
     replaced = shown(Diff.of("/a", "x" * 200_000, "new"))
-    assert replaced == "replaces /a; the old content is too long to compare:\nnew\n"
+    assert replaced == "replaces /a; the old content is too long to compare, or not text:\nnew\n"
 
 
 def test_a_diff_that_would_take_minutes_to_compare_is_shown_at_once() -> None:
