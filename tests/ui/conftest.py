@@ -106,7 +106,7 @@ def terminal(writer: Project) -> Iterator[Callable[..., Keyboard]]:
     """Start forge on a terminal without colours; ``shell`` is appended to the command line, for redirections."""
     children: list[pexpect.spawn[str]] = []
 
-    def start(*words: str, shell: str = "", columns: int = 100, **env: str) -> Keyboard:
+    def start(*words: str, shell: str = "", columns: int = 100, rows: int = 50, **env: str) -> Keyboard:
         command = f'exec "$@" {shell}'
         child = pexpect.spawn(
             "sh",
@@ -115,7 +115,7 @@ def terminal(writer: Project) -> Iterator[Callable[..., Keyboard]]:
             env={**os.environ, "FORGE_HOME": str(writer.home), "TERM": "dumb", **env},
             encoding="utf-8",
             timeout=20,
-            dimensions=(50, columns),
+            dimensions=(rows, columns),
         )
         child.delaybeforesend = None
         children.append(child)

@@ -10,13 +10,14 @@ import termios
 from collections.abc import Awaitable, Callable
 
 import anyio
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
 
 CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
@@ -44,19 +45,62 @@ def cli_approval_callback(
 
 async def ask_on_terminal(request: ApprovalRequest, console: Console, find: FindRenderer) -> ApprovalDecision:
     """Show a request whole and read the answer; what was typed before the prompt stood there does not count."""
-    show_request(request, console, find)
+    refused = await _show_request(request, console, find)
+    if refused is not None:
+        return refused
     while True:
-        _forget_typed()
-        console.print(plain(CHOICES_ONCE if request.once else CHOICES), end="")
-        console.file.flush()
-        line = await read_line()
-        if line is None or not line.endswith("\n"):
-            console.print()
+        line = await _read_answer(CHOICES_ONCE if request.once else CHOICES, console)
+        if line is None:
             return ApprovalDecision(False)
         decision = parse_answer(line)
         if decision is not None:
             return decision
         explain(request, console)
+
+
+async def _read_answer(question: str, console: Console) -> str | None:
+    """One line that was typed after the question stood there; None where the input ends before the line does."""
+    _forget_typed()
+    console.print(plain(question), end="")
+    console.file.flush()
+    line = await read_line()
+    if line is None or not line.endswith("\n"):
+        console.print()
+        return None
+    return line
+
+
+async def _show_request(request: ApprovalRequest, console: Console, find: FindRenderer) -> ApprovalDecision | None:
+    """Show all of a request, page by page where it is higher than the terminal; a no counts before its end, too."""
+    pages, at_once = in_pages(describe(request, find), console), False
+    for number, page in enumerate(pages, 1):
+        print_page(page, console)
+        if number == len(pages) or at_once:
+            continue
+        answer = await _turn_page(say_below(pages[number:]), console)
+        if isinstance(answer, ApprovalDecision):
+            return answer
+        at_once = answer
+    if len(pages) > 1:
+        _line(console, say_above(pages[:-1]), "dim")
+    return None
+
+
+async def _turn_page(question: str, console: Console) -> ApprovalDecision | bool:
+    """A no, or whether somebody wants all the other pages at once."""
+    while True:
+        line = await _read_answer(question, console)
+        match line and line.strip():
+            case None:
+                return ApprovalDecision(False)
+            case "":
+                return False
+            case "e" | "E" | "end":
+                return True
+            case answer if refused := _NO.match(answer):
+                return ApprovalDecision(False, note=refused[1] or None)
+            case _:
+                _line(console, "only n counts before all of it was shown")
 
 
 def parse_answer(line: str) -> ApprovalDecision | None:
@@ -74,16 +118,19 @@ def parse_answer(line: str) -> ApprovalDecision | None:
             return ApprovalDecision(False, note=feedback[1] or None if feedback else None)
 
 
-def show_request(request: ApprovalRequest, console: Console, find: FindRenderer) -> None:
-    console.print()
-    _line(console, f"{request.description} (risk: {request.risk})", "bold yellow")
+def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
+    """What would be called, what it would do, and why it asks."""
     in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
+    shown: list[RenderableType] = [_one_line(f"{request.description} (risk: {request.risk})", "bold yellow")]
     for name, value in request.args.items():
         in_diff = in_preview is not None and value == in_preview
-        _line(console, f"  {name}: {'as below' if in_diff else json.dumps(jsonable(value), ensure_ascii=False)}")
+        shown.append(
+            _one_line(f"  {name}: {'as below' if in_diff else json.dumps(jsonable(value), ensure_ascii=False)}")
+        )
     if request.preview is not None:
-        console.print(Indented(render(request.preview, find, lines=None, exact=True), 2), end="")
-    _line(console, f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim")
+        shown.append(Indented(render(request.preview, find, lines=None, exact=True), 2))
+    shown.append(_one_line(f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim"))
+    return Group(plain(""), *shown)
 
 
 def explain(request: ApprovalRequest, console: Console) -> None:
@@ -102,9 +149,13 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     _line(console, "  n       no; text after it is told to the model, as in: n use another name")
 
 
-def _line(console: Console, text: str, style: str = "") -> None:
+def _one_line(text: str, style: str = "") -> RenderableType:
     """One line, whatever is in it: a newline from outside could imitate the prompt, and so could a line that wraps."""
-    console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
+    return Indented(plain(visible(text), style=style), 0, hang=4)
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    console.print(_one_line(text, style), end="")
 
 
 def _forget_typed() -> None:

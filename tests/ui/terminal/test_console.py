@@ -23,3 +23,10 @@ def test_styles_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_escapes_at_all_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(monkeypatch, FORCE_COLOR="1", TERM="xterm", NO_COLOR="1") == "words\n"
+
+
+@pytest.mark.parametrize("columns", ["0", "00", "none"])
+def test_a_width_that_is_none_is_not_taken(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", "0")
+    assert new_console(StringIO()).size == (80, 24)

@@ -1,4 +1,7 @@
-"""The approval prompt on a real terminal: what it shows, and what counts as a yes."""
+"""The approval prompt on a real terminal: what it shows, and what counts as a yes.
+
+Covers forge_cli.ui.terminal.paging.
+"""
 
 import os
 import signal
@@ -311,7 +314,7 @@ def test_a_file_that_changes_while_somebody_thinks_is_asked_about_again(asked, w
     asked.type("y\n")
     again = asked.asked()
     assert "-meanwhile" in again
-    assert "asks again" in again
+    assert "asksagain" in "".join(again.split())
     asked.type("n\n")
     assert asked.end() == 0
     assert writer.read("output/a.md") == "meanwhile\n"
@@ -336,3 +339,97 @@ def test_what_cannot_be_remembered_offers_no_yes_for_the_session(terminal, write
     keyboard.type("y\r")
     assert keyboard.end() == 0
     assert "[s]ession" not in keyboard.seen
+
+
+INVISIBLE = r'"rm\uFE0F a\u00A0b\u3164 z\u0300\u0301\u0302\u0303 \U000E0041 caf\u00E9"'
+
+
+def test_what_cannot_be_seen_is_shown(terminal, script) -> None:
+    script(f"{{calls: [{{tool: careful, input: {{what: {INVISIBLE}}}}}]}}", "{text: done}")
+    keyboard = terminal(*RUN)
+    shown = keyboard.asked()
+    escaped = "rm\\ufe0f a\\xa0b\\u3164 z\u0300\u0301\\u0302\\u0303 \\U000e0041 caf\u00e9"
+    assert f'  what: "{escaped}"' in shown
+    assert f"why: it is {escaped}" in shown
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
+def test_a_size_of_nothing_in_the_environment_hides_no_prompt(terminal, script, name: str) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, **{name: "0"})
+    assert "  +two" in keyboard.asked().replace("\r", "").split("\n")
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+
+
+SCREENS = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (50, 15)])
+
+
+def long_write(script, lines: int = 60) -> None:
+    content = "".join(f"line {number}\\n" for number in range(1, lines + 1))
+    script(f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{content}"}}}}]}}', TOLD)
+
+
+def lines_of(shown: str) -> list[str]:
+    """What a page shows, but for the line that was typed before it."""
+    return shown.replace("\r", "").split("\n")[1:-1]
+
+
+@SCREENS
+def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_counts(
+    terminal, script, writer, columns: int, rows: int
+) -> None:
+    long_write(script)
+    keyboard = terminal(*RUN, "--trace", "quiet", columns=columns, rows=rows)
+    pages = [f"\n{keyboard.expect('[Enter] next, [e]nd, [n]o > ')}"]
+    for keys in ("y\n", "yes\n", "s\n"):
+        keyboard.type(keys)
+        assert "only n counts before all of it was shown" in keyboard.expect("[n]o > ")
+    while keyboard.type("\n") is None and keyboard.child.expect_exact([" next, [e]nd, [n]o > ", CHOICES]) == 0:
+        pages.append(keyboard.child.before)
+    pages.append(keyboard.child.before)
+    shown = [line for page in pages for line in lines_of(page)]
+    assert [line for line in shown if line.startswith("  +line")] == [f"  +line {number}" for number in range(1, 61)]
+    assert all(len(lines_of(page)) <= rows - 1 for page in pages)
+    assert max(map(len, shown)) <= columns
+    above = sum(len(lines_of(page)) for page in pages[:-1])
+    assert f"({above} lines above: scroll up to see them again)" in shown
+    keyboard.type("y\n")
+    assert keyboard.end() == 0
+    assert writer.read("output/a.md").endswith("line 60\n")
+
+
+@SCREENS
+def test_all_pages_can_be_shown_at_once(terminal, script, writer, columns: int, rows: int) -> None:
+    long_write(script, 500)
+    keyboard = terminal(*RUN, "--trace", "quiet", columns=columns, rows=rows)
+    keyboard.expect("[n]o > ")
+    keyboard.type("e\n")
+    assert "  +line 500" in keyboard.asked()
+    keyboard.type("y\n")
+    assert keyboard.end() == 0
+    assert writer.read("output/a.md").endswith("line 500\n")
+
+
+@pytest.mark.parametrize(("keys", "note"), [("n\n", ""), ("n Shorter, please\n", ": Shorter, please"), ("\x04", "")])
+def test_a_no_counts_on_every_page(terminal, script, writer, keys: str, note: str) -> None:
+    long_write(script)
+    keyboard = terminal(*RUN, rows=24)
+    keyboard.expect("[n]o > ")
+    keyboard.type(keys)
+    assert keyboard.end() == 0
+    assert f"Told: write_file was not called; the user said no{note}" in keyboard.lines
+    assert not (writer.folder / "output" / "a.md").exists()
+
+
+def test_keys_that_were_pressed_too_early_turn_no_page(terminal, script) -> None:
+    long_write(script, 200)
+    keyboard = terminal(*RUN, "--trace", "quiet", rows=24)
+    keyboard.expect("[n]o > ")
+    keyboard.type("\n\n\n\ny\n")
+    keyboard.expect("[n]o > ")
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+    assert "+line 60" not in keyboard.seen
