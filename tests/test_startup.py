@@ -43,6 +43,7 @@ def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path) -> None:
         "forge_cli",
         "forge_cli.cli",
         "forge_cli.cli.app",
+        "forge_cli.cli.streams",
     }
 
 
@@ -53,6 +54,7 @@ def test_the_help_needs_typer_and_no_command(tmp_path: Path, args: list[str]) ->
     assert not modules & (SDKS | LIBRARIES)
     assert {name for name in modules if name.startswith("forge_cli.cli.")} == {
         "forge_cli.cli.app",
+        "forge_cli.cli.streams",
         "forge_cli.cli.commands",
     }
 

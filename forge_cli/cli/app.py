@@ -2,14 +2,16 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from forge_cli import __version__
+from forge_cli.cli.streams import OutputLost, guard_streams, open_missing_streams
 
 
 def main() -> int:
     """Carry out ``sys.argv`` and return the exit code; the outermost frame, where an exception becomes a sentence."""
     open_missing_streams()
-    speak_utf8()
+    guard_streams()
     args, debug = take_debug(sys.argv[1:])
     code = 0
     try:
@@ -19,21 +21,6 @@ def main() -> int:
         failure = explain(error, debug=debug)
         code = code or failure
     return leave(code)
-
-
-def open_missing_streams() -> None:
-    """Give a closed standard stream to /dev/null, or the next file that is opened would get its descriptor."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
-
-
-def speak_utf8() -> None:
-    """Write UTF-8 whatever the locale says, and escape what cannot be written, such as a lone surrogate."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure:
-            reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def take_debug(args: list[str]) -> tuple[list[str], bool]:
@@ -86,7 +73,9 @@ def explain(error: BaseException, *, debug: bool) -> int:
         return cause.code or 0
     if isinstance(cause, KeyboardInterrupt):
         return 130 if type(cause) is KeyboardInterrupt else 143
-    if isinstance(cause, BrokenPipeError) and reader_is_gone():
+    if isinstance(cause, OutputLost):
+        if not cause.reader_left:
+            say(str(cause))
         return 1
     if debug:
         traceback.print_exception(error)
@@ -102,42 +91,22 @@ def explain(error: BaseException, *, debug: bool) -> int:
     return 1
 
 
-def reader_is_gone() -> bool:
-    """Whether nobody reads our output any more, so that a broken pipe is ours and no news."""
-    import select
-
-    poll = select.poll()
-    for stream in (sys.stdout, sys.stderr):
-        poll.register(stream, 0)
-    return any(state & (select.POLLERR | select.POLLHUP) for _, state in poll.poll(0))
-
-
 def say(sentence: str) -> None:
-    """Write one error to stderr, without secrets and control characters; a stderr that is gone cannot be told."""
+    """Write one error to stderr, without secrets and control characters."""
     from forge_cli.core.text import visible
     from forge_cli.sandbox.secrets import Redactor
 
     sentence = Redactor(os.environ).redact_text(sentence)
     plain = visible(sentence, keep="\n\t")
-    try:
-        sys.stderr.write(f"forge: {plain}\n")
-    except OSError:
-        silence(sys.stderr.fileno())
+    sys.stderr.write(f"forge: {plain}\n")
 
 
 def leave(code: int) -> int:
     """Flush, and do not wait for threads that would hold the process."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            silence(stream.fileno())
+    with suppress(OutputLost):
+        sys.stdout.flush()
+    sys.stderr.flush()
     threading = sys.modules.get("threading")
     if threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread()):
         os._exit(code)
     return code
-
-
-def silence(descriptor: int) -> None:
-    """Let the interpreter's own flush at exit succeed: what is still buffered has nowhere to go."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
+
+from forge_cli.cli.streams import DataStream, OutputLost
 
 
 @contextmanager
@@ -18,13 +20,24 @@ def data_output() -> Iterator[TextIO]:
         with redirect_stdout(sys.stderr):
             yield stdout
         return
-    with open(os.dup(1), "w", encoding=stdout.encoding, errors=stdout.errors) as out:
+    buffer, encoding, errors = os.fdopen(os.dup(1), "wb"), stdout.encoding, stdout.errors
+    with DataStream(buffer, encoding=encoding, errors=errors, line_buffering=stdout.isatty()) as out:
         os.dup2(2, 1)
         try:
             with redirect_stdout(sys.stderr):
                 yield out
         finally:
             os.dup2(out.fileno(), 1)
+
+
+def stop_on_loss(out: TextIO, stop: Callable[[str], object]) -> None:
+    """Call ``stop`` with the reason when our data cannot be written any more, instead of raising OutputLost."""
+    if isinstance(out, DataStream):
+        out.on_loss = lambda: stop("standard output is lost")
+
+
+def loss_of(out: TextIO) -> OutputLost | None:
+    return out.lost if isinstance(out, DataStream) else None
 
 
 def _is_descriptor_1(stream: TextIO) -> bool:

@@ -14,11 +14,12 @@ from typing import Annotated, TextIO
 import typer
 
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
-from forge_cli.cli.output import data_output
+from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.record import RecordFile, check_target
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
+from forge_cli.cli.streams import OutputLost
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
@@ -198,13 +199,22 @@ def run(
         plugins=not no_plugins,
     )
     with data_output() as out:
+        stop_on_loss(out, lambda reason: None)
         try:
             result = in_loop(_carry_out, plan, out)
         except ForgeError as error:
             _tell_failure(plan, error, out)
             raise
         code = finish(plan, result, out)
+        if loss := loss_of(out):
+            code = _tell_loss(plan, loss, result.session_id)
     raise typer.Exit(code)
+
+
+def _tell_loss(plan: Plan, loss: OutputLost, session_id: str) -> ExitCode:
+    hint = "" if plan.session.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
+    sys.stderr.write(f"forge: {loss}{hint}\n")
+    return ExitCode.FAILED
 
 
 def _tell_failure(plan: Plan, error: ForgeError, out: TextIO) -> None:
@@ -269,6 +279,7 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
                 replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
             ),
         )
+        stop_on_loss(out, runtime.interrupt)
         with interruptible(runtime.interrupt, lambda: runtime.has_started):
             async with screen, runtime:
                 return await runtime.run(plan.task, plan.attachments)

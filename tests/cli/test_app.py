@@ -167,7 +167,7 @@ def test_a_broken_pipe_elsewhere_is_news(probe) -> None:
 def test_output_that_cannot_be_written_is_one_line(args: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = forge(*args, stdout=full)
-    assert (done.returncode, done.stderr) == (1, "forge: No space left on device; --debug shows the traceback\n")
+    assert (done.returncode, done.stderr) == (1, "forge: standard output cannot be written: No space left on device\n")
 
 
 def test_a_code_survives_output_that_nobody_reads(probe) -> None:
@@ -176,6 +176,15 @@ def test_a_code_survives_output_that_nobody_reads(probe) -> None:
     done = probe("sys.stdout.write('x'); raise typer.Exit(4)", stdout=write, env=os.environ | {"PYTHONUNBUFFERED": ""})
     os.close(write)
     assert (done.returncode, done.stderr) == (4, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_error_that_cannot_be_told_stops_nothing(probe, unbuffered: str) -> None:
+    body = "[sys.stderr.write('x' * 9000 + chr(10)) for _ in range(9)]; print('done'); raise typer.Exit(5)"
+    with open("/dev/full", "w") as full:
+        done = probe(body, stderr=full, env=os.environ | {"PYTHONUNBUFFERED": unbuffered})
+    assert (done.returncode, done.stdout) == (5, "done\n")
 
 
 def test_closed_standard_streams_are_no_error(tmp_path: Path) -> None:

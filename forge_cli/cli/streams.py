@@ -1,0 +1,93 @@
+"""The standard streams of a command: standard error never stops the work, and a lost standard output has a name."""
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable
+
+
+class OutputLost(Exception):
+    """Standard output cannot be written any more."""
+
+    def __init__(self, error: OSError) -> None:
+        self.reader_left = error.errno == errno.EPIPE
+        problem = "its reader has left" if self.reader_left else error.strerror or str(error)
+        super().__init__(f"standard output cannot be written: {problem}")
+
+
+class ErrorStream(io.TextIOWrapper):
+    """Standard error: what cannot be written is dropped, then and from then on."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            silence(self.fileno())
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            silence(self.fileno())
+
+
+class DataStream(io.TextIOWrapper):
+    """Standard output: what cannot be written raises OutputLost, or is told to ``on_loss`` once and dropped."""
+
+    lost: OutputLost | None = None
+    on_loss: Callable[[], object] | None = None
+
+    def write(self, text: str) -> int:
+        if self.lost is not None and self.on_loss is None:
+            raise self.lost
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._lose(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> None:
+        silence(self.fileno())
+        self.lost = OutputLost(error)
+        if self.on_loss is None:
+            raise self.lost from None
+        self.on_loss()
+
+
+def silence(descriptor: int) -> None:
+    """Let every later write succeed, that of the interpreter's own flush at exit included: it has nowhere to go."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
+def open_missing_streams() -> None:
+    """Give a closed standard stream to /dev/null, or the next file that is opened would get its descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def guard_streams() -> None:
+    """Write UTF-8 whatever the locale says, escape what cannot be written, and survive what cannot be written to."""
+    for name, kind in (("stdout", DataStream), ("stderr", ErrorStream)):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            lines, through = stream.line_buffering, stream.write_through
+            guarded = kind(
+                stream.detach(),
+                encoding="utf-8",
+                errors="backslashreplace",
+                line_buffering=lines,
+                write_through=through,
+            )
+            setattr(sys, name, guarded)
+            setattr(sys, f"__{name}__", guarded)
