@@ -83,12 +83,22 @@ def explain(error: BaseException, *, debug: bool) -> int:
     if isinstance(cause, ForgeError):
         say(str(cause))
         return cause.exit_code
-    if isinstance(cause, OSError):
+    if isinstance(cause, FileNotFoundError) and not has_working_directory():
+        say("the working directory is gone\n  cd to one that is there")
+    elif isinstance(cause, OSError):
         place = f": {os.fsdecode(cause.filename)}" if isinstance(cause.filename, (str, bytes)) else ""
         say(f"{cause.strerror or cause}{place}{more}")
     else:
         say(f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}")
     return 1
+
+
+def has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def say(sentence: str) -> None:

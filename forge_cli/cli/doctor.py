@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.settings import load_settings
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.toolsets.executables.manage import ExecutableManager
@@ -72,10 +71,11 @@ def _python() -> DoctorCheck:
 
 def _home(home: Path) -> DoctorCheck:
     """Could forge write there? The nearest folder that exists decides."""
-    existing = next(folder for folder in (home, *home.parents) if folder.exists())
-    ok = existing.is_dir() and os.access(existing, os.W_OK)
-    remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
-    return DoctorCheck("home", ok, str(home) if home.exists() else f"{home} (made when it is needed)", remedy)
+    existing = nearest_existing(home)
+    if problem := write_problem(existing):
+        remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
+        return DoctorCheck("home", False, f"{home}: {existing} {problem}", remedy)
+    return DoctorCheck("home", True, str(home) if home.exists() else f"{home} (made when it is needed)")
 
 
 def _config() -> DoctorCheck:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -9,10 +10,16 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import snake_case
 
 Loc = tuple[str | int, ...]
+
+SHOWN = 80
+"""Characters of a wrong value."""
+
+_SUBJECT = re.compile(r"^[A-Z]\w+ should ")
+_UNABLE = re.compile(r"( after validation)?, (unable to|got|not) .*", re.DOTALL)
 
 
 class MarkedDict(dict[str, Any]):
@@ -117,7 +124,7 @@ def _unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
     known = sorted(names)
     listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
     remedy = did_you_mean(snake_case(key), known, listed)
-    return {"key": key, "problem": f"unknown key '{key}'; {remedy}"}
+    return {"key": key, "problem": f"unknown key '{cut(key, SHOWN, 'middle')}'; {remedy}"}
 
 
 ConfigT = TypeVar("ConfigT", bound=Config)
@@ -145,16 +152,34 @@ def _sentence(error: ErrorDetails, data: Any, at: Loc, file: str | None) -> Work
 
 
 def _problem(error: ErrorDetails) -> str:
-    given = error.get("input")
-    shown = repr(given) if isinstance(given, str | int | float | bool) or given is None else f"a {type(given).__name__}"
-    shown = {"None": "nothing", "a MarkedDict": "a mapping", "a MarkedList": "a list"}.get(shown, shown)
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    message = error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "missing":
             return "this key is required"
         case "unknown_key" | "value_error":
             return message
         case "model_type" | "dict_type" | "model_attributes_type":
-            return f"must be a mapping, not {shown}"
+            wanted = "be a mapping"
+        case "bool_type" | "bool_parsing":
+            wanted = "be true or false"
+        case "string_too_short" if not error["input"]:
+            return "must not be empty"
         case _:
-            return f"must be {message.replace('a valid int', 'an int').replace('a valid ', 'a ')}, not {shown}"
+            wanted = (
+                _UNABLE.sub("", _SUBJECT.sub("", message)).replace("a valid int", "an int").replace("a valid ", "a ")
+            )
+    return f"must {wanted}, not {_given(error.get('input'))}"
+
+
+def _given(value: Any) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case str() | int() | float():
+            return cut(repr(value), SHOWN, "middle")
+        case _:
+            return f"a {type(value).__name__}"

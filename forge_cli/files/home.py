@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from pathlib import Path
+
+from forge_cli.core.errors import WorkerError
 
 
 def forge_home() -> Path:
     """``FORGE_HOME``, or ``.forge`` in the user's home; it need not exist."""
     named = os.environ.get("FORGE_HOME")
-    return Path(os.path.expanduser(named)).absolute() if named else user_home() / ".forge"
+    if not named:
+        return user_home() / ".forge"
+    if named == "~" or named.startswith("~/"):
+        return user_home() / named[2:]
+    home = os.path.expanduser(named)
+    if home.startswith("~"):
+        hint = "name another user or a folder, or unset FORGE_HOME"
+        raise WorkerError(None, f"FORGE_HOME={named}: there is no user '{named[1:].split('/')[0]}'", hint=hint)
+    return Path(home).absolute()
 
 
 def make_private(folder: Path) -> None:
@@ -39,9 +50,28 @@ def close_home(home: Path) -> str | None:
 
 
 def _is_more_than_ours(home: Path) -> bool:
-    real = home.resolve()
+    real = os.path.realpath(home)
     return any(place.is_relative_to(real) for place in (user_home().resolve(), Path.cwd()))
 
 
 def user_home() -> Path:
-    return Path(os.path.expanduser("~"))
+    """``HOME``; where that is empty, the folder that the system knows for this user."""
+    return Path(os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path, or the nearest of the folders around it that is there."""
+    return next(place for place in (path, *path.parents) if os.path.lexists(place))
+
+
+def write_problem(folder: Path) -> str | None:
+    """Why nothing can be kept there, said of it, or None."""
+    try:
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            return "is not a folder"
+        room = os.statvfs(folder)
+    except OSError as error:
+        return f"cannot be entered: {error.strerror}"
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return "cannot be read and written by you"
+    return "is on a disk that is full" if room.f_bavail == 0 or 0 == room.f_favail < room.f_files else None

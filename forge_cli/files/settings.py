@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from forge_cli.core.config import Config, parse_config
+from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.document import read_document
 from forge_cli.files.worker import ApprovalSection, Limits
 
@@ -51,6 +52,10 @@ class Settings(Config):
 def load_settings(home: Path) -> Settings:
     """What the file says; one that is missing, or holds nothing but comments, says nothing."""
     file = home / "config.yaml"
-    if not file.exists():
-        return Settings()
+    try:
+        if not file.exists():
+            return Settings()
+    except OSError as error:
+        hint = "make it readable for you, or let FORGE_HOME name another folder"
+        raise WorkerError(Mark(str(file)), f"cannot be read: {error.strerror}", hint=hint) from None
     return parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))

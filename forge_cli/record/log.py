@@ -65,12 +65,18 @@ def session_files() -> list[Path]:
 
 
 def _by_time() -> list[tuple[int, Path]]:
-    found = list[tuple[int, Path]]()
-    with suppress(OSError), os.scandir(sessions_folder()) as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):
-                if entry.name.endswith(SUFFIX):
-                    found.append((entry.stat().st_mtime_ns, Path(entry.path)))
+    found, folder = list[tuple[int, Path]](), sessions_folder()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if entry.name.endswith(SUFFIX):
+                        found.append((entry.stat().st_mtime_ns, Path(entry.path)))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        hint = "FORGE_HOME names the folder in which sessions are kept"
+        raise ForgeError(f"{folder} cannot be read: {error.strerror}", hint=hint) from None
     return found
 
 

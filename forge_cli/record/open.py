@@ -10,6 +10,7 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.events import VERSION
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import clean_text
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
@@ -20,6 +21,7 @@ from forge_cli.record.log import (
     new_session_id,
     read_session,
     session_files,
+    sessions_folder,
 )
 from forge_cli.record.overview import overview
 from forge_cli.record.proof import is_proven
@@ -139,12 +141,13 @@ def check_log(read: Log) -> None:
 def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: None) -> Path:
     """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
     moved: tuple[Path, str] | None = None
+    here = clean_text(str(workspace))
     for path in session_files():
         try:
             seen = overview(path)
         except ForgeError:
             continue
-        if seen.worker == worker.name and seen.workspace == str(workspace):
+        if seen.worker == worker.name and seen.workspace == here:
             return path
         if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
             moved = path, seen.workspace
@@ -156,4 +159,4 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
 
 
 def _what(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    return f"{error.filename or sessions_folder()}: {error.strerror}"

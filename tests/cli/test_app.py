@@ -203,3 +203,12 @@ def test_elsewhere_forge_says_where_it_works() -> None:
     done = subprocess.run([sys.executable, "-c", start], text=True, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "forge: only Linux and macOS are supported; on Windows, use WSL\n"
+
+
+def test_a_working_directory_that_is_gone_is_said(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = f"rmdir '{tmp_path}/gone'; exec {sys.executable} -c '{START}' run worker.yaml go"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path / "gone", text=True, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "forge: the working directory is gone\n  cd to one that is there\n")

@@ -426,3 +426,14 @@ def test_the_table_is_for_people_and_json_for_programs(writer, cli, story) -> No
         parsed = json.loads(cli("sessions", *words, "--json").out)
         assert isinstance(parsed, list)
         assert all(re.fullmatch(r"[a-z_]+", key) for row in parsed for key in row)
+
+
+@pytest.mark.parametrize("command", ["list", "verify"])
+def test_a_home_that_is_a_file_does_not_pass_for_an_empty_one(cli, project: Project, command: str) -> None:
+    project.home.write_text("in the way")
+    done = cli("sessions", command)
+    assert (done.code, done.err) == (
+        1,
+        f"forge: {project.home}/sessions cannot be read: Not a directory\n"
+        "  FORGE_HOME names the folder in which sessions are kept\n",
+    )

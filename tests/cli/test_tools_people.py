@@ -293,3 +293,19 @@ def test_no_program_writes_what_was_approved(cli, project: Project, make) -> Non
     cli("tools", "call", "greet", "-y")
     assert [path.name for path in (project.home / "approved" / "greet").iterdir()] != ["0.json"]
     assert not (project.home / "approved" / "greet" / "0.json").exists()
+
+
+def test_new_says_where_nothing_can_be_made(cli, project: Project) -> None:
+    project.home.write_text("in the way")
+    done = cli("tools", "new", "greet", "--lang", "sh")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"forge: {project.home}/tools/greet cannot be made: Not a directory\n  make room, or ")
+
+
+def test_a_link_that_leads_to_itself_breaks_nothing_else_and_can_be_removed(cli, project: Project, make) -> None:
+    loop = make("greet").parent / "loop"
+    loop.symlink_to("loop")
+    assert cli("tools", "call", "greet", "-y").code == 0
+    assert f"{loop}: cannot be read: Too many levels" in cli("tools", "list").out
+    assert cli("tools", "remove", "loop").out == f"removed the link {loop}\n"
+    assert cli("tools", "show", "greet").code == 0

@@ -22,6 +22,10 @@ class Plan(Config):
     by_name: dict[str, Step] = Field(default_factory=dict)
     ratio: float | None = None
     import_: str | None = Field(default=None, alias="import")
+    code: Annotated[str, Field(pattern="^[a-z]+$")] = "a"
+    words: Annotated[tuple[str, ...], Field(min_length=2)] = ("a", "b")
+    title: Annotated[str, Field(min_length=1, max_length=3)] = "a"
+    loud: bool = False
 
     @field_validator("plan_name")
     @classmethod
@@ -55,7 +59,8 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
         ("plan_name: a\nstep: []", "plan.yaml:2:1: unknown key 'step'; did you mean 'steps'?"),
         (
             "plan_name: a\nzebra: 1",
-            "plan.yaml:2:1: unknown key 'zebra'; known here: by_name, import, plan_name, ratio, steps",
+            "plan.yaml:2:1: unknown key 'zebra'; "
+            "known here: by_name, code, import, loud, plan_name, ratio, steps, title, words",
         ),
         (
             "plan_name: a\nsteps:\n  - {}\n  - {runit: now}",
@@ -73,6 +78,19 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
         ("plan_name: a\nsteps: {}", "plan.yaml:2:1: steps: must be a list, not a mapping"),
         ("plan_name: a\nratio: []", "plan.yaml:2:1: ratio: must be a number, not a list"),
         ("plan_name:", "plan.yaml:1:11: plan_name: must be a string, not nothing"),
+        ("plan_name: a\ncode: X", "plan.yaml:2:7: code: must match pattern '^[a-z]+$', not 'X'"),
+        ("plan_name: a\ntitle: ''", "plan.yaml:2:8: title: must not be empty"),
+        ("plan_name: a\ntitle: long", "plan.yaml:2:8: title: must have at most 3 characters, not 'long'"),
+        (
+            "plan_name: a\nwords: [a]",
+            "plan.yaml:2:1: words: must have at least 2 items, not a list",
+        ),
+        ("plan_name: a\nloud: 7", "plan.yaml:2:7: loud: must be true or false, not 7"),
+        ("plan_name: a\nby_name: {x: {tries: 1.5}}", "plan.yaml:2:22: by_name.x.tries: must be an integer, not 1.5"),
+        (
+            f"plan_name: a\ncode: {'X' * 9000}",
+            f"plan.yaml:2:7: code: must match pattern '^[a-z]+$', not '{'X' * 36} ... {'X' * 36}'",
+        ),
         ("plan_name: Big", "plan.yaml:1:12: plan_name: 'Big' must be lowercase; write it small"),
     ],
 )

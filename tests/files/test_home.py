@@ -1,12 +1,13 @@
 """Where forge keeps what belongs to the person who uses it."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 
 from forge_cli.core.events import StatusEvent
-from forge_cli.files.home import close_home, forge_home
+from forge_cli.files.home import close_home, forge_home, nearest_existing, write_problem
 from forge_cli.testing import Project
 
 
@@ -64,3 +65,40 @@ def test_what_is_not_for_forge_alone_stays_as_it_is(tmp_path: Path, monkeypatch:
     assert [mode(folder) for folder in (work, work / "below", own)] == [0o755] * 3
     assert os.stat(shared).st_mode & 0o1777 == 0o1777
     assert close_home(own) is not None
+
+
+def test_an_empty_home_is_the_one_that_the_system_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "")
+    for named in ("", "~/mine"):
+        monkeypatch.setenv("FORGE_HOME", named)
+        assert forge_home() == Path(pwd.getpwuid(os.getuid()).pw_dir) / (named[2:] or ".forge")
+
+
+def test_a_home_of_nobody_is_refused(worker: Project) -> None:
+    done = worker.forge("run", "worker.yaml", "go", env={"FORGE_HOME": "~nobody-here/x"})
+    assert (done.returncode, done.stderr) == (
+        3,
+        "forge: FORGE_HOME=~nobody-here/x: there is no user 'nobody-here'\n"
+        "  name another user or a folder, or unset FORGE_HOME\n",
+    )
+    assert not (worker.folder / "~nobody-here").exists()
+
+
+def test_why_nothing_can_be_kept_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nearest_existing(tmp_path / "a/b") == tmp_path
+    assert write_problem(tmp_path) is None
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    assert write_problem(tmp_path / "file") == "is not a folder"
+    assert write_problem(tmp_path / "loop") == "cannot be entered: Too many levels of symbolic links"
+    room = list(os.statvfs(tmp_path))
+    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result([*room[:4], 0, *room[5:]]))
+    assert write_problem(tmp_path) == "is on a disk that is full"
+
+
+def test_a_home_that_leads_to_itself_costs_the_session_only(worker: Project) -> None:
+    worker.home.symlink_to(worker.home)
+    worker.write("script.yaml", "turns: [{text: hi}]\n")
+    done = worker.forge("run", "worker.yaml", "go", "-p", env={"FORGE_MODEL": "script:script.yaml"})
+    assert (done.returncode, done.stdout) == (0, "hi\n")
+    assert f"this session is not kept: {worker.home}/sessions: " in done.stderr

@@ -1,5 +1,6 @@
 """Opening a session: which one is meant, who may have it, and what is refused."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,12 @@ def test_a_home_that_cannot_be_written_costs_the_session_only(
     with open_session(worker, warn=warned.append) as session:
         assert session.log is None
     assert warned == [f"this session is not kept: {tmp_path}/file/sessions: Not a directory"]
+
+
+def test_a_folder_whose_name_is_not_utf8_is_found_again(worker: Worker, tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff"))
+    folder.mkdir()
+    kept("s1", folder)
+    warned: list[str] = []
+    with open_session(worker, last=True, workspace=folder, warn=warned.append) as session:
+        assert (session.id, warned) == ("s1", [])

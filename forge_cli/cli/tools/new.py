@@ -10,7 +10,7 @@ import typer
 
 from forge_cli.cli.options import new_app
 from forge_cli.cli.tools.programs import own_tools
-from forge_cli.core.errors import ToolError, UsageError
+from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.scaffold import Scaffold
@@ -38,7 +38,11 @@ def new(
         planned = tools.plan(name, description, lang)
     except ToolError as error:
         raise UsageError(str(error)) from None
-    sys.stdout.write(visible(_next_steps(planned, tools.make(planned)), keep="\n") + "\n")
+    try:
+        folder = tools.make(planned)
+    except ToolError as error:
+        raise ForgeError(str(error), hint="make room, or a folder that you can write to; FORGE_HOME names it") from None
+    sys.stdout.write(visible(_next_steps(planned, folder), keep="\n") + "\n")
 
 
 def _next_steps(made: Scaffold, folder: Path) -> str:

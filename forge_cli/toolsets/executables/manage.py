@@ -52,7 +52,7 @@ class ExecutableManager:
         """Every folder, and every link that may lead to one, whether or not it is a sound program."""
         try:
             with os.scandir(self.root) as entries:
-                found = [each.name for each in entries if each.is_dir() or each.is_symlink()]
+                found = [each.name for each in entries if each.is_symlink() or each.is_dir()]
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(name for name in found if name[0] != ".")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
@@ -89,11 +89,19 @@ class Registry:
 def _folders(root: Path) -> list[str]:
     try:
         with os.scandir(root) as entries:
-            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and _is_folder(entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise WorkerError(None, f"{root} cannot be read: {error.strerror}") from None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it leads to a folder; what cannot be followed is taken for one, so that it says what is wrong with it."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True
 
 
 def _read(folder: Path) -> ExecutableEntry:
@@ -155,7 +163,16 @@ def _entrypoint(folder: Path, manifest: Manifest) -> Path:
     if real.suffix not in INTERPRETED and not os.access(real, os.X_OK):
         remedy = "make it executable (chmod +x), or name a .go, .sh or .py file"
         raise WorkerError(where, f"entrypoint: '{visible(named)}' cannot be executed; {remedy}")
+    if real.suffix not in INTERPRETED and _has_return_in_shebang(real):
+        problem = "the first line ends with a carriage return, so its interpreter is not found"
+        raise WorkerError(Mark(str(real)), f"{problem}; save the file with Unix line endings")
     return real
+
+
+def _has_return_in_shebang(file: Path) -> bool:
+    with open(file, "rb") as source:
+        first = source.readline(4096)
+    return first.startswith(b"#!") and first.endswith(b"\r\n")
 
 
 def digest(folder: Path, files: Iterable[str]) -> str:

@@ -161,3 +161,21 @@ def test_what_others_can_write_is_not_a_tool(registry: Registry, write_tool: Wri
     assert f"{(folder / place)}: others can write there; take that away: chmod go-w" in registry.problems["open"]
     (folder / place).chmod(before)
     assert names(registry) == ["open", "sound"]
+
+
+def test_what_cannot_be_followed_is_one_row(registry: Registry, write_tool: WriteTool) -> None:
+    write_tool("a", "echo 1")
+    (registry.root / "loop").symlink_to("loop")
+    assert names(registry) == ["a"]
+    problem = f"{registry.root}/loop: cannot be read: Too many levels of symbolic links"
+    assert registry.problems == {"loop": problem}
+
+
+@pytest.mark.parametrize(("suffix", "broken"), [("", True), (".sh", False)])
+def test_a_carriage_return_behind_the_interpreter(registry: Registry, write_tool, suffix: str, broken: bool) -> None:
+    folder = write_tool("a", "", suffix=suffix, mode=0o755)
+    (folder / f"a{suffix}").write_bytes(b"#!/bin/sh\r\necho\n")
+    assert names(registry) == ([] if broken else ["a"])
+    problem = "the first line ends with a carriage return, so its interpreter is not found"
+    said = {"a": f"{folder}/a:1:1: {problem}; save the file with Unix line endings"}
+    assert registry.problems == (said if broken else {})
