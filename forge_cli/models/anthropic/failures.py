@@ -84,6 +84,11 @@ def explain(error: Exception, access: Credentials) -> Failure:
             raise error
 
 
+def without_events(access: Credentials) -> Failure:
+    """A stream that came to its end and held nothing, as that of a page does."""
+    return Failure("it answered with a stream in which there is no event", _look_at_address(access), passing=True)
+
+
 def _status(error: anthropic.APIStatusError, access: Credentials) -> Failure:
     status = error.status_code if error.status_code >= 400 else _STATUS_OF.get(error.type or "", 400)
     sentence, hint = _sentence(status, access)

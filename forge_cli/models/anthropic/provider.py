@@ -18,7 +18,7 @@ from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.client import Client
 from forge_cli.models.anthropic.decode import MessageAnswer
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
-from forge_cli.models.anthropic.failures import CUT, Failure, explain
+from forge_cli.models.anthropic.failures import CUT, Failure, explain, without_events
 from forge_cli.sandbox.secrets import Redactor
 
 ATTEMPTS = 5
@@ -99,7 +99,9 @@ class AnthropicModel:
             answer, failure, shown = MessageAnswer(taken), CUT, False
             try:
                 async with await self._client.post(body) as events:
+                    failure = without_events(self._access)
                     async for event in events:
+                        failure = CUT
                         if text := answer.take(event):
                             shown = True
                             yield TextDelta(text)

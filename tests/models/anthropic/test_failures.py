@@ -75,6 +75,14 @@ def test_what_cannot_be_mended_is_said_at_once(api: Api, talk: Talk, reply: Repl
     assert (len(api.received), talk.notes) == (1, [])
 
 
+def test_a_page_that_passes_for_a_stream_is_not_a_cut(api: Api, talk: Talk) -> None:
+    api.will(*[Raw([b"<html>\n\nLog in</html>\n\n"])] * 5)
+    said = failure(talk)
+    assert "it answered with a stream in which there is no event (tried 5 times)" in said
+    assert "ANTHROPIC_BASE_URL says" in said
+    assert "broke off" not in "".join(map(str, talk.notes))
+
+
 def test_the_request_is_named_for_whoever_asks_anthropic(api: Api, talk: Talk) -> None:
     api.will(Fails(400))
     assert "(request req_42)" in failure(talk)

@@ -364,6 +364,14 @@ def test_a_size_of_nothing_in_the_environment_hides_no_prompt(terminal, script, 
     assert keyboard.end() == 0
 
 
+def test_a_terminal_that_does_not_say_how_large_it_is_shows_prompts(terminal, script) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, columns=0, rows=0)
+    assert "  +two" in keyboard.asked().replace("\r", "").split("\n")
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+
+
 SCREENS = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (50, 15)])
 
 
