@@ -90,7 +90,7 @@ def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
 
 def other_text(kind: DriftKind, what: str, recorded: str, now: str) -> Drift:
     """A text that differs, shown where it first does."""
-    old, new = recorded.splitlines() or [""], now.splitlines() or [""]
+    old, new = recorded.split("\n"), now.split("\n")
     pairs = zip(old, new, strict=False)
     index = next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
     place = f" in line {index + 1}" if max(len(old), len(new)) > 1 else ""

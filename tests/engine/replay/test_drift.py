@@ -66,6 +66,8 @@ def test_tools_that_are_gone_and_new() -> None:
 def test_a_text_is_shown_where_it_first_differs() -> None:
     assert told(other_text("request", "it differs", "a\nb", "a\nc")) == ("it differs in line 2", "b", "c")
     assert told(other_text("request", "it differs", "a", "a\nc")) == ("it differs in line 2", "(it ends before)", "c")
+    assert told(other_text("request", "it differs", "a\r\nb", "a\nb")) == ("it differs in line 1", "a\r", "a")
+    assert told(other_text("request", "it differs", "a\x0cb", "a\u2028b")) == ("it differs", "a\x0cb", "a\u2028b")
     long = told(other_text("request", "it differs", "x" * 300 + "a", "x" * 300 + "b"))
     assert long == ("it differs", f"...{'x' * 33}a", f"...{'x' * 33}b")
 
