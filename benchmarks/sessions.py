@@ -1,10 +1,12 @@
-"""The log of a session: what a line costs against a bare write of it, and how long a long session takes to go on."""
+"""The log of a session: what a line costs against a bare one, in CPU and on the disk, and how long a resume takes."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +17,11 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEndEvent, TurnStart
 from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
-from forge_cli.record.log import SessionLog, broken_link, read_session
+from forge_cli.files.sync import sync_data
+from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import read_past
+from forge_cli.record.writer import SessionLog, is_acted_upon
 from forge_cli.sandbox.secrets import Redactor
 
 SHORT, LONG = 1_000, 10_000
@@ -64,6 +68,27 @@ def bare_write(folder: Path, lines: list[object]) -> None:
     os.close(file)
 
 
+def bare_sync(folder: Path, lines: list[tuple[bytes, bool]]) -> None:
+    """The floor on the disk: the same lines, and the disk waited for after those that are acted upon."""
+    file = os.open(folder / "synced", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    for line, synced in lines:
+        os.write(file, line)
+        if synced:
+            sync_data(file)
+    os.close(file)
+
+
+def least_wall(action: Callable[[], object], rounds: int) -> float:
+    """Seconds on the wall, for what waits for a disk."""
+    return min(_wall(action) for _ in range(rounds))
+
+
+def _wall(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
 def resume(path: Path) -> None:
     log = read_session(path)
     if broken_link(log) is not None:
@@ -85,10 +110,16 @@ def measure(rounds: int) -> list[Row]:
         lines: list[object] = [json.loads(line) for line in short.read_bytes().splitlines()]
         logged = least_cpu(lambda: write(f"w{next(names)}", SHORT), rounds) / SHORT
         floor = least_cpu(lambda: bare_write(Path(folder), lines), rounds) / SHORT
+        kept = [(line.text().encode(), is_acted_upon(line)) for line in read_session(short).lines]
+        on_disk = least_wall(lambda: write(f"d{next(names)}", SHORT), rounds) / SHORT
+        bare = least_wall(lambda: bare_sync(Path(folder), kept), rounds) / SHORT
         resumed = {path: least_cpu(partial(resume, path), rounds) for path in (short, long)}
         read = least_cpu(lambda: bare_read(long), rounds)
     return [
         Row("a line of the log, ms", logged * 1000, 1.0, f"{logged / floor:.1f} x a bare dump and write"),
+        Row(
+            "a line on the disk / a bare one", on_disk / bare, 4.0, f"{on_disk * 1000:.3f} / {bare * 1000:.3f} ms, wall"
+        ),
         Row("resume of 10,000 events, s", resumed[long], None, f"{resumed[long] / read:.1f} x parsing its lines"),
         Row("10,000 events / 1,000 events", resumed[long] / resumed[short], 13.0, "10 is linear"),
     ]

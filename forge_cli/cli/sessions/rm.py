@@ -26,8 +26,8 @@ def rm(
     for path in paths:
         held = lock(path)
         try:
-            path.unlink()
             proof_file(path).unlink(missing_ok=True)
+            path.unlink()
         except OSError as error:
             raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
         finally:
