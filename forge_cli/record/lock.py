@@ -21,7 +21,7 @@ class SessionBusy(ForgeError):
 
 def lock(path: Path) -> int:
     """Hold the lock of a log; its file, beside the log, names the process that has it."""
-    descriptor = _acquire(path)
+    descriptor = lock_unnamed(path)
     try:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
@@ -31,8 +31,11 @@ def lock(path: Path) -> int:
     return descriptor
 
 
-def _acquire(path: Path) -> int:
-    """The lock; who has it without a name is about to write it, or sweeps, so it is tried again."""
+def lock_unnamed(path: Path) -> int:
+    """The same for a moment and without the name, for which a full disk has no room.
+
+    Who has the lock without a name is about to write it, or lets go at once, so it is tried again.
+    """
     for _ in range(_TRIES):
         try:
             return acquire(lock_file(path), wait=False)
