@@ -1,17 +1,37 @@
-"""Reading a file by a name that may be that of a pipe or a device: those are refused, and never waited for."""
+"""Files by names that others chose: opened without waiting for anybody, and only where they are regular files."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 
 
-def read_regular(file: Path) -> bytes:
-    """The content of a regular file; anything else is an OSError."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(file))
-        return stream.read()
+class NotRegularError(OSError):
+    """A pipe, a device or a socket: reading it could wait for ever, or never end."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def open_regular(path: str | Path) -> BufferedReader:
+    """Open a file for reading, whatever lies there; a folder is an IsADirectoryError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise NotRegularError(path)
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: str | Path, limit: int = -1) -> bytes:
+    """The content of a file, or its first ``limit`` bytes."""
+    with open_regular(path) as file:
+        return file.read(limit)

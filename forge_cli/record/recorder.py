@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable
 
 from forge_cli.core.events import Event
 from forge_cli.record.line import Line
+from forge_cli.record.log import SessionLost
 from forge_cli.sandbox.secrets import Redactor
 
 Sink = Callable[[Line], None]
+WAIT = 1.0
+"""Seconds after which a thread that records does not let go any more."""
 
 
 class Recorder:
@@ -27,10 +30,14 @@ class Recorder:
         self._sinks.append(sink)
 
     def __call__(self, event: Event) -> None:
-        with self._busy:
+        if not self._busy.acquire(timeout=WAIT):
+            raise SessionLost("the record is held up by another thread")
+        try:
             self._take(event)
+        finally:
+            self._busy.release()
 
-    def take_over(self, events: Iterable[Event], wait: float = 1.0) -> bool:
+    def take_over(self, events: Iterable[Event], wait: float = WAIT) -> bool:
         """Record these from another thread and let nobody record anything after them, since the process is to end.
 
         False when the thread that works does not let go in time: then nothing was recorded.

@@ -252,12 +252,20 @@ def test_the_last_words_of_another_thread_are_the_last() -> None:
     with SessionLog.create("s1") as log:
         write = recorder(log)
         write(START)
-        ended = threading.Thread(target=write.take_over, args=[[SessionEnd({"status": "interrupted"})]])
-        ended.start()
-        ended.join()
-        late = threading.Thread(target=write, args=[StatusEvent("info", "late")], daemon=True)
-        late.start()
-        late.join(0.05)
+        taken, over = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            assert write.take_over([SessionEnd({"status": "interrupted"})])
+            taken.set()
+            over.wait(20)
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        assert taken.wait(20)
+        with pytest.raises(SessionLost, match="held up by another thread"):
+            write(StatusEvent("info", "late"))
+        over.set()
+        watching.join()
         assert [line.type for line in read_session(log.path).lines] == ["sessionStart", "sessionEnd"]
 
 
