@@ -50,6 +50,7 @@ NEEDS = {
     "rg": program("rg", "ripgrep"),
     "uv": program("uv", "uv"),
     "linux": Need(lambda: LINUX),
+    "loop": Need(lambda: LINUX and os.geteuid() == 0 and os.path.exists("/dev/loop-control"), more="and root"),
     "user": Need(lambda: os.geteuid() != 0, more="root may read and write everything"),
 }
 """Everything that is not the same on every machine; a bwrap that cannot confine anything counts as missing."""

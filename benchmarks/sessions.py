@@ -1,23 +1,28 @@
-"""The log of a session: what a line costs against a bare write of it, and how long a long session takes to go on."""
+"""The log of a session: what a line costs against a bare one, in CPU and on the disk, and how long a resume takes."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from table import Row, least_cpu, main
+from table import Row, least_cpu, main, take_turns
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEndEvent, TurnStart
 from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
-from forge_cli.record.log import SessionLog, broken_link, read_session
+from forge_cli.files.sync import sync_data
+from forge_cli.record.line import Line
+from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import read_past
+from forge_cli.record.writer import SessionLog, is_acted_upon
 from forge_cli.sandbox.secrets import Redactor
 
 SHORT, LONG = 1_000, 10_000
@@ -64,6 +69,29 @@ def bare_write(folder: Path, lines: list[object]) -> None:
     os.close(file)
 
 
+def synced_write(folder: Path, name: str, count: int) -> None:
+    """The floor on the disk: the same events to a bare file, and the disk waited for after what is acted upon."""
+    file = os.open(folder / name, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+
+    def sink(line: Line) -> None:
+        os.write(file, line.text().encode())
+        if is_acted_upon(line):
+            sync_data(file)
+
+    recorder = Recorder(session=name, worker="w", depth=0, redactor=Redactor(os.environ))
+    recorder.add_sink(sink)
+    for event in events(count):
+        recorder(event)
+    os.close(file)
+
+
+def wall_seconds(action: Callable[[], object]) -> float:
+    """For what waits for the disk."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
 def resume(path: Path) -> None:
     log = read_session(path)
     if broken_link(log) is not None:
@@ -85,10 +113,16 @@ def measure(rounds: int) -> list[Row]:
         lines: list[object] = [json.loads(line) for line in short.read_bytes().splitlines()]
         logged = least_cpu(lambda: write(f"w{next(names)}", SHORT), rounds) / SHORT
         floor = least_cpu(lambda: bare_write(Path(folder), lines), rounds) / SHORT
+        disk = {
+            "log": lambda: wall_seconds(lambda: write(f"d{next(names)}", SHORT)),
+            "floor": lambda: wall_seconds(lambda: synced_write(Path(folder), f"f{next(names)}", SHORT)),
+        }
+        on_disk, bare = (min(taken) / SHORT * 1000 for taken in take_turns(disk, rounds).values())
         resumed = {path: least_cpu(partial(resume, path), rounds) for path in (short, long)}
         read = least_cpu(lambda: bare_read(long), rounds)
     return [
         Row("a line of the log, ms", logged * 1000, 1.0, f"{logged / floor:.1f} x a bare dump and write"),
+        Row("a line on the disk / a bare one", on_disk / bare, 4.0, f"{on_disk:.2f} / {bare:.2f} ms, on the wall"),
         Row("resume of 10,000 events, s", resumed[long], None, f"{resumed[long] / read:.1f} x parsing its lines"),
         Row("10,000 events / 1,000 events", resumed[long] / resumed[short], 13.0, "10 is linear"),
     ]

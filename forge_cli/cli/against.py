@@ -11,6 +11,7 @@ from typing import TextIO
 from forge_cli.cli.opening import opened
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
+from forge_cli.cli.session import warn
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
 from forge_cli.core.calls import ToolCall
@@ -22,7 +23,7 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker
 from forge_cli.record.calls import PastCall, past_calls
-from forge_cli.record.log import find_record, read_session
+from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark
 
 CHANGES = {
@@ -62,6 +63,8 @@ class Rejudged:
 def judge_again(worker: Worker, session: str, directory: Path | None, *, as_json: bool) -> None:
     """Judge every call of a session that the worker itself made; nothing is executed, and nobody is asked."""
     log = read_session(find_record(session))
+    if damage := damage_of(log):
+        warn(damage)
     first = next((line for line in log.lines if line.type == SessionStart.type), None)
     start = first.event if first else None
     if first is None or not isinstance(start, SessionStart):

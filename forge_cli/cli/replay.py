@@ -12,6 +12,7 @@ import typer
 from forge_cli.cli.options import DirectoryOption, HomeOption, JsonOption, chosen_mode, home_folder, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
+from forge_cli.cli.session import warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.approval import ApprovalMode
@@ -59,6 +60,8 @@ def replay(
     if mode and tools is not Which.live:
         raise UsageError("without --tools live nothing is asked, so there is nothing to approve")
     recording = open_recording(session)
+    if recording.damage:
+        warn(recording.damage)
     repetition = Repetition(
         worker=worker_of(recording, worker),
         recording=recording,

@@ -16,7 +16,7 @@ import typer
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.record import RecordFile, check_target
-from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.session import SessionChoice, warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost
@@ -241,7 +241,10 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
     if record is not None and record.exists() and record.resolve() == Path(name).resolve():
         raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
-    return open_recording(name)
+    recording = open_recording(name)
+    if recording.damage:
+        warn(recording.damage)
+    return recording
 
 
 def _trace(flag: TraceLevel | None, print_only: bool) -> TraceLevel:

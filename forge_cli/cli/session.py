@@ -42,9 +42,10 @@ class SessionChoice:
             keep=not self.ephemeral,
             workspace=workspace,
             task=task,
-            warn=_warn,
+            warn=warn,
         )
 
 
-def _warn(sentence: str) -> None:
+def warn(sentence: str) -> None:
+    """Say what is not an error, on standard error."""
     sys.stderr.write(f"forge: {visible(sentence)}\n")

@@ -27,7 +27,7 @@ class BadLine(WorkerError):
 
     def __init__(self, where: Mark, problem: str | None = None) -> None:
         sentence = "this is not a line of a session"
-        hint = "forge sessions verify shows what is left of it"
+        hint = "forge sessions show shows what can be read of it"
         super().__init__(where, f"{sentence}: {problem}" if problem else sentence, hint=hint)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.lock import acquire, locked
+from forge_cli.files.regular import read_regular
+
+LOCK = ".lock"
+_TRIES, _PAUSE = 25, 0.02
 
 
 class SessionBusy(ForgeError):
@@ -16,12 +21,7 @@ class SessionBusy(ForgeError):
 
 def lock(path: Path) -> int:
     """Hold the lock of a log; its file, beside the log, names the process that has it."""
-    try:
-        descriptor = acquire(_file(path), wait=False)
-    except BlockingIOError:
-        hint = "wait for it to end, or start a copy with --fork"
-        who = _named(path) or "unknown"
-        raise SessionBusy(f"the session {path.stem} is in use by the process {who}", hint=hint) from None
+    descriptor = lock_unnamed(path)
     try:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
@@ -31,10 +31,27 @@ def lock(path: Path) -> int:
     return descriptor
 
 
+def lock_unnamed(path: Path) -> int:
+    """The same for a moment and without the name, for which a full disk has no room.
+
+    Who has the lock without a name is about to write it, or lets go at once, so it is tried again.
+    """
+    for _ in range(_TRIES):
+        try:
+            return acquire(lock_file(path), wait=False)
+        except BlockingIOError:
+            if (pid := _named(path)) is not None and _lives(pid):
+                break
+            time.sleep(_PAUSE)
+    hint = "wait for it to end, or start a copy with --fork"
+    who = _named(path) or "unknown"
+    raise SessionBusy(f"the session {path.stem} is in use by the process {who}", hint=hint)
+
+
 def unlock(path: Path, descriptor: int) -> None:
     """Let go of the lock; the file goes first, or it could be the one of the next process."""
     with suppress(OSError):
-        _file(path).unlink()
+        lock_file(path).unlink()
     os.close(descriptor)
 
 
@@ -44,7 +61,7 @@ def holder(path: Path) -> int | None:
     if pid is None or not _lives(pid):
         return None
     try:
-        with locked(_file(path), shared=True, wait=False, create=False):
+        with locked(lock_file(path), shared=True, wait=False, create=False):
             return None
     except BlockingIOError:
         return pid
@@ -52,13 +69,13 @@ def holder(path: Path) -> int | None:
         return None
 
 
-def _file(path: Path) -> Path:
-    return path.with_name(f".{path.name}.lock")
+def lock_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}{LOCK}")
 
 
 def _named(path: Path) -> int | None:
     try:
-        text = _file(path).read_bytes()
+        text = read_regular(lock_file(path))
     except OSError:
         return None
     return int(text) if text.isdigit() else None

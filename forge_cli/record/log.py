@@ -1,23 +1,19 @@
-"""The log of a session on disk: lines of the record, each written before it is acted upon, readable after any crash."""
+"""The logs of sessions on disk: which there are, and what can be read of one."""
 
 from __future__ import annotations
 
 import os
+import stat
 import uuid
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
-from forge_cli.core.events import SessionEnd
-from forge_cli.files.home import forge_home, make_private
+from forge_cli.files.home import forge_home
+from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.lock import lock, unlock
-from forge_cli.record.proof import Proof, is_proven
 
 SUFFIX = ".jsonl"
 LAST = "last"
@@ -37,6 +33,8 @@ class Log:
     size: int = 0
     """Bytes up to the end of the last whole line."""
     dropped: bool = False
+    bad: tuple[BadLine, ...] = ()
+    """Lines that are not what forge writes; the rest can be read all the same."""
 
     @property
     def session(self) -> str:
@@ -61,17 +59,20 @@ def sessions_folder() -> Path:
 
 def session_files() -> list[Path]:
     """Every session, the one that was worked on last first."""
-    return [path for _, path in sorted(_by_time(), reverse=True)]
+    return [path for _, path in sorted(files_by_time(), reverse=True)]
 
 
-def _by_time() -> list[tuple[int, Path]]:
+def files_by_time() -> list[tuple[int, Path]]:
+    """The logs that have a line, each with the time of its last one; whatever else lies there is not a session."""
     found, folder = list[tuple[int, Path]](), sessions_folder()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):
                     if entry.name.endswith(SUFFIX):
-                        found.append((entry.stat().st_mtime_ns, Path(entry.path)))
+                        info = entry.stat()
+                        if stat.S_ISREG(info.st_mode) and info.st_size:
+                            found.append((info.st_mtime_ns, Path(entry.path)))
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -113,149 +114,61 @@ def find_kept(name: str) -> Path:
 
 def read_session(path: Path) -> Log:
     """The lines of a log; an unfinished last one is dropped, anything else that is not a line is an error."""
+    log = read_readable(path)
+    if log.bad:
+        raise log.bad[0]
+    return log
+
+
+def read_readable(path: Path) -> Log:
+    """What can be read of a log, and what cannot."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise WorkerError(Mark(str(path)), f"the session cannot be read: {error.strerror}") from None
-    lines, size = list[Line](), 0
+    lines, bad, size = list[Line](), list[BadLine](), 0
     pieces = data.split(b"\n")
     for number, piece in enumerate(pieces[:-1], 1):
         try:
             lines.append(Line.read(piece, Mark(str(path), number)))
-        except BadLine:
+        except BadLine as error:
             if number == len(pieces) - 1 and not pieces[-1]:
                 break
-            raise
+            bad.append(error)
         size += len(piece) + 1
-    return Log(path, tuple(lines), size, dropped=size < len(data))
+    return Log(path, tuple(lines), size, dropped=size < len(data), bad=tuple(bad))
 
 
 def broken_link(log: Log) -> str | None:
     """Where the chain of a log does not hold, as a sentence; None when every line is what was written."""
+    broken = _broken(log)
+    return f"line {broken[0]}: {broken[1]}" if broken else None
+
+
+def damage_of(log: Log) -> str | None:
+    """The first thing that is wrong with a log, as a sentence with its place; None when it is what was written."""
+    broken = _broken(log)
+    bad = log.bad[0].where if log.bad else None
+    if bad and (broken is None or bad.line <= broken[0]):
+        return f"{log.path}:{bad.line}: {log.bad[0].message}"
+    return f"{log.path}:{broken[0]}: {broken[1]}" if broken else None
+
+
+def missing_line(log: Log) -> str | None:
+    """Where lines of a log are missing, as a sentence; None where all of them are there, changed or not."""
+    whole = all(line.seq == number for number, line in enumerate(log.lines, 1))
+    return None if whole else broken_link(log)
+
+
+def _broken(log: Log) -> tuple[int, str] | None:
     before: Line | None = None
-    for number, line in enumerate(log.lines, 1):
+    for line in log.lines:
         expected = before.seq + 1 if before else 1
         if line.seq != expected:
-            return f"line {number}: its number is {line.seq}, not {expected}"
+            return line.where.line, f"its number is {line.seq}, not {expected}"
         if line.prev != (before.hash if before else None):
-            return f"line {number}: it does not follow the line before"
+            return line.where.line, "it does not follow the line before"
         if not line.intact:
-            return f"line {number}: it was changed after it was written"
+            return line.where.line, "it was changed after it was written"
         before = line
     return None
-
-
-@dataclass
-class SessionLog:
-    """A sink of the record that appends to the session's file; one process at a time."""
-
-    path: Path
-    _fd: int = -1
-    _lock: int = -1
-    _size: int = 0
-    _torn: bool = False
-    _new: bool = False
-    _written: bool = False
-    _lost: SessionLost | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        self._proof = Proof(self.path)
-
-    @classmethod
-    def create(cls, session: str) -> Self:
-        """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
-        folder = sessions_folder()
-        make_private(folder)
-        log = cls(folder / f"{session}{SUFFIX}", _new=True)
-        log._open(os.O_CREAT | os.O_EXCL)
-        return log
-
-    @classmethod
-    def resume(cls, path: Path) -> tuple[Self, Log]:
-        """The log of a session to be resumed, and what it holds; half a line at its end goes with the first write.
-
-        Until then nothing is changed: it may turn out to be another file altogether.
-        """
-        log = cls(path)
-        log._open(0)
-        try:
-            read = read_session(path)
-        except BaseException:
-            log.close()
-            raise
-        log._size, log._torn = read.size, read.dropped
-        log._proof.whole = is_proven(path, read.lines)
-        return log, read
-
-    def _open(self, flags: int) -> None:
-        self._lock = lock(self.path)
-        try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __call__(self, line: Line) -> None:
-        if line.transient:
-            return
-        if self._lost is None:
-            self._write(line)
-            self._proof.write(line)
-        elif line.type != SessionEnd.type:
-            raise self._lost
-
-    def copy(self, lines: Iterable[Line]) -> None:
-        """Start with the lines of another session; all of them, or there is no session."""
-        try:
-            for line in lines:
-                self._write(line)
-        except SessionLost:
-            self._written = False
-            raise
-
-    def _write(self, line: Line) -> None:
-        data = line.text().encode()
-        try:
-            if self._torn:
-                os.ftruncate(self._fd, self._size)
-                self._torn = False
-            if os.write(self._fd, data) < len(data):
-                raise OSError(0, "the disk is full")
-        except OSError as error:
-            with suppress(OSError):
-                os.ftruncate(self._fd, self._size)
-            problem = f"the session's log cannot be written any more: {error.strerror}"
-            resume = "" if self._new and not self._written else f" and resume with -r {line.session}"
-            hint = f"make room for {self.path}{resume}, or use --ephemeral"
-            self._lost = SessionLost(problem, hint=hint)
-            raise self._lost from None
-        self._size += len(data)
-        self._written = True
-
-    def close(self) -> None:
-        """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
-        self._proof.close()
-        if self._fd >= 0:
-            with suppress(OSError):
-                self._leave()
-            os.close(self._fd)
-        if self._lock >= 0:
-            unlock(self.path, self._lock)
-        self._fd = self._lock = -1
-
-    def _leave(self) -> None:
-        """Be the last one by the clock of the files, even if that was set back; without a line, leave nothing."""
-        if self._new and not self._written:
-            self.path.unlink()
-        elif self._written:
-            latest = max((time for time, path in _by_time() if path != self.path), default=0)
-            if os.fstat(self._fd).st_mtime_ns <= latest:
-                os.utime(self._fd, ns=(latest + 1, latest + 1))

@@ -15,18 +15,18 @@ from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
     Log,
-    SessionLog,
+    SessionLost,
     broken_link,
     find_session,
     new_session_id,
     read_session,
     session_files,
-    sessions_folder,
 )
 from forge_cli.record.overview import overview
 from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Sink
 from forge_cli.record.resume import Past, Resumed, last_start, read_past
+from forge_cli.record.writer import FULL, SessionLog, what_failed
 
 Warn = Callable[[str], None]
 
@@ -63,7 +63,8 @@ def open_session(
     ``resume`` names a session by its id, the beginning or the random end of it, or by the path of a log; ``last`` means
     the last one of this worker in ``workspace``. With ``fork`` that session stays as it is, and a copy is resumed.
     Without ``keep`` nothing is written. With an empty ``task`` there must be something left to do. ``warn`` gets
-    sentences about what is not an error, such as a home that cannot be written.
+    sentences about what is not an error, such as a home that cannot be written when a new session starts; one that is
+    resumed needs its log.
     """
     with ExitStack() as stack:
         if resume is None and not last:
@@ -71,7 +72,7 @@ def open_session(
             return
         folder = (workspace or Path.cwd()).resolve()
         path = find_session(resume) if resume is not None else last_session(worker, folder, warn)
-        read, log = _reopened(path, keep and not fork, stack, warn)
+        read, log = _reopened(path, keep and not fork, stack)
         check_log(read)
         if (name := read.lines[0].worker) != worker.name:
             raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
@@ -82,32 +83,32 @@ def open_session(
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
         if fork:
-            yield _forked(read, past.without_consent(), _new(stack, keep, warn))
+            yield _forked(read, past.without_consent(), _new(stack, keep))
         else:
             proven = log is not None and is_proven(path, read.lines)
             resumed = _resumed(read, past if proven else past.without_consent())
             yield OpenSession(read.session, log, resumed, read.lines)
 
 
-def _new(stack: ExitStack, keep: bool, warn: Warn) -> OpenSession:
+def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
+    """A session of its own; who takes no warning needs its log."""
     session = new_session_id()
     if not keep:
         return OpenSession(session)
     try:
         return OpenSession(session, stack.enter_context(SessionLog.create(session)))
     except OSError as error:
-        warn(f"this session is not kept: {_what(error)}")
+        if warn is None or error.errno in FULL:
+            hint = f"{'make room for it' if error.errno in FULL else 'make it writable'}, or use --ephemeral"
+            raise SessionLost(f"the session cannot be kept: {what_failed(error)}", hint=hint) from None
+        warn(f"this session is not kept: {what_failed(error)}")
         return OpenSession(session)
 
 
-def _reopened(path: Path, keep: bool, stack: ExitStack, warn: Warn) -> tuple[Log, SessionLog | None]:
+def _reopened(path: Path, keep: bool, stack: ExitStack) -> tuple[Log, SessionLog | None]:
     if not keep:
         return read_session(path), None
-    try:
-        log, read = SessionLog.resume(path)
-    except OSError as error:
-        warn(f"what follows is not kept: {_what(error)}")
-        return read_session(path), None
+    log, read = SessionLog.resume(path)
     stack.enter_context(log)
     return read, log
 
@@ -156,7 +157,3 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
         return moved[0]
     hint = "leave -c out to start one, or name one with -r; forge sessions list shows them"
     raise WorkerError(None, f"'{worker.name}' has no session in {workspace}", hint=hint)
-
-
-def _what(error: OSError) -> str:
-    return f"{error.filename or sessions_folder()}: {error.strerror}"

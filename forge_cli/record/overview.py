@@ -17,6 +17,7 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
+from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
 from forge_cli.record.lock import holder
 
@@ -49,7 +50,7 @@ class Overview:
 def overview(path: Path) -> Overview:
     """Read the log of a session here and there; what is in between is not looked at."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise WorkerError(Mark(str(path)), f"the session cannot be read: {error.strerror}") from None
     end = data.rfind(b"\n") + 1

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
 from forge_cli.files.home import forge_home
+from forge_cli.files.sync import sync_data
 from forge_cli.record.line import Line
 
 CONSENT = frozenset({ApprovalDecided.type, ApprovalResponse.type})
@@ -41,6 +42,8 @@ class Proof:
                 proof_file(self.log).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._fd = os.open(proof_file(self.log), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.pwrite(self._fd, _mac(_key(), line).encode(), 0)
+            if line.type == ApprovalResponse.type:
+                sync_data(self._fd)
 
     def close(self) -> None:
         if self._fd >= 0:

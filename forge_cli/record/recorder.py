@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 
 from forge_cli.core.events import Event
 from forge_cli.record.line import Line
+from forge_cli.record.log import SessionLost
 from forge_cli.sandbox.secrets import Redactor
 
 Sink = Callable[[Line], None]
+WAIT = 1.0
+"""Seconds after which a thread that records does not let go any more."""
 
 
 class Recorder:
@@ -20,11 +24,31 @@ class Recorder:
         self._redactor = redactor
         self._sinks: list[Sink] = []
         self._last = after
+        self._busy = threading.RLock()
 
     def add_sink(self, sink: Sink) -> None:
         self._sinks.append(sink)
 
     def __call__(self, event: Event) -> None:
+        if not self._busy.acquire(timeout=WAIT):
+            raise SessionLost("the record is held up by another thread")
+        try:
+            self._take(event)
+        finally:
+            self._busy.release()
+
+    def take_over(self, events: Iterable[Event], wait: float = WAIT) -> bool:
+        """Record these from another thread and let nobody record anything after them, since the process is to end.
+
+        False when the thread that works does not let go in time: then nothing was recorded.
+        """
+        if not self._busy.acquire(timeout=wait):
+            return False
+        for event in events:
+            self._take(event)
+        return True
+
+    def _take(self, event: Event) -> None:
         line = Line.of(
             event,
             session=self._session,

@@ -34,7 +34,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
-from forge_cli.core.messages import CallResult, Message
+from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
 from forge_cli.core.results import for_model
 from forge_cli.core.signature import JsonObject
@@ -76,6 +76,8 @@ class Past:
     """Do approvals of calls that wait for a child worker still hold?"""
     mid_sentence: bool = False
     """Was the model stopped while it spoke?"""
+    reply: tuple[Message, StopReason] | None = None
+    """An answer of the model, and why it stopped, that the session did not come to record as its end."""
 
     def without_consent(self) -> Past:
         """The same without any yes in it, so that every call asks again.
@@ -95,9 +97,9 @@ class Past:
 
     @property
     def unfinished(self) -> bool:
-        """Is it the model's turn, or a call's? Otherwise somebody has to say something first."""
+        """Is it the model's turn, or a call's, or was its end lost? Otherwise somebody has to say something first."""
         open_end = bool(self.messages) and (self.messages[-1].role != "assistant" or self.mid_sentence)
-        return bool(self.calls) or open_end
+        return bool(self.calls) or open_end or self.reply is not None
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,9 @@ def read_past(lines: Iterable[Line], delegation: str | None = None) -> Past:
             case ApprovalResponse() as answer:
                 reader.answered(answer)
     past = reader.past(kept)
-    return (
-        past
-        if delegation
-        else replace(past, in_flight=past.in_flight | _in_flight_in_children(kept, set(_waiting(past))))
-    )
+    if delegation:
+        return replace(past, reply=None)
+    return replace(past, in_flight=past.in_flight | _in_flight_in_children(kept, set(_waiting(past))))
 
 
 def last_start(lines: Iterable[Line]) -> SessionStart | None:
@@ -213,6 +213,8 @@ class _Reader:
         self.in_flight: dict[str, str] = {}
         self.counted: tuple[int, int] | None = None
         self.mid_sentence = False
+        self.ended = False
+        self.stop: StopReason = "end"
 
     def take(self, event: AnyEvent) -> None:
         match event:
@@ -229,7 +231,11 @@ class _Reader:
                 self.result(event)
             case ContextUsage():
                 self.made_room(event)
-            case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | ToolStarted() | WorkerUpdate():
+            case SessionEnd():
+                self.ended = True
+            case TurnEndEvent():
+                self.stop = event.stop
+            case SessionStart() | TurnStart() | ToolStarted() | WorkerUpdate():
                 pass
             case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
@@ -249,6 +255,7 @@ class _Reader:
             return
         self.messages.append(message)
         self.calls, self.mid_sentence = message.calls, event.cut_off
+        self.ended, self.stop = False, "end"
 
     def close_turn(self) -> None:
         """The results of a turn stand together, in the order of its calls."""
@@ -311,7 +318,15 @@ class _Reader:
             children=children,
             lost=lost,
             mid_sentence=self.mid_sentence,
+            reply=self.reply(),
         )
+
+    def reply(self) -> tuple[Message, StopReason] | None:
+        """The last answer, if nothing came after it, not even the end of the session."""
+        last = self.messages[-1] if self.messages else None
+        if self.ended or self.mid_sentence or last is None or last.role != "assistant" or last.calls:
+            return None
+        return last, self.stop
 
     def children_of(self, call: ToolCall, lines: tuple[Line, ...]) -> tuple[PastChild, ...]:
         """The workers that a call started."""

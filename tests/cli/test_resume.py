@@ -337,14 +337,56 @@ def test_nothing_is_parked_where_nothing_is_kept(keeper, cli, monkeypatch) -> No
     assert "forge: without a session nothing can be parked: calls that ask are denied\n" in done.err
 
 
-def test_a_session_that_cannot_be_written_any_more_goes_on_unkept(keeper, cli) -> None:
+def test_a_session_is_not_resumed_without_its_log_unless_that_is_said_aloud(keeper, cli) -> None:
     script(keeper, "First.", "Second.")
     cli("run", "worker.yaml", "go")
     before, lock = last(keeper).read_bytes(), last(keeper).with_name(f".{last(keeper).name}.lock")
     lock.mkdir()
     done = cli("run", "worker.yaml", "more", "-c")
-    assert (done.code, done.out, last(keeper).read_bytes()) == (0, "Second.\n", before)
-    assert f"forge: what follows is not kept: {lock}: Is a directory\n" in done.err
+    assert (done.code, done.out, last(keeper).read_bytes()) == (1, "", before)
+    assert done.err == (
+        f"forge: the session {last(keeper).stem} cannot be resumed: its log cannot be written: {lock}: Is a directory\n"
+        "  make it writable, or resume a copy with --fork; --ephemeral resumes it without keeping what follows\n"
+    )
+    aloud = cli("run", "worker.yaml", "more", "-c", "--ephemeral")
+    assert (aloud.code, aloud.out, last(keeper).read_bytes()) == (0, "Second.\n", before)
+
+
+def test_a_copy_is_not_resumed_without_a_log_either(keeper, cli, monkeypatch) -> None:
+    script(keeper, "First.", "Second.")
+    cli("run", "worker.yaml", "go")
+    log = str(last(keeper))
+    monkeypatch.setenv("FORGE_HOME", str(keeper.write("home", "this is a file")))
+    done = cli("run", "worker.yaml", "more", "-r", log, "--fork")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("forge: the session cannot be kept: ")
+
+
+def test_the_answer_that_was_never_told_is_told_when_the_session_is_resumed(keeper, cli) -> None:
+    """Killed between the last answer and the end of the session: nothing is asked again, and the loop ends."""
+    script(keeper, "The answer.", "Another one.")
+    cli("run", "worker.yaml", "go")
+    whole = last(keeper).read_text().splitlines(keepends=True)
+    for lost in (1, 2):
+        assert json.loads(whole[-1])["type"] == "sessionEnd"
+        last(keeper).write_text("".join(whole[:-lost]))
+        done = cli("run", "worker.yaml", "-c", "--output-format", "json")
+        result = json.loads(done.out)
+        assert (done.code, result["status"], result["response"], result["turns"]) == (0, "completed", "The answer.", 0)
+        assert lines(keeper)[-1].type == "sessionEnd"
+        assert cli("run", "worker.yaml", "-c").code == 2
+    assert cli("run", "worker.yaml", "-c", "more").out == "Another one.\n"
+
+
+def test_an_answer_that_does_not_fit_is_repaired_when_the_session_is_resumed(keeper, cli) -> None:
+    schema = keeper.write("schema.json", '{"type": "object", "required": ["n"]}')
+    script(keeper, '{"m": 1}', '{"n": 2}')
+    cli("run", "worker.yaml", "go", "--output-schema", str(schema))
+    whole = last(keeper).read_text().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(whole) if json.loads(line)["type"] == "turnEnd")
+    last(keeper).write_text("".join(whole[: first + 1]))
+    done = cli("run", "worker.yaml", "-c", "--output-format", "json")
+    assert (done.code, json.loads(done.out)["output"]) == (0, {"n": 2})
 
 
 def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
@@ -391,11 +433,12 @@ def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(keeper, cl
     cli("run", "worker.yaml", "--help")
     done = limited(keeper, "run", "worker.yaml", "go", "--output-format", "json", size=size)
     assert "Traceback" not in done.stderr
-    if not size:
-        assert done.returncode == 0
-        assert f"this session is not kept: {keeper.home}/sessions: File too large" in done.stderr
-        return
     assert done.returncode == 1
+    if not size:
+        problem = "forge: the session cannot be kept: File too large\n"
+        assert done.stderr == f"{problem}  make room for it, or use --ephemeral\n"
+        assert kept(keeper) == []
+        return
     lost = r"forge: the session's log cannot be written any more: (File too large|the disk is full)\n  make room for "
     assert re.search(lost, done.stderr)
     if not sessions(keeper):

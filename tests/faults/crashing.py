@@ -18,7 +18,7 @@ from forge_cli.core.messages import Delta
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.models.script import make
 from forge_cli.record.line import Line
-from forge_cli.record.log import SessionLog
+from forge_cli.record.writer import SessionLog
 
 
 class Strict:

@@ -25,7 +25,6 @@ from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.record.line import Line
 from forge_cli.record.lock import SessionBusy, holder, lock, unlock
 from forge_cli.record.log import (
-    SessionLog,
     SessionLost,
     broken_link,
     find_kept,
@@ -37,6 +36,7 @@ from forge_cli.record.log import (
 )
 from forge_cli.record.overview import overview
 from forge_cli.record.recorder import Recorder
+from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
 
@@ -250,7 +250,7 @@ def test_a_second_writer_is_told_who_has_it() -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from forge_cli.record.log import SessionLog
+from forge_cli.record.writer import SessionLog
 log, read = SessionLog.resume(Path(sys.argv[1]))
 print("mine", flush=True)
 sys.stdin.read()
@@ -287,8 +287,9 @@ def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:
 
 
 @pytest.fixture
-def full_disk():
+def full_disk(monkeypatch: pytest.MonkeyPatch):
     """Files of this process cannot grow beyond a size; Python ignores the signal, so that a write fails."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # half a file would be kept, and break every later import
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 

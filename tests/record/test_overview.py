@@ -17,8 +17,8 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
-from forge_cli.record.log import SessionLog
 from forge_cli.record.overview import overview
+from forge_cli.record.writer import SessionLog
 
 from ..lines import CHILD, lines_of
 

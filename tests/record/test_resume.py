@@ -107,7 +107,8 @@ def test_wherever_the_log_ends_the_history_is_accepted(boss: Project) -> None:
         check(past.messages if not past.calls else past.messages[:-1])
         open_calls = {each.id for each in past.calls}
         assert open_calls >= past.pending.keys()
-        assert past.unfinished is (first < end <= last)
+        assert past.unfinished is (first < end < len(lines))
+        assert (past.reply is not None) is (last < end < len(lines))
         if past.calls:
             assert past.messages[-1].calls == past.calls
             assert past.results.keys() < open_calls

@@ -17,11 +17,12 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import ApprovalResponse
 from forge_cli.core.text import visible
-from forge_cli.record.log import Log, SessionLog, find_session
+from forge_cli.record.log import Log, find_session
 from forge_cli.record.open import check_log
 from forge_cli.record.pending import Waiting, requests_of
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import last_start, read_past
+from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import Redactor, has_mark
 from forge_cli.ui.transcript.requests import LOST
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.session import warn
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.plugins.host import PluginHost
@@ -36,15 +37,19 @@ def list_approvals(as_json: JsonOption = False) -> None:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """The requests of a session; one that cannot be resumed has none that could be answered."""
+    """The requests of a session; one that cannot be resumed has none that could be answered, and that is said."""
     try:
         seen = overview(path)
-        if seen.pid or not seen.waits:
-            return []
+    except ForgeError:
+        return []
+    if seen.pid or not seen.waits:
+        return []
+    try:
         log = read_session(path)
         check_log(log)
         return [request_row(log.session, each) for each in requests_of(read_past(log.lines), log.lines)]
-    except ForgeError:
+    except ForgeError as error:
+        warn(str(error).partition("\n")[0])
         return []
 
 

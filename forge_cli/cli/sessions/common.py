@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from forge_cli.core.text import visible
-from forge_cli.record.log import Log, find_session, read_session
+from forge_cli.cli.session import warn
+from forge_cli.record.log import Log, damage_of, find_session, read_readable
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A session, by its id or the beginning of it.")]
 
 
 def read_log(name: str) -> Log:
-    """The log of a session; a last line that was not finished is left out, and that is said."""
-    log = read_session(find_session(name))
+    """What can be read of a session; what cannot, or is not what was written, is said."""
+    log = read_readable(find_session(name))
+    if log.bad and not log.lines:
+        raise log.bad[0]
+    if damage := damage_of(log):
+        more = f", and {len(log.bad) - 1} more" if len(log.bad) > 1 else ""
+        warn(f"{damage}{more}{'; what can be read follows' if log.bad else ''}")
     if log.dropped:
-        sys.stderr.write(
-            visible(f"forge: the last line of the session {log.session} is not finished, and left out") + "\n"
-        )
+        warn(f"the last line of the session {log.session} is not finished, and left out")
     return log

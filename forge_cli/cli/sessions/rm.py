@@ -10,7 +10,7 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
-from forge_cli.record.lock import lock, unlock
+from forge_cli.record.lock import lock_unnamed, unlock
 from forge_cli.record.log import find_kept
 from forge_cli.record.proof import proof_file
 
@@ -24,10 +24,10 @@ def rm(
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)
     for path in paths:
-        held = lock(path)
+        held = lock_unnamed(path)
         try:
-            path.unlink()
             proof_file(path).unlink(missing_ok=True)
+            path.unlink()
         except OSError as error:
             raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
         finally:

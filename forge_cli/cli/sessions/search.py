@@ -37,6 +37,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.log import session_files
 
@@ -65,7 +66,7 @@ def _hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
     """The lines that have it; most are passed over without being parsed."""
     written = json.dumps(wanted, ensure_ascii=False)[1:-1]
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_regular(path).split(b"\n")
     except OSError:
         return
     for number, data in enumerate(lines, 1):

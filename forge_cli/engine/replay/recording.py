@@ -26,7 +26,7 @@ from forge_cli.core.messages import Message, TurnEnd
 from forge_cli.core.signature import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, find_record, read_session
+from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_session
 from forge_cli.record.resume import Past, read_past, restored
 
 
@@ -141,6 +141,8 @@ class Recording:
     worker_file: str | None
     output_schema: JsonObject | None
     parts: tuple[RecordedPart, ...]
+    damage: str | None = None
+    """What is not as it was written, as a sentence."""
 
 
 def open_recording(name: str) -> Recording:
@@ -149,17 +151,22 @@ def open_recording(name: str) -> Recording:
 
 
 def read_recording(log: Log) -> Recording:
-    """Read a log to be repeated; one in which no model was asked is an error."""
+    """Read a log to be repeated; one that is not whole, or in which no model was asked, is an error."""
     first = next((line for line in log.lines if line.type == SessionStart.type), None)
     if first is None:
         raise WorkerError(Mark(str(log.path)), "this is not a record of a session", hint="forge run --record makes one")
     if first.version != VERSION:
         problem = f"this record is of version {first.version}, which this forge cannot read"
         raise WorkerError(Mark(str(log.path)), problem)
+    if missing := missing_line(log):
+        hint = "what is missing cannot be repeated; forge sessions show shows what there is"
+        raise WorkerError(Mark(str(log.path)), f"the record is not whole: {missing}", hint=hint)
     start = next(event for event in [line.event for line in log.lines] if isinstance(event, SessionStart))
     parts = tuple(part for part in _parts(log.lines) if not part.empty)
     if not parts:
         raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
+    if not parts[0].past.messages and parts[0].task == Message("user"):
+        raise WorkerError(Mark(str(log.path)), "the record is not whole: what the worker was told is missing")
     return Recording(
         path=log.path,
         session=first.session,
@@ -169,6 +176,7 @@ def read_recording(log: Log) -> Recording:
         worker_file=start.worker_file,
         output_schema=dict(start.output_schema) if start.output_schema is not None else None,
         parts=parts,
+        damage=damage_of(log),
     )
 
 

@@ -197,7 +197,7 @@ class WorkerRuntime:
             if past:
                 close_lost(past.lost, self.bus, opened.as_parent(budget).path)
                 await opened.loop.resume(past, tally)
-            return await opened.loop.work(task, attachments, tally, budget)
+            return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
 
     def _child(self, child: ChildSpec) -> WorkerRuntime:
         """The runtime of a child worker."""

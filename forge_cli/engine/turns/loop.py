@@ -22,6 +22,7 @@ from forge_cli.core.messages import (
     ModelProvider,
     ModelRequest,
     Restart,
+    StopReason,
     TextDelta,
     ToolSpec,
     TurnEnd,
@@ -103,13 +104,25 @@ class Loop:
         if past.calls:
             await self._call_all(past.calls, tally, dict(past.results))
 
-    async def work(self, task: str, attachments: Sequence[Attachment], tally: Tally, budget: Budget) -> str:
-        """Take turns until the model calls nothing more; returns its last text."""
+    async def work(
+        self,
+        task: str,
+        attachments: Sequence[Attachment],
+        tally: Tally,
+        budget: Budget,
+        left: tuple[Message, StopReason] | None = None,
+    ) -> str:
+        """Take turns until the model calls nothing more; returns its last text.
+
+        Without a task a session starts with the reply that it was ``left`` with, if any, when it was cut off.
+        """
         if task:
             self._say(Message("user", task, attachments=tuple(attachments)))
+        known = None if task else left
         answer, repeats, repairs = "", Repeats(), 0
         while True:
-            reply, stop = await self._turn(partial(self._ask, tally, budget))
+            reply, stop = known or await self._turn(partial(self._ask, tally, budget))
+            known = None
             answer = "" if reply.calls else answer + reply.text
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,8 @@ from forge_cli.sandbox.zones.zones import IsolationLevel
 _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
 _SECRET = "secret"  # noqa: S105
 _TIMEOUT = 10
+_PROBE = "forge-probe-"
+_OLD_PROBE = 3600.0
 
 
 class Mechanism(Protocol):
@@ -127,11 +129,22 @@ def _absolute_path() -> str:
 
 def confines(found: Mechanism) -> bool:
     """Whether a mechanism works, by using it: a write outside must fail, one inside must work."""
+    _remove_old_probes()
     try:
-        with tempfile.TemporaryDirectory(prefix="forge-probe-") as folder:
+        with tempfile.TemporaryDirectory(prefix=_PROBE) as folder:
             return _confines(found, Path(os.path.realpath(folder)))
     except (OSError, ToolError, subprocess.SubprocessError):
         return False
+
+
+def _remove_old_probes() -> None:
+    """Remove what processes left that were killed while they tried."""
+    with suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{_PROBE}*"):
+            with suppress(OSError):
+                info = folder.lstat()
+                if info.st_uid == os.geteuid() and info.st_mtime < time.time() - _OLD_PROBE:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _confines(found: Mechanism, folder: Path) -> bool:

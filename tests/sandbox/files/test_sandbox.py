@@ -4,6 +4,7 @@ Covers forge_cli.core.sandbox, forge_cli.sandbox.files.atomic, forge_cli.sandbox
 forge_cli.sandbox.files.held, forge_cli.sandbox.files.place, forge_cli.sandbox.files.virtual.
 """
 
+import fcntl
 import os
 import resource
 import stat
@@ -36,6 +37,17 @@ class TestWriting:
 
         assert (root / "scratch/a/b/new.txt").read_bytes() == b"hello"
         assert os.listdir(root / "scratch/a/b") == ["new.txt"]
+
+    def test_what_a_killed_process_left_goes_with_the_next_write(self, sandbox: Sandbox, root: Path) -> None:
+        old, new, busy = (root / "scratch" / f".forge-{name}.tmp" for name in ("0ld", "new", "busy"))
+        for file in (old, new, busy):
+            file.write_text("half")
+        for file in (old, busy):
+            os.utime(file, (1, 1))
+        with busy.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            sandbox.write_bytes("/scratch/a.txt", b"hello")
+        assert sorted(file.name for file in (root / "scratch").glob(".forge-*")) == [busy.name, new.name]
 
     def test_the_mode_of_a_file_is_kept(self, sandbox: Sandbox, root: Path) -> None:
         script = root / "scratch" / "script.sh"

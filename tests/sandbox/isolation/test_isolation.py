@@ -630,6 +630,16 @@ def test_a_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) 
     assert not confines(Bubblewrap(str(fraud)))
 
 
+def test_what_a_killed_try_left_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, new = tmp_path / "forge-probe-old", tmp_path / "forge-probe-new"
+    for folder in (old, new):
+        (folder / "inside").mkdir(parents=True)
+    os.utime(old, (1, 1))
+    confines(Bubblewrap("/nonexistent/bwrap"))
+    assert os.listdir(tmp_path) == [new.name]
+
+
 @pytest.mark.needs("bwrap")
 def test_a_mechanism_that_shows_what_is_hidden_is_none(tmp_path: Path) -> None:
     fraud = tmp_path / "bwrap"

@@ -1,0 +1,215 @@
+"""Writing the log of a session: a line is on the disk before it is acted upon, and readable after any crash."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
+from forge_cli.files.home import make_private
+from forge_cli.files.sync import sync_data, sync_folder
+from forge_cli.record.leftovers import part_file, sweep
+from forge_cli.record.line import Line
+from forge_cli.record.lock import lock, unlock
+from forge_cli.record.log import SUFFIX, Log, SessionLost, files_by_time, read_session, sessions_folder
+from forge_cli.record.proof import Proof, is_proven
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_ACTED_UPON = frozenset({TurnStart.type, TurnEndEvent.type, ApprovalResponse.type, SessionEnd.type})
+_COARSE = 100_000_000
+"""Nanoseconds by which the clock of the files may be behind."""
+
+
+def is_acted_upon(line: Line) -> bool:
+    """Does something follow from a line that cannot be taken back? Then it is to be on the disk first.
+
+    A result is acted upon by the next request or the next approved call, whose line brings it along: the results of a
+    turn need no waiting of their own.
+    """
+    return line.type in _ACTED_UPON or (line.type == ApprovalDecided.type and line.data.get("approved") is True)
+
+
+@dataclass
+class SessionLog:
+    """A sink of the record that appends to the session's file; one process at a time."""
+
+    path: Path
+    sync: Callable[[int], None] = sync_data
+    """Waits until a file is on the disk."""
+    _fd: int = -1
+    _lock: int = -1
+    _size: int = 0
+    _torn: bool = False
+    _written: bool = False
+    _latest: int = 0
+    """When any session was worked on last, by the clock of the files."""
+    _lost: SessionLost | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._proof = Proof(self.path)
+
+    @classmethod
+    def create(cls, session: str) -> Self:
+        """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
+        folder = sessions_folder()
+        make_private(folder)
+        log = cls(folder / f"{session}{SUFFIX}")
+        log._lock = lock(log.path)
+        log._look_around()
+        return log
+
+    @classmethod
+    def resume(cls, path: Path) -> tuple[Self, Log]:
+        """The log of a session to be resumed, and what it holds; half a line at its end goes with the first write.
+
+        Until then nothing is changed: it may turn out to be another file altogether. One that cannot be written is
+        not resumed, for what is done without a log is done again the next time.
+        """
+        log = cls(path)
+        try:
+            log._lock = lock(path)
+            log._fd = os.open(path, _FLAGS)
+            read = read_session(path)
+        except OSError as error:
+            log.close()
+            raise _not_writable(path, error) from None
+        except BaseException:
+            log.close()
+            raise
+        log._size, log._torn = read.size, read.dropped
+        log._proof.whole = is_proven(path, read.lines)
+        log._look_around()
+        return log, read
+
+    def _look_around(self) -> None:
+        sweep(sessions_folder())
+        self._latest = _latest(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, line: Line) -> None:
+        if line.transient:
+            return
+        if self._lost is None:
+            self._write([line])
+            self._proof.write(line)
+        elif line.type != SessionEnd.type:
+            raise self._lost
+
+    def copy(self, lines: Sequence[Line]) -> None:
+        """Start with the lines of another session; all of them, or there is no session."""
+        self._write(lines)
+
+    def _write(self, lines: Sequence[Line]) -> None:
+        data = "".join(line.text() for line in lines).encode()
+        try:
+            if self._fd < 0:
+                self._begin(data)
+            else:
+                self._append(data)
+                if any(map(is_acted_upon, lines)):
+                    self.sync(self._fd)
+            self._written = True
+            if time.time_ns() - _COARSE <= self._latest:
+                os.utime(self._fd, ns=(self._latest + 1, self._latest + 1))
+        except OSError as error:
+            self._lost = self._why_lost(error)
+            raise self._lost from None
+        except SessionLost as error:
+            self._lost = error
+            raise
+
+    def _begin(self, data: bytes) -> None:
+        """Put the file there together with its first lines: whole, or not at all."""
+        part = part_file(self.path)
+        self._fd = os.open(part, _FLAGS | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            self._put(data)
+            self.sync(self._fd)
+            if os.path.lexists(self.path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
+            os.rename(part, self.path)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink()
+            raise
+        for folder in self.path.parents[:3]:
+            sync_folder(folder)
+
+    def _append(self, data: bytes) -> None:
+        if self._torn:
+            os.ftruncate(self._fd, self._size)
+            self._torn = False
+        self._check_place()
+        try:
+            self._put(data)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise
+
+    def _put(self, data: bytes) -> None:
+        if os.write(self._fd, data) < len(data):
+            raise OSError(errno.ENOSPC, "the disk is full")
+        self._size += len(data)
+
+    def _check_place(self) -> None:
+        """The file is still the one of its name, and nobody else has changed it."""
+        found = os.fstat(self._fd)
+        try:
+            same = os.path.samestat(found, os.stat(self.path))
+        except OSError:
+            same = False
+        if not same or found.st_size != self._size:
+            what = "changed by somebody else" if same else "removed"
+            hint = "not everything that was done stands in it: look what there is before you start again"
+            raise SessionLost(f"the session's log was {what} while it was written: {self.path}", hint=hint)
+
+    def _why_lost(self, error: OSError) -> SessionLost:
+        problem = f"the session's log cannot be written any more: {error.strerror}"
+        resume = f" and resume with -r {self.path.stem}" if self._size and self.path.exists() else ""
+        return SessionLost(problem, hint=f"make room for {self.path}{resume}, or use --ephemeral")
+
+    def close(self) -> None:
+        """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
+        self._proof.close()
+        if self._fd >= 0:
+            with suppress(OSError):
+                self._be_last()
+            os.close(self._fd)
+        if self._lock >= 0:
+            unlock(self.path, self._lock)
+        self._fd = self._lock = -1
+
+    def _be_last(self) -> None:
+        """Be the last one by the clock of the files, even if that was set back."""
+        if self._written and os.fstat(self._fd).st_mtime_ns <= (latest := _latest(self.path)):
+            os.utime(self._fd, ns=(latest + 1, latest + 1))
+
+
+def _latest(path: Path) -> int:
+    return max((time for time, other in files_by_time() if other != path), default=0)
+
+
+def _not_writable(path: Path, error: OSError) -> SessionLost:
+    problem = f"the session {path.stem} cannot be resumed: its log cannot be written: {what_failed(error)}"
+    room = "make room for it" if error.errno in FULL else "make it writable, or resume a copy with --fork"
+    return SessionLost(problem, hint=f"{room}; --ephemeral resumes it without keeping what follows")
+
+
+def what_failed(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)

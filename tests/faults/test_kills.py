@@ -1,0 +1,138 @@
+"""Killed at any system call that changes a file: sessions stay whole, nothing is done twice, and the end is reached."""
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.writer import SessionLog
+from forge_cli.testing import Project
+
+KILLED = Path(__file__).with_name("killed.py")
+TOOLS = '''
+from pathlib import Path
+from forge_cli import tool
+
+
+@tool(effects=["write"], needs_approval=False)
+def leave(word: str) -> str:
+    """Leave a word behind."""
+    with Path(__file__).with_name("left").open("a") as file:
+        file.write(word + "\\n")
+    return word
+'''
+WORKER = """
+name: busy
+model: script:script.yaml
+sandbox: {zones: [{name: work, path: ./work, mode: rw, approval: {write: preApproved}}]}
+toolsets: {filesystem: {}, custom: {module: ./tools.py, tools: [leave]}}
+"""
+TURNS = 4
+MOST = 400
+"""More calls than any of these commands makes."""
+
+
+@pytest.fixture
+def busy(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    project.write("left", "")
+    project.write("worker.yaml", WORKER)
+    turns = "".join(
+        f"  - calls: [{{tool: leave, input: {{word: w{n}}}}}, "
+        f"{{tool: write_file, input: {{path: /work/f{n}.txt, content: x}}}}]\n"
+        for n in range(TURNS)
+    )
+    project.write("script.yaml", f"turns:\n{turns}  - text: done\n")
+    return project
+
+
+def killed(busy: Project, number: int, *argv: str) -> tuple[int, int]:
+    """The exit code of forge that is killed at that call, and how many calls it came to."""
+    counts = busy.home.with_name("counts")
+    command = [sys.executable, str(KILLED), str(number), str(counts), *argv]
+    with busy.environment():
+        done = subprocess.run(command, cwd=busy.folder, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    return done.returncode, int(counts.read_text())
+
+
+def logs(busy: Project) -> list[Path]:
+    return sorted((busy.home / "sessions").glob("*.jsonl"))
+
+
+def check_logs(busy: Project, at_least: int, number: int) -> None:
+    """Every session can be read, and has the lines that it must have."""
+    for path in logs(busy):
+        log = read_session(path)
+        assert (broken_link(log), len(log.lines) >= at_least) == (None, True), number
+    done = busy.forge("sessions", "verify")
+    assert (done.returncode, done.stderr) == (0, ""), number
+
+
+def has_ended(busy: Project) -> bool:
+    """Is the end on record, though nobody may have been told? Then there is nothing to resume."""
+    ends = [read_session(path).lines[-1].data for path in logs(busy)]
+    return any(line["type"] == "sessionEnd" and line["result"]["response"] == "done" for line in ends)
+
+
+def resume_to_the_end(busy: Project, number: int) -> None:
+    ended = has_ended(busy)
+    for _ in range(4):
+        begun = any('"type": "message"' in path.read_text() for path in logs(busy))
+        done = busy.forge("run", "worker.yaml", "-c" if begun else "go", "-p")
+        if ended or (done.returncode == 0 and "done" in done.stdout):
+            break
+    assert (done.returncode, done.stdout) == ((2, "") if ended else (0, "done\n")), (number, done.stderr)
+    counts = Counter(busy.read("left").split())
+    assert max(counts.values(), default=0) <= 1, (number, counts)
+    with busy.environment():
+        SessionLog.create("sweeps").close()
+    left = [entry.name for entry in (busy.home / "sessions").iterdir() if not entry.name.endswith(".jsonl")]
+    assert left == [], number
+    check_logs(busy, 1, number)
+
+
+def survive_run(busy: Project, number: int) -> int:
+    code, count = killed(busy, number, "run", "worker.yaml", "go", "-p")
+    assert code == (-9 if number <= count else 0), number
+    check_logs(busy, 1, number)
+    resume_to_the_end(busy, number)
+    return count
+
+
+def survive_fork(busy: Project, number: int) -> int:
+    assert busy.forge("run", "worker.yaml", "go", "-p", "--max-turns", "2").returncode == 5
+    whole = len(read_session(logs(busy)[0]).lines)
+    code, count = killed(busy, number, "run", "worker.yaml", "-c", "--fork", "-p")
+    assert code == (-9 if number <= count else 0), number
+    check_logs(busy, whole, number)
+    resume_to_the_end(busy, number)
+    return count
+
+
+CASES = {"run": survive_run, "fork": survive_fork}
+
+
+def moments(count: int, seed: int) -> list[tuple[str, int]]:
+    draw = random.Random(seed)
+    return [(draw.choice(list(CASES)), draw.randint(1, 60)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("case", "number"), [("run", 3), ("fork", 4), *moments(4, seed=12)])
+def test_a_few_system_calls(busy: Project, case: str, number: int) -> None:
+    CASES[case](busy, number)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+def test_every_system_call(busy: Project, case: str) -> None:
+    for number in range(1, MOST):
+        for path in (*logs(busy), busy.folder / "left"):
+            path.unlink(missing_ok=True)
+        busy.write("left", "")
+        if CASES[case](busy, number) < number:
+            return
+    pytest.fail(f"more than {MOST} calls")

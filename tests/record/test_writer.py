@@ -1,0 +1,286 @@
+"""Writing a log: what is acted upon is on the disk first, a file is there whole or not, and nobody works without it.
+
+Covers forge_cli.files.sync, forge_cli.files.regular, forge_cli.record.leftovers.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.events import SessionEnd, SessionStart, StatusEvent
+from forge_cli.files.regular import read_regular
+from forge_cli.record.leftovers import part_file
+from forge_cli.record.lock import lock, lock_file, unlock
+from forge_cli.record.log import SessionLost, read_session, session_files, sessions_folder
+from forge_cli.record.overview import overview
+from forge_cli.record.recorder import Recorder
+from forge_cli.record.writer import SessionLog
+from forge_cli.sandbox.secrets import Redactor
+from forge_cli.testing import Project, call, calls, scripted_model
+
+START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/somewhere/worker.yaml")
+WORKER = """
+name: w
+instructions: x
+toolsets: {custom: {module: ./tools.py, tools: [on_disk, spoil], approval: {default: preApproved}}}
+"""
+TOOLS = '''
+import json
+import os
+from pathlib import Path
+from forge_cli import ToolContext, tool
+
+HERE = Path(__file__).parent
+
+
+@tool(effects=["write"])
+def on_disk(context: ToolContext) -> str:
+    """Say what a power cut would leave of this call."""
+    lines = [json.loads(line) for line in (HERE / "disk").read_text().splitlines()]
+    return " ".join(line["type"] for line in lines if line.get("toolCallId") == context.call_id)
+
+
+@tool(effects=["write"])
+def spoil(how: str) -> str:
+    """Do something to the log of this very session."""
+    (HERE / "spoilt").write_text(how)
+    (log,) = (Path(os.environ["FORGE_HOME"]) / "sessions").glob("*.jsonl")
+    if how == "remove":
+        log.unlink()
+    elif how == "replace":
+        log.with_name("new").write_bytes(log.read_bytes())
+        log.with_name("new").rename(log)
+    elif how == "shrink":
+        os.truncate(log, 100)
+    else:
+        with log.open("ab") as stream:
+            stream.write(b"{}")
+    return "spoilt"
+'''
+
+
+@pytest.fixture
+def keeper(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    return project
+
+
+def recorder(log: SessionLog) -> Recorder:
+    found = Recorder(session=log.path.stem, worker="w", depth=0, redactor=Redactor({}))
+    found.add_sink(log)
+    return found
+
+
+def disk(place: Path) -> Callable[[int], None]:
+    """Waits for the disk, which keeps what it has got until then, and nothing that comes later."""
+    return lambda descriptor: place.write_bytes(os.pread(descriptor, 1 << 30, 0)) and None
+
+
+def types(place: Path) -> list[str]:
+    return [json.loads(line)["type"] for line in place.read_text().splitlines()]
+
+
+def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_next_request(keeper: Project) -> None:
+    place = keeper.folder / "disk"
+    asked: list[list[str]] = []
+
+    class Watching:
+        name, context_window = "test:watching", None
+        inner = scripted_model(calls(call("on_disk"), call("on_disk")), "Done.")
+
+        def stream(self, request: Any) -> Any:
+            asked.append(types(place))
+            return self.inner.stream(request)
+
+        async def aclose(self) -> None:
+            pass
+
+    with keeper.environment(), SessionLog.create("s1") as log:
+        log.sync = disk(place)
+        seen = keeper.run(model=Watching(), sinks=(log,))
+        assert place.read_bytes() == log.path.read_bytes(), "something of a session that has ended is lost"
+    assert [outcome.value.text() for outcome in seen.outcomes] == ["toolStarted approvalDecided"] * 2
+    assert [types.count("toolResult") for types in asked] == [0, 2]
+    assert types(place)[-1] == "sessionEnd"
+
+
+def test_the_results_of_a_turn_wait_together(keeper: Project) -> None:
+    counts: list[int] = []
+    keeper.write("disk", "")
+    with keeper.environment(), SessionLog.create("s1") as log:
+        log.sync = counts.append
+        keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
+    assert len(counts) == 9, "the file; two turns begun and ended, three calls approved, the end"
+
+
+def test_a_disk_that_fails_stops_the_work(keeper: Project) -> None:
+    def broken(descriptor: int) -> None:
+        if b"approvalDecided" in os.pread(descriptor, 1 << 20, 0):
+            raise OSError(5, "Input/output error")
+
+    with keeper.environment(), SessionLog.create("s1") as log:
+        log.sync = broken
+        seen = keeper.run(calls(call("spoil", how="remove")), "Done.", sinks=(log,))
+    assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
+    assert "the session's log cannot be written any more: Input/output error" in (seen.result.error or "")
+    assert not (keeper.folder / "spoilt").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ("remove", "removed"),
+        ("replace", "removed"),
+        ("shrink", "changed by somebody else"),
+        ("add", "changed by somebody else"),
+    ],
+)
+def test_a_log_that_is_spoilt_meanwhile_stops_the_work_before_the_next_effect(
+    keeper: Project, how: str, what: str
+) -> None:
+    with keeper.environment(), SessionLog.create("s1") as log:
+        turns = calls(call("spoil", how=how), call("spoil", how="again"))
+        seen = keeper.run(turns, "Done.", sinks=(log,))
+    assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
+    sentence = f"the session's log was {what} while it was written: {log.path}\n  not everything"
+    assert (seen.result.error or "").startswith(sentence)
+    assert keeper.read("spoilt") == how
+
+
+def test_a_log_is_there_with_its_first_line() -> None:
+    with SessionLog.create("s1") as log:
+        assert not log.path.exists()
+        recorder(log)(START)
+        assert len(read_session(log.path).lines) == 1
+        assert sorted(os.listdir(log.path.parent)) == [lock_file(log.path).name, log.path.name]
+    assert os.listdir(log.path.parent) == ["s1.jsonl"]
+
+
+def test_a_session_of_that_name_is_never_written_over() -> None:
+    with SessionLog.create("s1") as log:
+        recorder(log)(START)
+    before = log.path.read_bytes()
+    with SessionLog.create("s1") as log, pytest.raises(SessionLost, match="File exists"):
+        recorder(log)(START)
+    assert (log.path.read_bytes(), os.listdir(log.path.parent)) == (before, ["s1.jsonl"])
+
+
+def test_what_killed_processes_left_is_no_session_and_goes_with_the_next_one() -> None:
+    with SessionLog.create("s1") as log:
+        recorder(log)(START)
+    folder = sessions_folder()
+    (folder / "empty.jsonl").touch()
+    (folder / ".gone.jsonl.lock").write_text("999999999")
+    part_file(folder / "copy.jsonl").write_bytes(log.path.read_bytes())
+    held = lock(folder / "busy.jsonl")
+    part_file(folder / "busy.jsonl").write_bytes(b"")
+    assert session_files() == [log.path]
+    with SessionLog.create("s2"):
+        pass
+    assert sorted(os.listdir(folder)) == [".busy.jsonl.lock", ".busy.jsonl.part", "s1.jsonl"]
+    unlock(folder / "busy.jsonl", held)
+    SessionLog.resume(log.path)[0].close()
+    assert os.listdir(folder) == ["s1.jsonl"]
+
+
+def test_whoever_sweeps_is_never_taken_for_the_owner() -> None:
+    """A new session meets another process that just holds the lock, without a name, to see whether it is free."""
+    path = sessions_folder() / "s1.jsonl"
+    path.parent.mkdir(parents=True)
+    held = lock(path)
+    os.ftruncate(held, 0)
+    timer = threading.Timer(0.05, lambda: os.close(held))
+    timer.start()
+    unlock(path, lock(path))
+    timer.join()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "dangling", "loop", "device"])
+def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
+    project.write("worker.yaml", "name: w\ninstructions: x\nmodel: script:script.yaml\n")
+    project.write("script.yaml", "turns: [{text: Done.}]")
+    assert project.forge("run", "worker.yaml", "go").returncode == 0
+    odd = project.home / "sessions" / "29990101-000000-odd.jsonl"
+    match kind:
+        case "fifo":
+            os.mkfifo(odd)
+        case "folder":
+            odd.mkdir()
+        case "dangling":
+            odd.symlink_to("nowhere")
+        case "loop":
+            odd.symlink_to(odd.name)
+        case "device":
+            odd.symlink_to("/dev/zero")
+    if kind == "fifo":
+        os.mkfifo(lock_file(odd))
+    commands = [["sessions", "list"], ["sessions", "verify"], ["sessions", "search", "go"], ["approvals", "list"]]
+    for command in commands:
+        done = project.forge(*command)
+        assert (done.returncode, done.stderr, "odd" in done.stdout) == (0, "", False), command
+    assert project.forge("sessions", "show", "29990101").returncode == 3
+    assert project.forge("sessions", "show", "last").returncode == 0
+    assert project.forge("run", "worker.yaml", "-c", "more", "-p").returncode in (0, 1)
+    with pytest.raises(WorkerError):
+        overview(odd)
+    with pytest.raises(WorkerError):
+        read_session(odd)
+    with pytest.raises(OSError, match=r".*"):
+        read_regular(odd)
+
+
+def test_the_last_one_is_the_last_one_though_the_clock_was_set_back_and_it_was_killed() -> None:
+    with SessionLog.create("old") as old:
+        recorder(old)(START)
+    tomorrow = os.stat(old.path).st_mtime + 86_400
+    os.utime(old.path, (tomorrow, tomorrow))
+    with SessionLog.create("new") as log:
+        write = recorder(log)
+        for event in (START, StatusEvent("info", "a")):
+            write(event)
+            assert session_files() == [log.path, old.path], "killed now, it would not be the last one"
+
+
+def test_the_last_words_of_another_thread_are_the_last() -> None:
+    with SessionLog.create("s1") as log:
+        write = recorder(log)
+        write(START)
+        taken, over = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            assert write.take_over([SessionEnd({"status": "interrupted"})])
+            taken.set()
+            over.wait(20)
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        assert taken.wait(20)
+        with pytest.raises(SessionLost, match="held up by another thread"):
+            write(StatusEvent("info", "late"))
+        over.set()
+        watching.join()
+        assert [line.type for line in read_session(log.path).lines] == ["sessionStart", "sessionEnd"]
+
+
+def test_who_records_right_now_is_waited_for_and_no_longer() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def stuck(line: Any) -> None:
+        inside.set()
+        leave.wait(20)
+
+    write = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}))
+    write.add_sink(stuck)
+    working = threading.Thread(target=write, args=[START])
+    working.start()
+    assert inside.wait(20)
+    assert write.take_over([SessionEnd({})], wait=0.01) is False
+    leave.set()
+    working.join()
