@@ -1,24 +1,73 @@
 """The console script: it knows the version and how to end, and loads everything else once it is needed."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 from forge_cli import __version__
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forge_cli.cli.report import ResultReport
+
 
 def main() -> int:
-    """Carry out ``sys.argv`` and return the exit code; the outermost frame, where an exception becomes a sentence."""
+    """Carry out ``sys.argv`` and return the exit code."""
+    report: ResultReport | None = None
+
+    def leave_at_once(number: int, frame: object) -> None:
+        if report is not None:
+            report.fail(128 + number)
+        os._exit(128 + number)
+
+    on_stop(leave_at_once)
     open_missing_streams()
     speak_utf8()
     args, debug = take_debug(sys.argv[1:])
+    report = find_report(args)
+    code = attempt(args, debug=debug, report=report)
+    on_stop(lambda number, frame: os._exit(code))
+    return leave(code)
+
+
+def on_stop(handler: Callable[[int, object], None]) -> None:
+    """Handle the signals that end a program, unless whoever started it had them ignored, as nohup does.
+
+    Until a command is loaded there is nothing to stop in good order, and an exception raised into an import comes out
+    as something else: the first handler leaves at once.
+    """
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            try:
+                signal.signal(number, handler)
+            except ValueError:  # only the main thread may
+                return
+
+
+def find_report(args: list[str]) -> ResultReport | None:
+    """The result object that has to be printed whatever happens, where the arguments ask for one."""
+    if args[:1] != ["run"]:
+        return None
+    from forge_cli.cli.report import wanted_report
+
+    return wanted_report(args)
+
+
+def attempt(args: list[str], *, debug: bool = False, report: ResultReport | None = None) -> int:
+    """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
     code = 0
     try:
-        code = carry_out(args)
+        code = carry_out(args, report)
         sys.stdout.flush()
     except BaseException as error:
-        failure = explain(error, debug=debug)
+        failure = explain(error, debug=debug, report=report)
         code = code or failure
-    return leave(code)
+    return code
 
 
 def open_missing_streams() -> None:
@@ -43,63 +92,68 @@ def take_debug(args: list[str]) -> tuple[list[str], bool]:
     return kept + args[end:], len(kept) < end
 
 
-def carry_out(args: list[str]) -> int:
+def carry_out(args: list[str], report: ResultReport | None = None) -> int:
     if sys.platform not in ("linux", "darwin"):
         say("only Linux and macOS are supported; on Windows, use WSL")
         return 2
     if args[:1] == ["--version"]:
         sys.stdout.write(f"forge {__version__}\n")
         return 0
-    end_on_sigterm()
     # pydantic would read the metadata of everything installed, to look for plugins of its own
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from forge_cli.cli.commands import dispatch
 
-    return dispatch(args or ["--help"])
+    return dispatch(args or ["--help"], report)
 
 
-def end_on_sigterm() -> None:
-    """Until a command can stop its work in good order, SIGTERM ends it with the exit code that is documented."""
-    import signal
-    import threading
+def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:
+    """Tell the user what ended the command, in words and in the result object, and return the exit code for it."""
+    code, sentence, shown = describe(error, debug=debug)
+    if sentence is not None:
+        if debug:
+            import traceback
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)
+            traceback.print_exception(error)
+        sentence = redacted(sentence)
+        say(sentence, shown and redacted(shown))
+    if report is not None:
+        try:
+            report.fail(code, sentence)
+        except OSError:
+            silence(sys.stdout.fileno())
+    return code
 
 
-def terminate(number: int, frame: object) -> None:
-    from forge_cli.core.errors import Terminated
-
-    raise Terminated
-
-
-def explain(error: BaseException, *, debug: bool) -> int:
-    """Tell the user what ended the command and return the exit code for it."""
-    import traceback
-
-    from forge_cli.core.errors import ForgeError
-
+def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str | None]:
+    """The exit code, the sentence if there is something to say, and how it looks where that is more."""
     cause = error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     if isinstance(cause, SystemExit) and isinstance(cause.code, int | None):
-        return cause.code or 0
-    if isinstance(cause, KeyboardInterrupt):
-        return 130 if type(cause) is KeyboardInterrupt else 143
+        return cause.code or 0, None, None
+    stop = find_stop(cause)
+    if stop is not None:
+        return getattr(stop, "exit_code", 130), None, None
     if isinstance(cause, BrokenPipeError) and reader_is_gone():
-        return 1
-    if debug:
-        traceback.print_exception(error)
-    more = "" if debug else "; --debug shows the traceback"
+        return 1, None, None
+    from forge_cli.core.errors import ForgeError
+
     if isinstance(cause, ForgeError):
-        say(str(cause))
-        return cause.exit_code
+        return cause.exit_code, str(cause), getattr(cause, "shown", None)
+    more = "" if debug else "; --debug shows the traceback"
     if isinstance(cause, OSError):
         place = f": {os.fsdecode(cause.filename)}" if isinstance(cause.filename, (str, bytes)) else ""
-        say(f"{cause.strerror or cause}{place}{more}")
-    else:
-        say(f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}")
-    return 1
+        return 1, f"{cause.strerror or cause}{place}{more}", None
+    import traceback
+
+    return 1, f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}", None
+
+
+def find_stop(error: BaseException | None) -> BaseException | None:
+    """The signal behind an error: Python itself wraps what is raised while it makes a class."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def reader_is_gone() -> bool:
@@ -112,14 +166,18 @@ def reader_is_gone() -> bool:
     return any(state & (select.POLLERR | select.POLLHUP) for _, state in poll.poll(0))
 
 
-def say(sentence: str) -> None:
-    """Write one error to stderr, without secrets and control characters; a stderr that is gone cannot be told."""
+def redacted(sentence: str) -> str:
     from forge_cli.sandbox.secrets import Redactor
 
-    sentence = Redactor(os.environ).redact_text(sentence)
-    plain = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in sentence)
+    return Redactor(os.environ).redact_text(sentence)
+
+
+def say(sentence: str, shown: str | None = None) -> None:
+    """Write one error to stderr, without control characters; a stderr that is gone cannot be told."""
+    text = shown or f"forge: {sentence}"
+    plain = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     try:
-        sys.stderr.write(f"forge: {plain}\n")
+        sys.stderr.write(f"{plain}\n")
     except OSError:
         silence(sys.stderr.fileno())
 

@@ -25,6 +25,7 @@ def forge_models():
 """
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+ALL_SIGNALS = [*SIGNALS, (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def calling(project, tool: str) -> None:
     project.write("script.yaml", f"turns: [{{calls: [{{tool: {tool}}}, {{tool: peek}}]}}, {{text: never}}]")
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_model_thinks(tester, start, install, number: signal.Signals, code: int) -> None:
     site = install("forge-stuck", "stuck_model", MODEL, "model.stuck = stuck_model")
     forge = start("run", "worker.yaml", "go", "-m", "stuck:x", "--json", PYTHONPATH=str(site))
@@ -117,7 +118,7 @@ def test_while_waiting_for_a_batch(tester, start) -> None:
     assert (done.code, done.out, done.err) == (130, "", "")
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals, code: int) -> None:
     tools = tester.read("tools.py")
     tester.write("tools.py", f"import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n{tools}")
@@ -125,21 +126,37 @@ def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
-    assert (done.code, done.out) == (code, "")
+    last = json.loads(done.out)
+    assert (done.code, last["type"], last["result"]["status"]) == (code, "sessionEnd", "interrupted")
+    assert last["result"]["exit_code"] == code
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_before_any_command_has_begun(tester, start, install, number: signal.Signals, code: int) -> None:
     """Anything that is imported on the way to a command may take its time."""
     slow = "import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n"
     site = install("forge-slow", "typer", slow, "unused = typer")
-    forge = start("run", "worker.yaml", "go", PYTHONPATH=str(site))
+    forge = start("run", "worker.yaml", "go", "--output-format", "json", PYTHONPATH=str(site))
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
-    assert (done.code, done.out) == (code, "")
-    assert "Traceback" not in done.err
+    assert (done.code, json.loads(done.out)["exit_code"]) == (code, code)
+    assert done.err == ""
+
+
+def test_a_signal_that_somebody_had_ignored_stays_ignored(tester, start, gate) -> None:
+    """As nohup does it, for SIGHUP."""
+    calling(tester, "hold")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        forge = start("run", "worker.yaml", "go", "--json")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    forge.wait_for("holding")
+    forge.signal(signal.SIGHUP)
+    (tester.folder / "gate").write_text("held")
+    assert forge.end().code == 0
 
 
 CLOSING = """
