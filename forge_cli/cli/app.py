@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from forge_cli import __version__
@@ -13,9 +14,15 @@ if TYPE_CHECKING:
 
     from forge_cli.cli.report import ResultReport
 
+STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+"""The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
+
 
 def main() -> int:
     """Carry out ``sys.argv`` and return the exit code."""
+    if sys.platform not in ("linux", "darwin"):
+        say("only Linux and macOS are supported; on Windows, use WSL")
+        return 2
     report: ResultReport | None = None
 
     def leave_at_once(number: int, frame: object) -> None:
@@ -23,11 +30,13 @@ def main() -> int:
             report.fail(128 + number)
         os._exit(128 + number)
 
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until it is known what has to be printed then
     on_stop(leave_at_once)
     open_missing_streams()
     speak_utf8()
     args, debug = take_debug(sys.argv[1:])
     report = find_report(args)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = attempt(args, debug=debug, report=report)
     on_stop(lambda number, frame: os._exit(code))
     return leave(code)
@@ -39,9 +48,7 @@ def on_stop(handler: Callable[[int, object], None]) -> None:
     Until a command is loaded there is nothing to stop in good order, and an exception raised into an import comes out
     as something else: the first handler leaves at once.
     """
-    import signal
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             try:
                 signal.signal(number, handler)
@@ -93,9 +100,6 @@ def take_debug(args: list[str]) -> tuple[list[str], bool]:
 
 
 def carry_out(args: list[str], report: ResultReport | None = None) -> int:
-    if sys.platform not in ("linux", "darwin"):
-        say("only Linux and macOS are supported; on Windows, use WSL")
-        return 2
     if args[:1] == ["--version"]:
         sys.stdout.write(f"forge {__version__}\n")
         return 0
