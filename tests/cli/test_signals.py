@@ -2,10 +2,13 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 
 import pytest
+
+from ..deadline import deadline
 
 MODEL = """
 import anyio
@@ -195,3 +198,22 @@ def test_while_everything_is_being_closed(tester, start, install, gate, number: 
     assert "Traceback" not in done.err
     last = json.loads(done.out.splitlines()[-1])
     assert (last["type"], last["result"]["status"]) == ("sessionEnd", "completed")
+
+
+@pytest.mark.needs("linux", "bash")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
+def test_no_command_is_left_behind(tester, start, gate, number: signal.Signals) -> None:
+    tester.write(
+        "worker.yaml",
+        "name: w\nmodel: script:script.yaml\nsandbox: {isolation: off}\ntoolsets: {shell: {default: preApproved}}\n",
+    )
+    command = "setsid sleep 300 & echo $! >gate; sleep 300; touch late"
+    tester.write("script.yaml", f"turns: [{{calls: [{{tool: shell, input: {{command: '{command}'}}}}]}}, {{text: x}}]")
+    forge = start("run", "worker.yaml", "go", "-p", "-y")
+    with deadline():
+        left = os.pidfd_open(int((tester.folder / "gate").read_text()))
+    forge.signal(number)
+    assert forge.end().code == (-number if number is signal.SIGKILL else 128 + number)
+    assert select.select([left], [], [], 20)[0]
+    os.close(left)
+    assert not (tester.folder / "late").exists()
