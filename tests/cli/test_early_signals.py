@@ -29,11 +29,12 @@ def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay:
     forge.signal(number)
     done = forge.end()
     told = f"{' '.join(command)}, {number.name} after {delay:.3f} s: {done}"
+    if number is signal.SIGINT and "KeyboardInterrupt" in done.err and "in main\n" not in done.err:
+        return  # before the first line of forge, it is Python that handles it
     assert done.code in (0, 128 + number, -number), told
     assert "internal error" not in done.err, told
     assert "Exception ignored" not in done.err, told
-    before_main = number is signal.SIGINT and done.code == -number and "in main\n" not in done.err
-    assert "Traceback" not in done.err or before_main, told
+    assert "Traceback" not in done.err, told
     if "json" in command and done.code >= 0:
         assert done.out, told
         assert json.loads(done.out)["exit_code"] == done.code, told

@@ -20,6 +20,11 @@ class Garbled(Exception):
     """The server says something that is not an event of this API."""
 
 
+def is_useful(event: Any) -> bool:
+    """Whether an event is more than a sign of life."""
+    return not (isinstance(event, dict) and event.get("type") == "ping")
+
+
 @dataclass
 class MessageAnswer:
     """One answer so far; nothing in it counts before it is ``whole``."""

@@ -134,6 +134,15 @@ class ChatAnswer:
         return self.slots[-1] if self.slots and not name else None
 
 
+def is_useful(chunk: JsonObject) -> bool:
+    """Whether a chunk is more than a sign of life: it adds to an answer, or ends it."""
+    choices = chunk.get("choices")
+    choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
+    delta = _dict(choice.get("delta") or choice.get("message"))
+    said = any(value for name, value in delta.items() if name != "role")
+    return said or bool(choice.get("finish_reason") or chunk.get("usage"))
+
+
 def new_call_id() -> str:
     """Nine letters and digits, because Mistral's templates refuse any other id."""
     return token_hex(5)[:9]

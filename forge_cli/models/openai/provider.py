@@ -16,9 +16,10 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.silence import until_silent
 from forge_cli.core.wire import jsonable
-from forge_cli.models.openai.answer import ChatAnswer
-from forge_cli.models.openai.faults import Fault, cut_off
+from forge_cli.models.openai.answer import ChatAnswer, is_useful
+from forge_cli.models.openai.faults import Fault, cut_off, silent
 from forge_cli.models.openai.server import Server
 
 DELAYS = (0.5, 1.0, 4.0, 10.0)
@@ -93,11 +94,18 @@ class OpenAIModel:
 
     async def _listen(self, body: bytes, answer: ChatAnswer) -> AsyncGenerator[str]:
         """Hear one answer; yields the text that may be shown already."""
-        async with aclosing(self._server.chunks(body, self._model)) as chunks:
-            async for chunk in chunks:
-                new = answer.add(chunk)
-                if new and self._dialect.shows_text:
-                    yield new
+        silence = self._server.timeouts.read
+        try:
+            async with (
+                aclosing(self._server.chunks(body, self._model)) as chunks,
+                aclosing(until_silent(chunks, silence, is_useful)) as useful,
+            ):
+                async for chunk in useful:
+                    new = answer.add(chunk)
+                    if new and self._dialect.shows_text:
+                        yield new
+        except TimeoutError:
+            raise silent(self._server.shown, silence) from None
         if answer.broken:
             raise cut_off(self._server.shown)
 
