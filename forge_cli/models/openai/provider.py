@@ -11,6 +11,7 @@ from typing import Protocol
 
 import anyio
 
+from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
@@ -69,6 +70,7 @@ class OpenAIModel:
         self._delays = delays
         self._sent: list[Message] = []
         self._history = bytearray()
+        self._request_ids = RequestIds()
         self._ids: set[str] = set()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
@@ -151,9 +153,9 @@ class OpenAIModel:
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
         if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
-            self._sent, self._history = [], bytearray()
+            self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
         for message in messages[len(self._sent) :]:
-            for encoded in map(_dumps, self._dialect.encode(message)):
+            for encoded in map(_dumps, self._dialect.encode(self._request_ids.mend(message))):
                 self._history += b"," + encoded if self._history else encoded
             self._sent.append(message)
             self._ids.update(call.id for call in message.calls)
