@@ -26,9 +26,11 @@ def main() -> int:
     report: ResultReport | None = None
 
     def leave_at_once(number: int, frame: object) -> None:
-        if report is not None:
-            report.fail(128 + number)
-        os._exit(128 + number)
+        try:
+            if report is not None:
+                report.fail(128 + number)
+        finally:
+            os._exit(128 + number)
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until it is known what has to be printed then
     on_stop(leave_at_once)
