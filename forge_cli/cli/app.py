@@ -1,26 +1,84 @@
 """The console script: it knows the version and how to end, and loads everything else once it is needed."""
 
+from __future__ import annotations
+
 import os
+import signal
 import sys
 from contextlib import suppress
 
 from forge_cli import __version__
 from forge_cli.cli.streams import OutputLost, guard_streams, open_missing_streams
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forge_cli.cli.report import ResultReport
+
+STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+"""The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
+
 
 def main() -> int:
-    """Carry out ``sys.argv`` and return the exit code; the outermost frame, where an exception becomes a sentence."""
+    """Carry out ``sys.argv`` and return the exit code."""
+    if sys.platform not in ("linux", "darwin"):
+        say("only Linux and macOS are supported; on Windows, use WSL")
+        return 2
+    report: ResultReport | None = None
+
+    def leave_at_once(number: int, frame: object) -> None:
+        try:
+            if report is not None:
+                report.fail(128 + number)
+        finally:
+            os._exit(128 + number)
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until it is known what has to be printed then
+    on_stop(leave_at_once)
     open_missing_streams()
     guard_streams()
     args, debug = take_debug(sys.argv[1:])
+    report = find_report(args)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    code = attempt(args, debug=debug, report=report)
+    on_stop(lambda number, frame: os._exit(code))
+    return leave(code)
+
+
+def on_stop(handler: Callable[[int, object], None]) -> None:
+    """Handle the signals that end a program, unless whoever started it had them ignored, as nohup does.
+
+    Until a command is loaded there is nothing to stop in good order, and an exception raised into an import comes out
+    as something else: the first handler leaves at once.
+    """
+    for number in STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            try:
+                signal.signal(number, handler)
+            except ValueError:  # only the main thread may
+                return
+
+
+def find_report(args: list[str]) -> ResultReport | None:
+    """The result object that has to be printed whatever happens, where the arguments ask for one."""
+    if args[:1] != ["run"]:
+        return None
+    from forge_cli.cli.report import wanted_report
+
+    return wanted_report(args)
+
+
+def attempt(args: list[str], *, debug: bool = False, report: ResultReport | None = None) -> int:
+    """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
     code = 0
     try:
-        code = carry_out(args)
+        code = carry_out(args, report)
         sys.stdout.flush()
     except BaseException as error:
-        failure = explain(error, debug=debug)
+        failure = explain(error, debug=debug, report=report)
         code = code or failure
-    return leave(code)
+    return code
 
 
 def take_debug(args: list[str]) -> tuple[list[str], bool]:
@@ -30,67 +88,65 @@ def take_debug(args: list[str]) -> tuple[list[str], bool]:
     return kept + args[end:], len(kept) < end
 
 
-def carry_out(args: list[str]) -> int:
-    if sys.platform not in ("linux", "darwin"):
-        say("only Linux and macOS are supported; on Windows, use WSL")
-        return 2
+def carry_out(args: list[str], report: ResultReport | None = None) -> int:
     if args[:1] == ["--version"]:
         sys.stdout.write(f"forge {__version__}\n")
         return 0
-    end_on_sigterm()
     # pydantic would read the metadata of everything installed, to look for plugins of its own
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from forge_cli.cli.commands import dispatch
 
-    return dispatch(args or ["--help"])
+    return dispatch(args or ["--help"], report)
 
 
-def end_on_sigterm() -> None:
-    """Until a command can stop its work in good order, SIGTERM ends it with the exit code that is documented."""
-    import signal
-    import threading
+def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:
+    """Tell the user what ended the command, in words and in the result object, and return the exit code for it."""
+    code, sentence, shown = describe(error, debug=debug)
+    if sentence is not None:
+        if debug:
+            import traceback
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)
+            traceback.print_exception(error)
+        sentence = redacted(sentence)
+        say(sentence, shown and redacted(shown))
+    if report is not None:
+        with suppress(OutputLost):
+            report.fail(code, sentence)
+    return code
 
 
-def terminate(number: int, frame: object) -> None:
-    from forge_cli.core.errors import Terminated
-
-    raise Terminated
-
-
-def explain(error: BaseException, *, debug: bool) -> int:
-    """Tell the user what ended the command and return the exit code for it."""
-    import traceback
-
-    from forge_cli.core.errors import ForgeError
-
+def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str | None]:
+    """The exit code, the sentence if there is something to say, and how it looks where that is more."""
     cause = error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     if isinstance(cause, SystemExit) and isinstance(cause.code, int | None):
-        return cause.code or 0
-    if isinstance(cause, KeyboardInterrupt):
-        return 130 if type(cause) is KeyboardInterrupt else 143
+        return cause.code or 0, None, None
+    stop = find_stop(cause)
+    if stop is not None:
+        return getattr(stop, "exit_code", 130), None, None
     if isinstance(cause, OutputLost):
-        if not cause.reader_left:
-            say(str(cause))
-        return 1
-    if debug:
-        traceback.print_exception(error)
-    more = "" if debug else "; --debug shows the traceback"
+        return 1, None if cause.reader_left else str(cause), None
+    from forge_cli.core.errors import ForgeError
+
     if isinstance(cause, ForgeError):
-        say(str(cause))
-        return cause.exit_code
+        return cause.exit_code, str(cause), getattr(cause, "shown", None)
+    more = "" if debug else "; --debug shows the traceback"
     if isinstance(cause, FileNotFoundError) and not has_working_directory():
-        say("the working directory is gone\n  cd to one that is there")
-    elif isinstance(cause, OSError):
+        return 1, "the working directory is gone\n  cd to one that is there", None
+    if isinstance(cause, OSError):
         place = f": {os.fsdecode(cause.filename)}" if isinstance(cause.filename, (str, bytes)) else ""
-        say(f"{cause.strerror or cause}{place}{more}")
-    else:
-        say(f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}")
-    return 1
+        return 1, f"{cause.strerror or cause}{place}{more}", None
+    import traceback
+
+    return 1, f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}", None
+
+
+def find_stop(error: BaseException | None) -> BaseException | None:
+    """The signal behind an error: Python itself wraps what is raised while it makes a class."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def has_working_directory() -> bool:
@@ -101,14 +157,17 @@ def has_working_directory() -> bool:
     return True
 
 
-def say(sentence: str) -> None:
-    """Write one error to stderr, without secrets and control characters."""
-    from forge_cli.core.text import visible
+def redacted(sentence: str) -> str:
     from forge_cli.sandbox.secrets import Redactor
 
-    sentence = Redactor(os.environ).redact_text(sentence)
-    plain = visible(sentence, keep="\n\t")
-    sys.stderr.write(f"forge: {plain}\n")
+    return Redactor(os.environ).redact_text(sentence)
+
+
+def say(sentence: str, shown: str | None = None) -> None:
+    """Write one error to stderr, without control characters."""
+    from forge_cli.core.text import visible
+
+    sys.stderr.write(f"{visible(shown or f'forge: {sentence}', keep=chr(10) + chr(9))}\n")
 
 
 def leave(code: int) -> int:

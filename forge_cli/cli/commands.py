@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
+
+from forge_cli.core.errors import ExitCode, Terminated, UsageError
+
+if TYPE_CHECKING:
+    from forge_cli.cli.report import ResultReport
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,7 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         real = get_command(import_module(self.entry.module).app)
+        end_on_signals()
         return real.make_context(info_name, args, parent, **extra)
 
 
@@ -121,27 +129,46 @@ def command_tree() -> TyperGroup:
     return tree
 
 
-def dispatch(args: list[str]) -> int:
+def end_on_signals() -> None:
+    """From now on there may be something to clean up: until a command stops its work itself, signals are raised."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _terminate)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated(128 + number)
+
+
+class CommandLineError(UsageError):
+    """What the parser says of a command line; ``shown`` has the usage of the command that was meant, too."""
+
+    def __init__(self, error: typer.TyperException) -> None:
+        super().__init__(error.format_message().replace("Value error, ", ""))
+        self.exit_code = ExitCode(error.exit_code)
+        self.shown = self._shown(getattr(error, "ctx", None))
+
+    def _shown(self, context: Any) -> str:
+        if context is None:
+            return f"forge: {self.message}"
+        usage = context.get_usage()
+        if self.message.startswith(usage):
+            return self.message
+        return f"{usage}\nTry '{context.command_path} --help' for help.\n\nforge: {self.message}"
+
+
+def dispatch(args: list[str], report: ResultReport | None = None) -> int:
     """Invoke the command that the arguments name; commands end early with ``typer.Exit(code)``."""
     group = command_tree()
     try:
-        with group.make_context("forge", args) as context:
+        with group.make_context("forge", args, obj=report) as context:
             group.invoke(context)
     except typer.Exit as end:
         return end.exit_code
     except typer.TyperException as error:
-        typer.echo(usage_message(error), err=True)
-        return error.exit_code
+        raise CommandLineError(error) from None
     return 0
-
-
-def usage_message(error: typer.TyperException) -> str:
-    """The usage of the command that was meant, where to read more, and what is wrong."""
-    message = error.format_message().replace("Value error, ", "")
-    context = getattr(error, "ctx", None)
-    if context is None:
-        return f"forge: {message}"
-    usage = context.get_usage()
-    if message.startswith(usage):
-        return message
-    return f"{usage}\nTry '{context.command_path} --help' for help.\n\nforge: {message}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,9 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.events import SessionStart
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.log import SessionLost
+
+LONGEST_START = 64 * 1024 * 1024
+"""Bytes of a first line that are looked at; it holds the prompt, and nothing that is much longer than that."""
 
 
 class RecordFile:
@@ -43,8 +47,10 @@ def check_target(path: Path) -> None:
         hint = f"make it first: mkdir -p {path.parent}"
         raise UsageError(f"--record {path}: there is no folder {path.parent}", hint=hint)
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError(f"--record {path}: that is not a regular file", hint="name a file, or a new one")
         with open(path, "rb") as stream:
-            first = stream.readline()
+            first = stream.readline(LONGEST_START)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -16,14 +16,14 @@ import typer
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.record import RecordFile, check_target
+from forge_cli.cli.report import ResultReport
 from forge_cli.cli.session import SessionChoice, warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ExitCode, ForgeError, UsageError
-from forge_cli.core.events import SessionEnd
+from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import readable, visible
 from forge_cli.engine.plugins.host import PluginHost
@@ -38,7 +38,6 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
-from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal.terminal import TerminalUI
@@ -57,7 +56,9 @@ Exit codes:
   7    the model could not be reached or would not answer
   9    a replay drifted from its record
   10   parked, waiting for an approval
+  129  hung up (SIGHUP)
   130  interrupted
+  131  quit (SIGQUIT)
   143  terminated
 """
 
@@ -102,6 +103,7 @@ def _more_than_nothing(limit: float | None) -> float | None:
 
 @app.command(epilog=EXIT_CODES)
 def run(
+    context: typer.Context,
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
     task: Annotated[
         str | None, typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input.")
@@ -167,10 +169,15 @@ def run(
     directory: DirectoryOption = None,
 ) -> None:
     """Run a worker on one task."""
+    report = context.obj if isinstance(context.obj, ResultReport) else None
+    if report is not None:
+        report.worker, report.model = worker, model or ""
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: that is a folder; name a file in it")
+    if output is not None and output.is_fifo():
+        raise UsageError(f"-o {output}: that is a pipe, which may have no reader; name a file")
     if ephemeral and on_ask is OnAsk.PARK and record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
@@ -200,14 +207,12 @@ def run(
     )
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
-        try:
-            result = in_loop(_carry_out, plan, out)
-        except ForgeError as error:
-            _tell_failure(plan, error, out)
-            raise
+        result = in_loop(_carry_out, plan, out, report)
         code = finish(plan, result, out)
         if loss := loss_of(out):
             code = _tell_loss(plan, loss, result.session_id)
+        if report is not None:
+            report.printed = True
     raise typer.Exit(code)
 
 
@@ -215,22 +220,6 @@ def _tell_loss(plan: Plan, loss: OutputLost, session_id: str) -> ExitCode:
     hint = "" if plan.session.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
     return ExitCode.FAILED
-
-
-def _tell_failure(plan: Plan, error: ForgeError, out: TextIO) -> None:
-    """Who reads JSON is told as JSON, too, that the work could not even begin."""
-    result = WorkerResult.not_begun(error, session_id="", worker=plan.worker, model=plan.model or "")
-    redactor = Redactor(os.environ)
-    match plan.format:
-        case OutputFormat.json:
-            out.write(json.dumps(redactor.redact(result.wire()), ensure_ascii=False) + "\n")
-        case OutputFormat.stream_json:
-            recorder = Recorder(session="", worker=plan.worker, depth=0, redactor=redactor)
-            recorder.add_sink(JsonLines(out))
-            recorder(SessionEnd(result.wire()))
-        case OutputFormat.text:
-            return
-    out.flush()
 
 
 def _recorded(name: str | None, model: str | None, session: SessionChoice, record: Path | None) -> Recording | None:
@@ -253,7 +242,7 @@ def _trace(flag: TraceLevel | None, print_only: bool) -> TraceLevel:
     return stated or ("normal" if sys.stderr.isatty() else "summary")
 
 
-async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
+async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> WorkerResult:
     bus, host, worker = EventBus(), PluginHost(only=None if plan.plugins else ()), load_worker(plan.worker)
     screen = TerminalUI(
         bus,
@@ -278,7 +267,7 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
             session=session,
             wiring=Wiring(
                 host=host,
-                sinks=tuple(sink for sink in (kept, printed) if sink),
+                sinks=tuple(sink for sink in (kept, report and report.follow, printed) if sink),
                 replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
             ),
         )
@@ -297,9 +286,14 @@ def _on_ask(plan: Plan, session: OpenSession) -> OnAsk:
 
 
 def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
-    """Print what was asked for, keep the answer, and say what went wrong."""
+    """Keep the answer, print what was asked for, and say what went wrong."""
     answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
     redactor = Redactor(os.environ)
+    final = answer or result.status == "completed"
+    unwritten = _write(plan.output, answer) if plan.output is not None and final else None
+    if unwritten and result.exit_code is ExitCode.DONE:
+        result = replace(result, status="failed", exit_code=ExitCode.FAILED, error=unwritten)
+        unwritten = None
     match plan.format:
         case OutputFormat.json:
             out.write(json.dumps(redactor.redact(result.wire()), ensure_ascii=False) + "\n")
@@ -309,18 +303,15 @@ def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
         case _:
             pass
     out.flush()
-    if result.error:
-        sys.stderr.write(f"forge: {visible(redactor.redact_text(result.error), keep=chr(10))}\n")
-    final = answer or result.status == "completed"
-    if plan.output is not None and final and not _write(plan.output, answer):
-        return result.exit_code or ExitCode.FAILED
+    for problem in filter(None, (result.error, unwritten)):
+        sys.stderr.write(f"forge: {visible(redactor.redact_text(problem), keep=chr(10))}\n")
     return result.exit_code
 
 
-def _write(file: Path, answer: str) -> bool:
+def _write(file: Path, answer: str) -> str | None:
+    """Write the answer to a file; returns the sentence that says why that was not possible."""
     try:
         file.write_text(f"{answer}\n", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        sys.stderr.write(f"forge: -o {visible(str(file))}: the answer could not be written: {error.strerror}\n")
-        return False
-    return True
+        return f"-o {visible(str(file))}: the answer could not be written: {error.strerror}"
+    return None

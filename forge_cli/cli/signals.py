@@ -13,10 +13,19 @@ from typing import TypeVar
 
 import anyio
 
-from forge_cli.core.errors import ExitCode, Terminated
-from forge_cli.core.interrupt import TERMINATED
+from forge_cli.core.errors import Terminated
+from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
 
 T = TypeVar("T")
+
+STOPS: dict[int, str] = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: TERMINATED,
+    signal.SIGHUP: HUNG_UP,
+    signal.SIGQUIT: QUIT,
+}
+"""The signals that end a program, each with the reason that the session keeps."""
+ALWAYS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
@@ -26,7 +35,7 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
 
 @contextmanager
 def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Ctrl+C and SIGTERM call ``interrupt`` with the reason; a second within a second leaves at once.
+    """Signals that end a program call ``interrupt`` with the reason; a second within a second leaves at once.
 
     Until it is ``ready`` there is nothing to stop in good order, and the first one leaves.
     Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
@@ -36,14 +45,15 @@ def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] 
     def handle(number: int, frame: object) -> None:
         nonlocal last
         before, last = last, time.monotonic()
-        terminated = number == signal.SIGTERM
         if last - before < 1:
-            os._exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
+            os._exit(128 + number)
         if not ready():
-            raise Terminated if terminated else KeyboardInterrupt
-        loop.call_soon_threadsafe(interrupt, TERMINATED if terminated else "interrupted")
+            raise Terminated(128 + number)
+        loop.call_soon_threadsafe(interrupt, STOPS[number])
 
-    handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    # whoever starts a program with nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
+    heard = [number for number in STOPS if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN]
+    handlers = {number: signal.signal(number, handle) for number in heard}
     try:
         with _wakeup_socket(loop):
             yield

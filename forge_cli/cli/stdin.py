@@ -10,7 +10,11 @@ import sys
 from forge_cli.core.errors import UsageError
 
 PATIENCE = 3.0
-"""Seconds to wait for the first byte of a pipe that may never speak, when a task was given anyway."""
+"""Seconds to wait for the first byte of a pipe that may never speak, unless ``-`` says that it will."""
+STALL = 60.0
+"""Seconds without a byte after which a pipe that has spoken counts as stuck, unless ``-`` was given."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes that a task may have; what is endless is given up there."""
 
 
 def is_interactive() -> bool:
@@ -25,12 +29,13 @@ def task_from(argument: str | None, *, optional: bool = False) -> str:
     """
     if optional and argument is None:
         return ""
-    if argument == "-" or (argument is None and not sys.stdin.isatty()):
-        task = _read_all()
+    if argument == "-":
+        task = _read_all(stall=None)
     elif argument is None:
-        raise UsageError(
-            "no task was given", hint='say what to do: forge run WORKER "TASK", or - to read it from stdin'
-        )
+        if sys.stdin.isatty() or not _speaks():
+            hint = 'say what to do: forge run WORKER "TASK", or - to wait for it on standard input'
+            raise UsageError("no task was given", hint=hint)
+        task = _read_all(STALL)
     else:
         block = _piped() if argument.strip() else ""
         task = f"{argument}\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>" if block.strip() else argument
@@ -41,23 +46,48 @@ def task_from(argument: str | None, *, optional: bool = False) -> str:
 
 def _piped() -> str:
     """What was piped in; an input that is not a terminal but never speaks is given up after a moment."""
+    kind = _kind()
+    if kind is None or sys.stdin.isatty() or not (_is_pipe(kind) or stat.S_ISREG(kind)):
+        return ""
+    if _speaks():
+        return _read_all(STALL)
+    sys.stderr.write(
+        "forge: nothing came from standard input, continuing without it (</dev/null skips it, - waits for it)\n"
+    )
+    return ""
+
+
+def _speaks() -> bool:
+    """Whether there is something to read, or an end of it, without waiting for long."""
+    kind = _kind()
+    return kind is None or not _is_pipe(kind) or bool(select.select([sys.stdin], [], [], PATIENCE)[0])
+
+
+def _read_all(stall: float | None) -> str:
+    """Read to the end, unless there is none, or nothing comes for ``stall`` seconds."""
+    kind, found = _kind(), bytearray()
+    waits = stall is not None and kind is not None and _is_pipe(kind)
+    while len(found) <= LARGEST:
+        if waits and not select.select([sys.stdin], [], [], stall)[0]:
+            problem = f"standard input did not end: nothing more came for {stall:g} s"
+            raise UsageError(problem, hint="close it, or read the task from it with -, which waits for its end")
+        piece = sys.stdin.buffer.read(1 << 16) if kind is None else os.read(sys.stdin.fileno(), 1 << 16)
+        if not piece:
+            return found.decode(errors="replace")
+        found += piece
+    raise UsageError(
+        f"standard input brings more than {LARGEST} bytes, the most that a task may have",
+        hint="put it into a file that the worker can read, and say where it is",
+    )
+
+
+def _kind() -> int | None:
+    """The mode of standard input; None where a program put something else in its place, or it is closed."""
     try:
-        kind = os.fstat(sys.stdin.fileno()).st_mode
+        return os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
-        return ""
-    if sys.stdin.isatty():
-        return ""
-    if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
-        ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
-        if not ready:
-            sys.stderr.write(
-                "forge: nothing came from standard input, continuing without it (</dev/null skips it, - waits for it)\n"
-            )
-            return ""
-    elif not stat.S_ISREG(kind):
-        return ""
-    return _read_all()
+        return None
 
 
-def _read_all() -> str:
-    return sys.stdin.buffer.read().decode(errors="replace")
+def _is_pipe(kind: int) -> bool:
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)

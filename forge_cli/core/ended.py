@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.interrupt import TERMINATED
+from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
 
 ResultStatus = Literal["completed", "failed", "denied", "limit", "invalid_output", "interrupted", "parked"]
+
+_STOPS: dict[str | None, ExitCode] = {
+    TERMINATED: ExitCode.TERMINATED,
+    HUNG_UP: ExitCode.HUNG_UP,
+    QUIT: ExitCode.QUIT,
+}
 
 
 class Ended(Exception):
@@ -29,5 +35,4 @@ class Interrupted(Ended):
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__()
-        if reason == TERMINATED:
-            self.exit_code = ExitCode.TERMINATED
+        self.exit_code = _STOPS.get(reason, ExitCode.INTERRUPTED)

@@ -20,7 +20,9 @@ class ExitCode(IntEnum):
     PROVIDER = 7
     DRIFT = 9
     PARKED = 10
+    HUNG_UP = 129
     INTERRUPTED = 130
+    QUIT = 131
     TERMINATED = 143
 
 
@@ -109,4 +111,8 @@ class Stale(ToolError):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM where nothing can be stopped in good order yet; third-party code does not catch it as an Exception."""
+    """A signal where nothing can be stopped in good order yet; third-party code does not catch it as an Exception."""
+
+    def __init__(self, exit_code: int = ExitCode.TERMINATED) -> None:
+        super().__init__()
+        self.exit_code = exit_code

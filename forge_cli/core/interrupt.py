@@ -9,8 +9,8 @@ from functools import partial
 
 import anyio
 
-TERMINATED = "terminated"
-"""The reason given when the operating system asks the process to end."""
+TERMINATED, HUNG_UP, QUIT = "terminated", "hung up", "quit"
+"""The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
 
 
 class InterruptSignal:

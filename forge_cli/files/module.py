@@ -62,7 +62,7 @@ class LocalModule:
 
 def imported_beside(path: Path) -> set[Path]:
     """The files beside a module that it imports, and those that they import, as far as import statements tell."""
-    folder, found, waiting = path.parent, {path}, [path]
+    folder, found, waiting = path.parent, {path}, [path] if path.is_file() else []
     while waiting:
         try:
             tree = ast.parse(waiting.pop().read_bytes())

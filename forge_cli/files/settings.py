@@ -26,11 +26,13 @@ class PriceSection(Config):
 
 
 class ModelOptions(Config):
-    """What forge cannot know of one model: how it calls tools, what it costs, and how much it can be told."""
+    """What forge cannot know of one model: how it calls tools, what it costs, its window, and how slow it may be."""
 
     tools: Literal["native", "schema"] | None = None
     price: PriceSection | None = None
     context: Annotated[int, Field(ge=1)] | None = None
+    timeout: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
+    """Seconds without anything new after which an answer counts as cut off."""
 
 
 class Settings(Config):

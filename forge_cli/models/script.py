@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from itertools import count
 from typing import Any
 
 from pydantic import Field
@@ -53,6 +54,8 @@ class ScriptedModel:
         self.name = f"script:{file}"
         self._script = script
         self._spoken: int | None = None
+        self._taken: set[str] = set()
+        self._seen = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         index = self._place(request.messages) if self._spoken is None else self._spoken
@@ -67,8 +70,9 @@ class ScriptedModel:
         known.check(turn, index)
         for piece in _PIECE.findall(known.fill(turn.text)):
             yield TextDelta(piece)
+        name = self._call_name(index, request.messages) if turn.calls else ""
         for number, call in enumerate(turn.calls):
-            yield ToolCall(f"call_{index + 1}_{number + 1}", known.fill(call.tool), known.fill(call.input))
+            yield ToolCall(f"{name}_{number + 1}", known.fill(call.tool), known.fill(call.input))
         yield TurnEnd("tool_use" if turn.calls else "end", native={"script": self.name, "turn": index + 1})
 
     def _place(self, messages: Iterable[Message]) -> int:
@@ -77,6 +81,13 @@ class ScriptedModel:
         last = said[-1] if said else None
         spoken = last["turn"] if isinstance(last, dict) and last.get("script") == self.name else 0
         return spoken if spoken < len(self._script.turns) else 0
+
+    def _call_name(self, index: int, messages: Sequence[Message]) -> str:
+        """How the ids of a turn begin: by its number, raised until no call of the history has it."""
+        for message in messages[self._seen :]:
+            self._taken.update(call.id.rpartition("_")[0] for call in message.calls)
+        self._seen = len(messages)
+        return next(name for turn in count(index + 1) if (name := f"call_{turn}") not in self._taken)
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.app import carry_out, explain
+from forge_cli.cli.app import carry_out, explain, find_report
 from forge_cli.testing import Project
 
 from ..deadline import deadline
@@ -127,13 +127,15 @@ def cli(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
     def forge(*words: str) -> Done:
         capfd.readouterr()
+        args = list(words)
+        report = find_report(args)
         try:
             with deadline():
-                code = carry_out(list(words))
+                code = carry_out(args, report)
         except pytest.fail.Exception:
             raise
         except BaseException as error:
-            code = explain(error, debug=False)
+            code = explain(error, report=report)
         sys.stdout.flush()
         return Done(code, *capfd.readouterr())
 

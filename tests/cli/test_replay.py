@@ -4,6 +4,7 @@ Covers forge_cli.cli.record, forge_cli.engine.replay.repeat.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,19 @@ def test_a_record_needs_a_place(cli: Cli, file: str, told: str) -> None:
     done = cli("run", "worker.yaml", "dear", "-p", "--record", file)
     assert done.code == 2
     assert told in done.err
+
+
+def test_only_a_regular_file_takes_a_record(adder: Project, cli: Cli) -> None:
+    os.mkfifo(adder.folder / "pipe")
+    read, write = os.pipe()
+    try:
+        for target in ("pipe", "/dev/zero", "/dev/full", f"/dev/fd/{write}"):
+            done = cli("run", "worker.yaml", "dear", "-p", "--record", target)
+            assert (done.code, done.out) == (2, "")
+            assert done.err.startswith(f"forge: --record {target}: that is not a regular file\n")
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 def test_the_record_of_a_session_that_goes_on_has_its_beginning(cli: Cli, adder: Project) -> None:

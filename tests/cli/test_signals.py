@@ -2,10 +2,13 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 
 import pytest
+
+from ..deadline import deadline
 
 MODEL = """
 import anyio
@@ -25,6 +28,7 @@ def forge_models():
 """
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+ALL_SIGNALS = [*SIGNALS, (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def calling(project, tool: str) -> None:
     project.write("script.yaml", f"turns: [{{calls: [{{tool: {tool}}}, {{tool: peek}}]}}, {{text: never}}]")
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_model_thinks(tester, start, install, number: signal.Signals, code: int) -> None:
     site = install("forge-stuck", "stuck_model", MODEL, "model.stuck = stuck_model")
     forge = start("run", "worker.yaml", "go", "-m", "stuck:x", "--json", PYTHONPATH=str(site))
@@ -117,7 +121,7 @@ def test_while_waiting_for_a_batch(tester, start) -> None:
     assert (done.code, done.out, done.err) == (130, "", "")
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals, code: int) -> None:
     tools = tester.read("tools.py")
     tester.write("tools.py", f"import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n{tools}")
@@ -125,21 +129,37 @@ def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
-    assert (done.code, done.out) == (code, "")
+    last = json.loads(done.out)
+    assert (done.code, last["type"], last["result"]["status"]) == (code, "sessionEnd", "interrupted")
+    assert last["result"]["exit_code"] == code
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_before_any_command_has_begun(tester, start, install, number: signal.Signals, code: int) -> None:
     """Anything that is imported on the way to a command may take its time."""
     slow = "import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n"
     site = install("forge-slow", "typer", slow, "unused = typer")
-    forge = start("run", "worker.yaml", "go", PYTHONPATH=str(site))
+    forge = start("run", "worker.yaml", "go", "--output-format", "json", PYTHONPATH=str(site))
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
-    assert (done.code, done.out) == (code, "")
-    assert "Traceback" not in done.err
+    assert (done.code, json.loads(done.out)["exit_code"]) == (code, code)
+    assert done.err == ""
+
+
+def test_a_signal_that_somebody_had_ignored_stays_ignored(tester, start, gate) -> None:
+    """As nohup does it, for SIGHUP."""
+    calling(tester, "hold")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        forge = start("run", "worker.yaml", "go", "--json")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    forge.wait_for("holding")
+    forge.signal(signal.SIGHUP)
+    (tester.folder / "gate").write_text("held")
+    assert forge.end().code == 0
 
 
 CLOSING = """
@@ -178,3 +198,22 @@ def test_while_everything_is_being_closed(tester, start, install, gate, number: 
     assert "Traceback" not in done.err
     last = json.loads(done.out.splitlines()[-1])
     assert (last["type"], last["result"]["status"]) == ("sessionEnd", "completed")
+
+
+@pytest.mark.needs("linux", "bash")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
+def test_no_command_is_left_behind(tester, start, gate, number: signal.Signals) -> None:
+    tester.write(
+        "worker.yaml",
+        "name: w\nmodel: script:script.yaml\nsandbox: {isolation: off}\ntoolsets: {shell: {default: preApproved}}\n",
+    )
+    command = "setsid sleep 300 & echo $! >gate; sleep 300; touch late"
+    tester.write("script.yaml", f"turns: [{{calls: [{{tool: shell, input: {{command: '{command}'}}}}]}}, {{text: x}}]")
+    forge = start("run", "worker.yaml", "go", "-p", "-y")
+    with deadline():
+        left = os.pidfd_open(int((tester.folder / "gate").read_text()))
+    forge.signal(number)
+    assert forge.end().code == (-number if number is signal.SIGKILL else 128 + number)
+    assert select.select([left], [], [], 20)[0]
+    os.close(left)
+    assert not (tester.folder / "late").exists()

@@ -11,6 +11,8 @@ from forge_cli.cli import stdin
 from forge_cli.cli.stdin import task_from
 from forge_cli.core.errors import UsageError
 
+from ..deadline import deadline
+
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
@@ -83,6 +85,42 @@ def test_a_silent_pipe_does_not_hang_the_whole_thing(tester, start) -> None:
     started = start("run", "worker.yaml", "hello", "-p", stdin=subprocess.PIPE)
     assert started.process.wait(timeout=30) == 0
     assert started.process.stdout.read() == "Last words: hello\n"
+
+
+def test_without_a_task_a_silent_pipe_is_a_usage_error(pipe, monkeypatch) -> None:
+    monkeypatch.setattr(stdin, "PATIENCE", 0.01)
+    write = pipe(b"")
+    with deadline(), pytest.raises(UsageError, match="no task was given"):
+        task_from(None)
+    os.close(write)
+
+
+@pytest.mark.parametrize("argument", [None, "go"])
+def test_a_pipe_that_falls_silent_is_a_usage_error(pipe, monkeypatch, argument: str | None) -> None:
+    monkeypatch.setattr(stdin, "STALL", 0.01)
+    write = pipe(b"x")
+    with deadline(), pytest.raises(UsageError, match="standard input did not end: nothing more came for 0.01 s"):
+        task_from(argument)
+    os.close(write)
+
+
+@pytest.mark.parametrize("argument", ["-", None])
+def test_an_endless_input_is_given_up(given, argument: str | None) -> None:
+    given(os.open("/dev/zero", os.O_RDONLY))
+    with deadline(), pytest.raises(UsageError, match="standard input brings more than 16777216 bytes"):
+        task_from(argument)
+
+
+def test_as_much_as_is_allowed_is_read(given, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(stdin, "LARGEST", 10)
+    for size, fits in ((10, True), (11, False)):
+        (tmp_path / "data").write_text("x" * size)
+        given(os.open(tmp_path / "data", os.O_RDONLY))
+        if fits:
+            assert task_from("-") == "x" * size
+        else:
+            with pytest.raises(UsageError, match="more than 10 bytes"):
+                task_from("-")
 
 
 def test_bytes_that_are_no_text_are_shown_as_such(pipe) -> None:

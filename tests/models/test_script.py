@@ -1,5 +1,6 @@
 """script:FILE, the scripted model: its words, its calls, its placeholders, and how it fails when it is left alone."""
 
+import json
 from typing import Any
 
 import pytest
@@ -186,6 +187,16 @@ def test_a_script_that_is_not_there(worker: Project) -> None:
         worker.run(model="script:nowhere.yaml")
     assert str(worker.folder / "nowhere.yaml") in str(caught.value)
     assert caught.value.exit_code == 3
+
+
+def test_ids_are_used_once_in_a_session(worker: Project) -> None:
+    worker.write("script.yaml", "turns: [{calls: [{tool: echo, input: {text: a}}]}, {text: done}]")
+    for flags in ([], ["-c"], ["-c"]):
+        done = worker.forge("run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", *flags)
+        assert (done.returncode, done.stdout) == (0, "done\n")
+    shown = worker.forge("sessions", "show", "last", "--json").stdout
+    started = [line for line in map(json.loads, shown.splitlines()) if line["type"] == "toolStarted"]
+    assert [line["toolCallId"] for line in started] == ["call_1_1", "call_2_1", "call_3_1"]
 
 
 def test_every_session_starts_at_the_top(worker: Project) -> None:

@@ -20,9 +20,10 @@ from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Interrupt
-from forge_cli.core.interrupt import TERMINATED, InterruptSignal
+from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
@@ -133,7 +134,8 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         with interruptible(lambda reason: bus.emit(Interrupt(reason))):
             outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
     _show(outcome, invocation.as_json, host, out)
-    return ExitCode.TERMINATED if signal.reason == TERMINATED else _code(outcome)
+    stopped = Interrupted(signal.reason).exit_code
+    return _code(outcome) if stopped is ExitCode.INTERRUPTED else stopped
 
 
 def _show(outcome: ToolOutcome, as_json: bool, host: PluginHost, out: TextIO) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.calls import ToolCall, ToolOutcome
@@ -76,6 +76,8 @@ class Replay:
     _told: Told | None = None
     _looked: dict[str, set[PurePosixPath]] = field(default_factory=dict)
     _touched: set[PurePosixPath] = field(default_factory=set)
+
+    keeps_ids: ClassVar[bool] = True
 
     @classmethod
     def of(cls, part: RecordedPart, course: Course, model: str) -> Replay:

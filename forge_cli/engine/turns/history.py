@@ -19,6 +19,8 @@ class History(Sequence[Message]):
 
     def __init__(self, messages: Iterable[Message] = (), redact: Callable[[Any], Any] = lambda value: value) -> None:
         self.redact = redact
+        self.call_ids: set[str] = set()
+        """Every id that a call has had here, also in messages that were taken out since."""
         self._start(messages)
 
     def _start(self, messages: Iterable[Message]) -> None:
@@ -29,6 +31,7 @@ class History(Sequence[Message]):
 
     def append(self, message: Message) -> None:
         self._messages.append(message)
+        self.call_ids.update(call.id for call in message.calls)
         plain = {
             "role": message.role,
             "text": message.text,

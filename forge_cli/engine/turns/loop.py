@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
@@ -29,6 +30,7 @@ from forge_cli.core.messages import (
     Usage,
 )
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
+from forge_cli.core.surrogates import TextJoiner
 from forge_cli.core.tool import llm_tools
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.guard import Guard
@@ -188,26 +190,30 @@ class Loop:
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
-        shown, renamed = RedactedStream(self.redactor), False
+        shown, joiner, renamed = RedactedStream(self.redactor), TextJoiner(), False
+        keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
         with self.interrupt.scope() as scope:
             async with aclosing(self._deltas(request)) as deltas:
                 async for delta in deltas:
                     match delta:
                         case TextDelta():
-                            text += delta.text
-                            if aloud and (part := shown.add(delta.text)):
+                            piece = joiner.add(delta.text)
+                            text += piece
+                            if aloud and (part := shown.add(piece)):
                                 self.bus.emit(Streaming(stream_id, part, done=False))
                         case ToolCall():
-                            own = delta.id and all(delta.id != call.id for call in calls)
+                            taken = delta.id in self.history.call_ids or any(delta.id == call.id for call in calls)
+                            own = keeps_ids or (is_legal(delta.id) and not taken)
                             calls.append(delta if own else replace(delta, id=new_id("call")))
                             renamed = renamed or not own
                         case Restart():
-                            text, calls, shown = "", [], RedactedStream(self.redactor)
+                            text, calls, shown, joiner = "", [], RedactedStream(self.redactor), TextJoiner()
                             self.bus.emit(StatusEvent("warning", f"the answer starts again: {delta.reason}"))
                         case TurnEnd():
                             end = delta
+        text += (last := joiner.close())
         if aloud:
-            if rest := shown.close():
+            if rest := shown.add(last) + shown.close():
                 self.bus.emit(Streaming(stream_id, rest, done=False))
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:

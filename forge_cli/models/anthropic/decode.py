@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
+from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.surrogates import mend
 from forge_cli.models.anthropic.encode import Block
 
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
@@ -20,12 +22,17 @@ class Garbled(Exception):
     """The server says something that is not an event of this API."""
 
 
+def is_useful(event: Any) -> bool:
+    """Whether an event is more than a sign of life."""
+    return not (isinstance(event, dict) and event.get("type") == "ping")
+
+
 @dataclass
 class MessageAnswer:
     """One answer so far; nothing in it counts before it is ``whole``."""
 
     taken: Set[str] = frozenset()
-    """Ids of earlier calls; one that comes again, or is empty, is replaced, or the API would refuse what follows."""
+    """Ids of earlier calls; one that comes again, or is illegal, is replaced, or the API would refuse what follows."""
     blocks: list[Block] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     stop: str | None = None
@@ -69,7 +76,7 @@ class MessageAnswer:
         return str(delta["text"]) if kind == "text_delta" else ""
 
     def _close(self, index: int) -> None:
-        block, said = self.blocks[index], "".join(self._open.pop(index))
+        block, said = self.blocks[index], mend("".join(self._open.pop(index)))
         match block["type"]:
             case "text" | "thinking" as kind:
                 block[kind] += said
@@ -85,7 +92,8 @@ class MessageAnswer:
         except ValueError:
             value = None
         block["input"] = value if isinstance(value, dict) else {}
-        if not block["id"] or block["id"] in self.taken or any(call.id == block["id"] for call in self.calls):
+        own = isinstance(block["id"], str) and is_legal(block["id"]) and block["id"] not in self.taken
+        if not own or any(call.id == block["id"] for call in self.calls):
             block["id"] = f"toolu_{token_hex(12)}"
         return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)
 

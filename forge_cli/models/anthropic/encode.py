@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from operator import is_
 from typing import Any
 
+from forge_cli.core.call_ids import RequestIds
+from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.core.signature import JsonObject
@@ -50,6 +52,7 @@ class Encoder:
         self._head = b""
         self._seen: list[Message] = []
         self._history = bytearray()
+        self._ids = RequestIds()
 
     def body(self, request: ModelRequest, unfinished: Sequence[Block] = ()) -> bytes:
         """The whole request; ``unfinished`` is what the model has said of a turn that it paused."""
@@ -74,9 +77,9 @@ class Encoder:
         """Encode what is new; where the past was rewritten, all of it."""
         known = len(self._seen)
         if known > len(messages) or not all(map(is_, self._seen, messages)):
-            self._seen, self._history, known = [], bytearray(), 0
+            self._seen, self._history, self._ids, known = [], bytearray(), RequestIds(), 0
         for message in messages[known:]:
-            encoded = self._encode(message)
+            encoded = self._encode(self._ids.mend(message))
             if encoded:
                 self._history += b"," + encoded if self._history else encoded
             self._seen.append(message)
@@ -98,11 +101,18 @@ class Encoder:
             blocks: list[Block] = [block for block in native["content"] if not _is_blank(block)]
             while blocks and blocks[-1]["type"] in _THINKING:
                 blocks.pop()
-            yield from blocks
+            yield from _with_ids(blocks, message.calls)
             return
         yield from _text(message.text)
         for call in message.calls:
             yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
+
+
+def _with_ids(blocks: Sequence[Block], calls: Sequence[ToolCall]) -> Iterator[Block]:
+    """The blocks with the ids that their calls have in this request."""
+    ids = iter([call.id for call in calls])
+    for block in blocks:
+        yield {**block, "id": next(ids, block["id"])} if block["type"] == "tool_use" else block
 
 
 def kept(model: str, blocks: Sequence[Block]) -> JsonObject:

@@ -18,6 +18,9 @@ from forge_cli.models.anthropic.decode import Garbled
 if TYPE_CHECKING:
     import anthropic
 
+ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
+"""How often a request is sent; a server that says nothing has taken long enough the first time."""
+
 PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """The statuses that another try can mend."""
 
@@ -51,6 +54,7 @@ class Failure:
     passing: bool = False
     after: float | None = None
     too_long: bool = False
+    attempts: int = ATTEMPTS
 
     def error(self, model: str, attempts: int) -> ModelError:
         tried = f" (tried {attempts} times)" if attempts > 1 else ""
@@ -68,8 +72,9 @@ def explain(error: Exception, access: Credentials) -> Failure:
     match error:
         case anthropic.APIStatusError():
             return _status(error, access)
-        case anthropic.APITimeoutError() | httpx2.TimeoutException():
-            return Failure("it did not answer in time", "try again later", passing=True)
+        case TimeoutError() | anthropic.APITimeoutError() | httpx2.TimeoutException():
+            hint = "try again later; models.NAME.timeout in the config gives a slow one more time"
+            return Failure("it did not answer in time", hint, passing=True, attempts=ATTEMPTS_IN_SILENCE)
         case anthropic.APIConnectionError():
             return _unreachable(error, access)
         case httpx2.TransportError():

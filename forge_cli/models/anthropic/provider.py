@@ -13,19 +13,19 @@ import anyio
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.core.notify import Notify
+from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic import catalog
 from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.client import Client
-from forge_cli.models.anthropic.decode import MessageAnswer
+from forge_cli.models.anthropic.decode import MessageAnswer, is_useful
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
-from forge_cli.models.anthropic.failures import CUT, Failure, explain, without_events
+from forge_cli.models.anthropic.failures import ATTEMPTS, CUT, Failure, explain, without_events
 from forge_cli.sandbox.secrets import Redactor
 
-ATTEMPTS = 5
 PAUSES = 10
 LONGEST_WAIT = 120.0
-SILENCE = 600.0
-"""Seconds without a byte after which an answer counts as cut off."""
+SILENCE = 120.0
+"""Seconds without anything but signs of life after which an answer counts as cut off."""
 
 
 class AnthropicModel:
@@ -46,6 +46,7 @@ class AnthropicModel:
         self._delay = delay
         self._max_tokens = catalog.max_tokens(model)
         self._encoder = Encoder(model, self._max_tokens)
+        self._silence = silence
         self._client = Client(access, silence)
         self._redactor = Redactor({**os.environ, access.variable: access.secret})
 
@@ -98,7 +99,9 @@ class AnthropicModel:
         for attempt in range(1, ATTEMPTS + 1):
             answer, failure, shown = MessageAnswer(taken), CUT, False
             try:
-                async with await self._client.post(body) as events:
+                with anyio.fail_after(self._silence):
+                    response = await self._client.post(body)
+                async with response, aclosing(until_silent(aiter(response), self._silence, is_useful)) as events:
                     failure = without_events(self._access)
                     async for event in events:
                         failure = CUT
@@ -119,11 +122,11 @@ class AnthropicModel:
         """Wait for the next attempt and say so, or give up."""
         jitter = random.uniform(1, 1.25)  # noqa: S311
         delay = self._delay * 2 ** (attempt - 1) * jitter if failure.after is None else failure.after
-        if not failure.passing or attempt == ATTEMPTS:
+        if not failure.passing or attempt >= failure.attempts:
             raise failure.error(self.name, attempt)
         if delay > LONGEST_WAIT:
             raise replace(failure, hint=f"it asks to be left alone for {delay:.0f} seconds").error(self.name, attempt)
-        again = f"trying again in {delay:.1f} s ({attempt + 1} of {ATTEMPTS})"
+        again = f"trying again in {delay:.1f} s ({attempt + 1} of {failure.attempts})"
         self._notify("warning", f"{self.name}: {failure.sentence}; {again}")
         await anyio.sleep(delay)
 
@@ -135,7 +138,8 @@ def make(name: str, env: ModelEnv) -> AnthropicModel:
     if env.options.get("tools") == "schema":
         problem = f"models: anthropic:{name} calls tools by itself and cannot be forced into a schema"
         raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
-    model = AnthropicModel(name, Credentials.of(os.environ, f"anthropic:{name}"), env.notify)
+    access = Credentials.of(os.environ, f"anthropic:{name}")
+    model = AnthropicModel(name, access, env.notify, silence=env.options.get("timeout") or SILENCE)
     model.context_window = env.options.get("context") or model.context_window
     return model
 

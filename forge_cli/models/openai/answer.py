@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Literal
 
+from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.surrogates import TextJoiner, mend
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal"]
 _STOPS: dict[str, Stop] = {"length": "max_tokens", "content_filter": "refusal"}
 _BROKEN = frozenset({"abort", "error"})
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass
@@ -53,7 +53,7 @@ class ChatAnswer:
     slots: list[Slot] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     _by_index: dict[int, Slot] = field(default_factory=dict)
-    _held: str = ""
+    _joiner: TextJoiner = field(default_factory=TextJoiner)
 
     @property
     def text(self) -> str:
@@ -99,14 +99,12 @@ class ChatAnswer:
             if self.stop == "refusal" or (self.stop == "max_tokens" and readable is None):
                 continue
             unreadable = arguments if readable is None and arguments.strip() else None
-            own = slot.id and slot.id not in taken and slot.id not in {call.id for call in found}
+            own = is_legal(slot.id) and slot.id not in taken and slot.id not in {call.id for call in found}
             found.append(ToolCall(slot.id if own else new_call_id(), slot.name, readable or {}, unreadable))
         return found
 
     def _add_text(self, piece: str) -> str:
-        piece = self._held + piece
-        self._held = piece[-1] if piece and "\ud800" <= piece[-1] <= "\udbff" else ""
-        new = mend(piece.removesuffix(self._held))
+        new = self._joiner.add(piece)
         if new:
             self.pieces.append(new)
         return new
@@ -132,6 +130,15 @@ class ChatAnswer:
         if id:
             return next((slot for slot in self.slots if slot.id == id), None)
         return self.slots[-1] if self.slots and not name else None
+
+
+def is_useful(chunk: JsonObject) -> bool:
+    """Whether a chunk is more than a sign of life: it adds to an answer, or ends it."""
+    choices = chunk.get("choices")
+    choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
+    delta = _dict(choice.get("delta") or choice.get("message"))
+    said = any(value for name, value in delta.items() if name != "role")
+    return said or bool(choice.get("finish_reason") or chunk.get("usage"))
 
 
 def new_call_id() -> str:
@@ -164,13 +171,6 @@ def read_usage(usage: JsonObject) -> Usage:
     cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
     sent = _count(usage.get("prompt_tokens"))
     return Usage(max(0, sent - cached), _count(usage.get("completion_tokens")), cache_read_tokens=min(cached, sent))
-
-
-def mend(text: str) -> str:
-    """Text that UTF-8 can carry: halves of a character that came apart are joined, lone ones replaced."""
-    if not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _count(value: Any) -> int:

@@ -55,7 +55,8 @@ def cut_off(url: str) -> Fault:
 
 
 def silent(url: str, seconds: float) -> Fault:
-    return Fault(f"{url} said nothing for {seconds:g} s", attempts=2)
+    hint = "models.NAME.timeout in the config gives a slow server more time"
+    return Fault(f"{url} said nothing for {seconds:g} s", hint=hint, attempts=2)
 
 
 def garbage(url: str, text: str, *, attempts: int = ATTEMPTS) -> Fault:

@@ -11,14 +11,16 @@ from typing import Protocol
 
 import anyio
 
+from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.silence import until_silent
 from forge_cli.core.wire import jsonable
-from forge_cli.models.openai.answer import ChatAnswer
-from forge_cli.models.openai.faults import Fault, cut_off
+from forge_cli.models.openai.answer import ChatAnswer, is_useful
+from forge_cli.models.openai.faults import Fault, cut_off, silent
 from forge_cli.models.openai.server import Server
 
 DELAYS = (0.5, 1.0, 4.0, 10.0)
@@ -68,6 +70,7 @@ class OpenAIModel:
         self._delays = delays
         self._sent: list[Message] = []
         self._history = bytearray()
+        self._request_ids = RequestIds()
         self._ids: set[str] = set()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
@@ -93,11 +96,18 @@ class OpenAIModel:
 
     async def _listen(self, body: bytes, answer: ChatAnswer) -> AsyncGenerator[str]:
         """Hear one answer; yields the text that may be shown already."""
-        async with aclosing(self._server.chunks(body, self._model)) as chunks:
-            async for chunk in chunks:
-                new = answer.add(chunk)
-                if new and self._dialect.shows_text:
-                    yield new
+        silence = self._server.timeouts.read
+        try:
+            async with (
+                aclosing(self._server.chunks(body, self._model)) as chunks,
+                aclosing(until_silent(chunks, silence, is_useful)) as useful,
+            ):
+                async for chunk in useful:
+                    new = answer.add(chunk)
+                    if new and self._dialect.shows_text:
+                        yield new
+        except TimeoutError:
+            raise silent(self._server.shown, silence) from None
         if answer.broken:
             raise cut_off(self._server.shown)
 
@@ -143,9 +153,9 @@ class OpenAIModel:
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
         if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
-            self._sent, self._history = [], bytearray()
+            self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
         for message in messages[len(self._sent) :]:
-            for encoded in map(_dumps, self._dialect.encode(message)):
+            for encoded in map(_dumps, self._dialect.encode(self._request_ids.mend(message))):
                 self._history += b"," + encoded if self._history else encoded
             self._sent.append(message)
             self._ids.update(call.id for call in message.calls)

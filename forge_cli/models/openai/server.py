@@ -29,10 +29,13 @@ _LONGEST_ANSWER = 16 * 2**20
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds to connect, and seconds of silence; an answer as a whole may take as long as it likes."""
+    """Seconds to connect, and seconds without anything new; an answer as a whole may take as long as it likes.
+
+    A server of one's own may read a long prompt for minutes before it says the first word.
+    """
 
     connect: float = 10
-    read: float = 600
+    read: float = 300
 
 
 @dataclass(kw_only=True)

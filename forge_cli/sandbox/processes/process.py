@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.guardian import Guardian
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
@@ -258,6 +259,7 @@ class ChildProcesses:
         self._at_most = at_most
         self._children: set[Child] = set()
         self._background: list[ProcessTree] = []
+        self._guardian = Guardian(MARKER)
         self._tasks: TaskGroup
 
     async def __aenter__(self) -> Self:
@@ -275,6 +277,7 @@ class ChildProcesses:
                     stopping.start_soon(child.stop)
                 for tree in self._background:
                     stopping.start_soon(tree.end)
+        self._guardian.close()
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._tasks.__aexit__(kind, error, trace)
         # an error of the body is not one of the tasks: it is raised as it is instead of in a group
@@ -304,7 +307,8 @@ class ChildProcesses:
             raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
         outputs = [Output(limit, errors) for _ in range(1 if merge else 2)]
         try:
-            child = _start(argv, cwd, env, wrap, outputs, limits, takes_input=takes_input or feed is not None)
+            takes_input = takes_input or feed is not None
+            child = _start(argv, cwd, env, wrap, outputs, limits, self._guardian, takes_input=takes_input)
         except (OSError, ValueError) as error:
             nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
             remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
@@ -390,6 +394,7 @@ def _start(
     wrap: Wrap,
     outputs: Sequence[Output],
     limits: ProcessLimits,
+    guardian: Guardian,
     *,
     takes_input: bool,
 ) -> Child:
@@ -400,6 +405,8 @@ def _start(
         command = theirs.enter_context(wrap(argv, cwd))
         if command.companion:
             ours.callback(command.companion.close)
+        if not command.confined:
+            guardian.watch(mark)
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()

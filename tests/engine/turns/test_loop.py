@@ -24,6 +24,7 @@ from forge_cli import (
     TurnEnd,
     Usage,
 )
+from forge_cli.core.call_ids import is_legal
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, Interrupt, MessageEvent, StatusEvent, Streaming, ToolStarted
 from forge_cli.core.messages import Delta, Restart
@@ -339,6 +340,22 @@ def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second:
     assert (one, two not in ("", "a")) == ("a", True)
     assert [(result.call_id, result.text) for result in told.results] == [(one, "1"), (two, "2")]
     assert {event.tool_call_id for event in seen.outcomes} == {one, two}
+
+
+@pytest.mark.parametrize("again", ["a", "a b", "ä", "x" * 65])
+def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(worker: Project, again: str) -> None:
+    turns = [[ToolCall(each, "look", {"n": 1}), TurnEnd("tool_use", native="x")] for each in ("a", again)]
+    model = Told(*turns, [TextDelta("Done."), TurnEnd("end")])
+    seen = worker.run(model=model)
+    ids = [event.tool_call_id for event in seen.of(ToolStarted)]
+    assert (ids[0], len(set(ids)), is_legal(ids[1])) == ("a", 2, True)
+    assert [message.native for message in model.requests[2].messages if message.calls] == ["x", None]
+
+
+def test_half_a_character_waits_for_the_other_half(worker: Project) -> None:
+    seen = worker.run(model=Told([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")]))
+    assert seen.result.response == "a😀 \ufffd"
+    assert "".join(event.delta for event in seen.of(Streaming)) == "a😀 \ufffd"
 
 
 def test_of_a_thousand_calls_the_first_two_hundred_are_made(worker: Project) -> None:

@@ -216,3 +216,31 @@ def test_any_history_makes_requests_that_are_taken(history: list[Message], syste
             body = encoder.body(request)
             Rules().check(HEADERS, body)
             assert json.loads(body) == json.loads(Encoder(MODEL, 100).body(request))
+
+
+def made(ids: tuple[str, str]) -> dict[str, object]:
+    """What the model itself said, ids included."""
+    blocks = [{"type": "tool_use", "id": one, "name": "add", "input": {"a": 1}} for one in ids]
+    return {"model": "claude-haiku-5-5", "content": blocks}
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"])
+def test_a_history_with_bad_ids_is_repaired_in_requests(
+    api: Api, talk: Talk, native: bool, ids: tuple[str, str]
+) -> None:
+    """As sessions have it that were recorded from careless servers."""
+    history = [Message("user", "hi")]
+    for each in (ids, ids):
+        history.append(
+            Message(
+                "assistant",
+                calls=tuple(ToolCall(one, "add", {"a": 1}) for one in each),
+                native=made(each) if native else None,
+            )
+        )
+        history.append(Message("tool", results=tuple(CallResult(one, "add", "1") for one in each)))
+    talk.history = history
+    api.will(say("Hello."))
+    assert talk.turn("Well?").text == "Hello."
+    assert api.refused == []

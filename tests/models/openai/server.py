@@ -25,7 +25,8 @@ class Reply:
     pieces: tuple[bytes, ...] = ()
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: EVENT_STREAM)
-    end: str = "well"  # or "cut", or "silence"
+    end: str = "well"  # or "cut", "silence", or "signs" of life only
+    sign: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class ChatServer:
             for piece in filter(None, reply.pieces):
                 handler.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 handler.wfile.flush()
+            while reply.end == "signs" and not self._closing.wait(0.05):
+                handler.wfile.write(b"%x\r\n%s\r\n" % (len(reply.sign), reply.sign))
             if reply.end == "silence":
                 self._closing.wait()
             if reply.end == "well":

@@ -13,13 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
-from forge_cli.core.messages import Restart, TextDelta, TurnEnd, Usage
+from forge_cli.core.messages import ModelEnv, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.core.text import visible
+from forge_cli.files.settings import Settings
+from forge_cli.models import openai
 from forge_cli.models.openai.faults import read_error, retry_after
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server, Timeouts
 
+from ...deadline import deadline
 from .server import DONE, Reply, chunk, event, refusal, says
 from .talk import turn
 
@@ -134,12 +137,32 @@ def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
         turn(make())
 
 
+def test_the_config_says_how_long_a_silence_may_be(server, monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    options = Settings.model_validate({"models": {"openai:tiny": {"timeout": 0.2}}}).options("openai:tiny")
+    env = ModelEnv(folders=(), notify=lambda *_: None, options=options.model_dump(exclude_none=True))
+    server.will(*[Reply(end="silence")] * 2)
+    with pytest.raises(
+        ModelError, match="said nothing for 0.2 s \\(tried 2 times\\)\n  models.NAME.timeout in the config"
+    ):
+        turn(openai.make("tiny", env))
+
+
 def test_silence_ends_after_a_while(server, make, told) -> None:
     server.will(*[Reply((chunk(content="hm"),), end="silence")] * 2)
     model = make(read=0.05)
     with pytest.raises(ModelError, match="said nothing for 0.05 s \\(tried 2 times\\)"):
         turn(model)
     assert told == [f"openai:tiny: {server.url} said nothing for 0.05 s; trying again (2 of 2)"]
+
+
+@pytest.mark.parametrize(
+    "sign", [b": still here\n\n", chunk(), chunk(role="assistant", content="")], ids=["comment", "empty", "role"]
+)
+def test_signs_of_life_are_not_an_answer(server, make, sign: bytes) -> None:
+    server.will(*[Reply((chunk(content="hm"),), end="signs", sign=sign)] * 2)
+    with deadline(20), pytest.raises(ModelError, match="said nothing for 0.2 s \\(tried 2 times\\)"):
+        turn(make(read=0.2))
 
 
 def test_what_was_said_before_a_silence_is_void(server, make) -> None:
@@ -236,4 +259,4 @@ def test_addresses_are_understood_and_shown_without_what_is_secret() -> None:
     assert found.url == "https://me:secret@host:1/api/v1/chat/completions?token=abc"
     assert found.shown == "https://host:1/api/v1"
     assert not any(secret in repr(found) for secret in ("secret", "abc", KEY))
-    assert found.timeouts == Timeouts(connect=10, read=600)
+    assert found.timeouts == Timeouts(connect=10, read=300)

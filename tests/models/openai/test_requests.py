@@ -7,6 +7,7 @@ import base64
 
 import pytest
 
+from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.models.openai.forced import ForcedDialect
@@ -137,3 +138,19 @@ def test_tools_may_come_and_go(server, make) -> None:
     turns(make(), *(ModelRequest("", (USER,), tools) for tools in ([ADD], [ADD, other], [])))
     names = [[tool["function"]["name"] for tool in request.body.get("tools", [])] for request in server.requests]
     assert names == [["add"], ["add", "other"], []]
+
+
+@pytest.mark.parametrize("ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"])
+def test_a_history_with_bad_ids_is_repaired_in_requests(server, make, ids: tuple[str, str]) -> None:
+    """As sessions have it that were recorded from careless servers."""
+    history = [Message("user", "hi")]
+    for each in (ids, ids):
+        history.append(Message("assistant", calls=tuple(ToolCall(one, "add", {"a": 1}) for one in each)))
+        history.append(Message("tool", results=tuple(CallResult(one, "add", "1") for one in each)))
+    server.will(says("hi"))
+    turn(make(), *history, Message("user", "well?"), tools=(ADD,))
+    sent = server.requests[-1].body["messages"]
+    made = [call["id"] for message in sent for call in message.get("tool_calls", ())]
+    assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == made
+    assert len(set(made)) == 4
+    assert all(is_legal(each) for each in made)

@@ -120,6 +120,7 @@ async def test_what_cannot_start_says_why_and_leaves_nothing_open(
     tmp_path: Path, words: list[str], folder: str, reason: str
 ) -> None:
     async with ChildProcesses() as processes:
+        await processes.run(["true"], cwd=tmp_path, env={}, timeout=None)  # with the first one comes the guardian
         before = descriptors()
         with pytest.raises(ToolError, match=rf"^'.*' cannot be started: .*{reason}"):
             processes.start(words, cwd=tmp_path / folder, env={}, takes_input=True)

@@ -1,0 +1,86 @@
+"""The result object of a command that ends before it could print one; it needs nothing that may fail to load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from forge_cli.record.line import Line
+
+END = "sessionEnd"
+
+
+class ResultReport:
+    """What ``--output-format`` promises, kept for every end: once, and with the exit code that the process has."""
+
+    def __init__(self, form: str) -> None:
+        """``form`` is json or stream-json."""
+        self._form = form
+        self._since = time.monotonic()
+        self.worker = self.model = self.session = ""
+        self.printed = False
+        self._seq, self._hash = 0, None
+
+    def follow(self, line: Line) -> None:
+        """See a line of the session before it is printed: what is reported later comes after it."""
+        self.session = line.session
+        if not line.transient:
+            self._seq, self._hash = line.seq, line.hash
+        self.printed = self.printed or (self._form == "stream-json" and line.type == END and line.depth == 0)
+
+    def fail(self, code: int, error: str | None = None) -> None:
+        """Print the result of work that ended with this exit code, unless it has one; signals have no ``error``."""
+        if self.printed or code == 0:
+            return
+        self.printed = True
+        result = self._result(code, error)
+        sys.stdout.write(_dump(result if self._form == "json" else self._line(result)) + "\n")
+        sys.stdout.flush()
+
+    def _result(self, code: int, error: str | None) -> dict[str, Any]:
+        stopped = error is None and code > 128
+        found: dict[str, Any] = {
+            "status": "interrupted" if stopped else "failed",
+            "exit_code": code,
+            "response": "[Interrupted]" if stopped else "",
+            "output": None,
+            "session_id": self.session,
+            "worker": self.worker,
+            "model": self.model,
+            "turns": 0,
+            "tool_calls": 0,
+            "denials": [],
+            "usage": {"input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0},
+            "cost": None,
+            "duration_ms": round((time.monotonic() - self._since) * 1000),
+        }
+        return found if error is None else {**found, "error": error}
+
+    def _line(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The last line of a session: chained to the one before it, if there was one."""
+        now = time.time()
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+        line = {"v": 1, "seq": self._seq + 1, "time": moment, "session": self.session, "worker": self.worker}
+        line |= {"depth": 0, "type": END, "result": result, "prev": self._hash}
+        sealed = json.dumps(line, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return {**line, "hash": hashlib.sha256(sealed.encode("utf-8", "surrogatepass")).hexdigest()}
+
+
+def wanted_report(args: list[str]) -> ResultReport | None:
+    """What a command line asks for, as far as it can be seen before anything has been parsed."""
+    if args[:1] != ["run"]:
+        return None
+    given = args[: args.index("--")] if "--" in args else args
+    forms = [value for name, value in pairwise(given) if name == "--output-format"]
+    forms += [arg.partition("=")[2] for arg in given if arg.startswith("--output-format=")]
+    form = "stream-json" if "--json" in given else (forms or [""])[-1]
+    return ResultReport(form) if form in ("json", "stream-json") else None
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)

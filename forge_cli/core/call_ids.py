@@ -1,0 +1,54 @@
+"""Ids of calls: what providers accept, and how those of any log become such."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+
+from forge_cli.core.messages import Message
+
+_LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def is_legal(call_id: str) -> bool:
+    """Whether every provider accepts the id."""
+    return _LEGAL.fullmatch(call_id) is not None
+
+
+class RequestIds:
+    """The ids that calls have in the requests of one conversation: legal, and each used once, whatever its log has.
+
+    New ones depend on nothing but the history, so that every request begins with the bytes of the one before.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._open: list[tuple[str, str]] = []
+
+    def mend(self, message: Message) -> Message:
+        """The next message of the history; the very same one where nothing has to change."""
+        if message.role == "assistant":
+            ids = [self._own(call.id) for call in message.calls]
+            self._open = [(call.id, own) for call, own in zip(message.calls, ids, strict=True)]
+            calls = tuple(replace(call, id=own) for call, own in zip(message.calls, ids, strict=True))
+            return message if calls == message.calls else replace(message, calls=calls)
+        results = tuple(replace(result, call_id=self._answered(result.call_id)) for result in message.results)
+        return message if results == message.results else replace(message, results=results)
+
+    def _own(self, call_id: str) -> str:
+        own, tries = call_id, len(self._taken)
+        while not is_legal(own) or own in self._taken:
+            # nine letters and digits, because Mistral's templates refuse any other id
+            own = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
+            tries += 1
+        self._taken.add(own)
+        return own
+
+    def _answered(self, call_id: str) -> str:
+        """The id of the call that a result is for: where several had the same, they stand in order."""
+        for pair in self._open:
+            if pair[0] == call_id:
+                self._open.remove(pair)
+                return pair[1]
+        return call_id

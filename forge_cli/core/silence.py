@@ -1,0 +1,24 @@
+"""A limit for streams that stay open and bring nothing: a server may send signs of life for ever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+
+async def until_silent(items: AsyncIterator[T], seconds: float, useful: Callable[[T], bool]) -> AsyncGenerator[T]:
+    """The items of a stream; a TimeoutError once none that is ``useful`` has come for so many seconds."""
+    left = seconds
+    while True:
+        since = anyio.current_time()
+        with anyio.fail_after(left):
+            try:
+                item = await anext(items)
+            except StopAsyncIteration:
+                return
+        left = seconds if useful(item) else left - (anyio.current_time() - since)
+        yield item

@@ -1,0 +1,57 @@
+"""Signals at any moment of the first second: an exit code, and neither an internal error nor a traceback.
+
+Covers forge_cli.cli.app.
+"""
+
+import json
+import random
+import signal
+import time
+
+import pytest
+
+COMMANDS = [
+    ("run", "worker.yaml", "go", "--output-format", "json"),
+    ("run", "worker.yaml", "go", "-p"),
+    ("worker", "check", "worker.yaml"),
+    ("tools", "list", "worker.yaml"),
+    ("tools", "call", "peek", "--worker", "worker.yaml"),
+    ("doctor",),
+    ("--help",),
+]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+FIRST = 0.9
+
+
+def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay: float) -> None:
+    forge = start(*command)
+    time.sleep(delay)
+    forge.signal(number)
+    done = forge.end()
+    told = f"{' '.join(command)}, {number.name} after {delay:.3f} s: {done}"
+    if number is signal.SIGINT and "KeyboardInterrupt" in done.err and "in main\n" not in done.err:
+        return  # before the first line of forge, it is Python that handles it
+    assert done.code in (0, 128 + number, -number), told
+    assert "internal error" not in done.err, told
+    assert "Exception ignored" not in done.err, told
+    assert "Traceback" not in done.err, told
+    if "json" in command and done.code >= 0:
+        assert done.out, told
+        assert json.loads(done.out)["exit_code"] == done.code, told
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_in_the_first_second(tester, start, number: signal.Signals) -> None:
+    chance = random.Random(number)
+    for _ in range(2):
+        signal_early(start, chance.choice(COMMANDS), number, chance.uniform(0, FIRST))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_at_many_moments_of_the_first_second(tester, start, command: tuple[str, ...], number: signal.Signals) -> None:
+    chance = random.Random()
+    for _ in range(40):
+        signal_early(start, command, number, chance.uniform(0, FIRST))

@@ -1,0 +1,112 @@
+"""Every command of the tree, with nobody at the other end of standard input: each one ends.
+
+What waits on purpose is documented: ``forge run WORKER -`` and ``forge approve WORKER --batch -``.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from forge_cli.cli import commands
+from forge_cli.cli.commands import LazyCommand, command_tree
+
+ENOUGH = 40
+"""Seconds for a command on a machine with other things to do; a silent pipe beside a task takes three of them."""
+
+VALUES = {
+    "worker": "worker.yaml",
+    "task": "go",
+    "tool": "peek",
+    "session": "last",
+    "session_id": "last",
+    "answer": "yes",
+}
+"""What stands for an argument of that name; anything else is some name."""
+
+OPTIONS = {
+    "run": [["worker.yaml"], ["worker.yaml", "go"], ["worker.yaml", "go", "-p"], ["worker.yaml", "-c"]],
+    "tools call": [["peek", "--worker", "worker.yaml", "-i"], ["echo", "--worker", "worker.yaml", "text=a"]],
+    "tools new": [["made", "--lang", "sh"]],
+    "approve": [["worker.yaml", "peek"], ["worker.yaml", "--batch", os.devnull], ["worker.yaml"]],
+    "replay": [["last"]],
+    "test": [["."]],
+}
+STDIN = ["closed", "null", "silent", "silent in CI"]
+
+
+def leaves(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    if isinstance(command, LazyCommand):
+        yield path
+        return
+    for name, inner in command.commands.items():
+        yield from leaves(inner, *path, name)
+
+
+def variants(path: tuple[str, ...]) -> list[list[str]]:
+    """The command alone, with a value for every argument that it has, and what else is worth trying."""
+    tree: Any = command_tree()
+    for name in path:
+        tree = tree.commands[name]
+    real = get_command(import_module(tree.entry.module).app)
+    arguments = [each for each in real.params if each.param_type_name == "argument"]
+    filled = [VALUES.get(each.name or "", "peek") for each in arguments]
+    tried = [[], filled, *OPTIONS.get(" ".join(path), [])]
+    return [args for number, args in enumerate(tried) if args not in tried[:number]]
+
+
+COMMANDS = list(leaves(command_tree()))
+TABLE = [(*path, *args) for path in COMMANDS for args in variants(path)]
+DRAW = [(args, STDIN[number % len(STDIN)]) for number, args in enumerate(TABLE)]
+
+
+def ends(project, args: tuple[str, ...], stdin: str) -> None:
+    command = [project.find().python, "-m", "forge_cli", *args]
+    if stdin == "closed":
+        command = ["sh", "-c", 'exec "$@" <&-', "sh", *command]
+    env = {**os.environ, "FORGE_HOME": str(project.home), **({"CI": "1"} if stdin == "silent in CI" else {})}
+    reading, writing = os.pipe()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=project.folder,
+            env=env,
+            stdin=reading if stdin.startswith("silent") else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ENOUGH,
+            check=False,
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert 0 <= done.returncode <= 10, done
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+    assert done.returncode == 0 or done.stderr
+
+
+def test_the_whole_tree_is_in_the_table() -> None:
+    assert {" ".join(path) for path in COMMANDS} == set(commands.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin"), DRAW, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
+)
+def test_it_ends(tester, args: tuple[str, ...], stdin: str) -> None:
+    ends(tester, args, stdin)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("args", "stdin"),
+    [case for case in product(TABLE, STDIN) if case not in DRAW],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+def test_it_ends_with_any_input(tester, args: tuple[str, ...], stdin: str) -> None:
+    ends(tester, args, stdin)

@@ -1,0 +1,23 @@
+"""Text that came in UTF-16, or in pieces of it."""
+
+import pytest
+
+from forge_cli.core.surrogates import TextJoiner, mend
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [("plain", "plain"), ("\ud83d\ude00", "😀"), ("a\ud800b", "a\ufffdb"), ("\ude00\ud83d", "\ufffd\ufffd")],
+)
+def test_mending(text: str, mended: str) -> None:
+    assert mend(text) == mended
+
+
+def test_halves_in_two_pieces_are_joined() -> None:
+    joiner = TextJoiner()
+    assert [joiner.add("a\ud83d"), joiner.add("\ude00b"), joiner.add("c\ud83d"), joiner.close()] == [
+        "a",
+        "😀b",
+        "c",
+        "\ufffd",
+    ]

@@ -1,0 +1,81 @@
+"""The guardian: what a killed forge would leave behind ends, whatever it did to get away, and nothing else does."""
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+
+from ..children import children, sleepers, stranger, tag
+
+START = """
+import os, sys
+import anyio
+from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+
+async def main():
+    async with ChildProcesses() as processes:
+        await processes.run(bash(sys.argv[1]), cwd=".", env=clean_environment(), timeout=None)
+
+anyio.run(main)
+"""
+
+pytestmark = pytest.mark.needs("linux", "bash")
+
+
+def wait_for_end(pid: int) -> None:
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([watch], [], [], 20)[0], f"{pid} is still there"
+    finally:
+        os.close(watch)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sleep {0} & echo; wait",
+        "setsid sleep {0} & echo; wait",
+        "env -i setsid sleep {0} & echo; wait",
+        "trap '' HUP TERM INT; (sleep {0}; sleep {0}) & echo; wait",
+    ],
+)
+def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path, line: str) -> None:
+    name, gate = tag(), tmp_path / "gate"
+    os.mkfifo(gate)
+    with stranger("sleep", tag()) as other:
+        command = [sys.executable, "-c", START, line.format(name).replace("echo;", f"echo >{gate};")]
+        parent = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL)
+        try:
+            reading = os.open(gate, os.O_RDONLY | os.O_NONBLOCK)
+            assert select.select([reading], [], [], 20)[0]
+            os.close(reading)
+            left = sleepers(name)
+            assert left
+            parent.kill()
+            parent.wait(20)
+            for pid in left:
+                wait_for_end(pid)
+            assert other.poll() is None
+        finally:
+            parent.kill()
+            parent.wait()
+
+
+@pytest.mark.anyio
+async def test_it_ends_with_the_commands(tmp_path: Path) -> None:
+    with anyio.fail_after(20):
+        async with ChildProcesses() as processes:
+            env = clean_environment()
+            await processes.run(["true"], cwd=tmp_path, env=env, timeout=None)
+            await processes.run(["true"], cwd=tmp_path, env=env, timeout=None)
+            assert len(children()) == 1
+    assert children() == []
