@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,8 +54,10 @@ class Command:
 
     argv: Sequence[str]
     descriptors: Sequence[int] = ()
-    confined: bool = False
-    """Whether everything it starts ends with it."""
+    contained: bool = False
+    """Whether namespaces end everything it starts with it."""
+    folder: Path | None = None
+    """Removed with all that is in it once the command has ended."""
     companion: Companion | None = None
 
 
@@ -112,7 +115,7 @@ class Child:
         outputs: Mapping[int, Output],
         opened: ExitStack,
         since: float,
-        appeared: Callable[[], Sequence[str]],
+        wrap: Wrap,
         companion: Companion | None = None,
     ) -> None:
         self.tree = tree
@@ -125,7 +128,7 @@ class Child:
         self._process = process
         self._outputs = outputs
         self._opened = opened
-        self._appeared = appeared
+        self._wrap = wrap
         self.appeared: tuple[str, ...] = ()
         self._companion = companion
         self._attention = anyio.CancelScope(shield=True)
@@ -149,6 +152,7 @@ class Child:
                         readers.start_soon(output.read, descriptor)
                     await self._exit()
                     self._until = time.monotonic()
+                    await self._end_background()
                     self.exited.set()
                     readers.cancel_scope.deadline = anyio.current_time() + GRACE
         finally:
@@ -156,7 +160,7 @@ class Child:
                 output.drain(descriptor)
                 output.close()
             self._opened.close()
-            self.appeared = tuple(self._appeared())
+            self.appeared = tuple(self._wrap.appeared())
             self.exited.set()
             self.ended.set()
 
@@ -220,6 +224,11 @@ class Child:
             await anyio.sleep(pause)
             pause = min(2 * pause, 0.02)
 
+    async def _end_background(self) -> None:
+        """What a confined command has started ends with it, also where no namespace sees to that."""
+        if self._wrap.confined and not self.tree.contained and self.tree.remains():
+            await self.tree.end(politely=False)
+
     async def stop(self, *, politely: bool = True) -> None:
         """End the command and everything it started, within three seconds; a cancellation waits for that."""
         with anyio.CancelScope(shield=True):
@@ -234,7 +243,7 @@ class Child:
         if together is not None:
             share_room(together, self.stdout, self.stderr)
         code = self._process.returncode
-        if self.tree.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
+        if self.tree.contained and code is not None and 0 < code - 128 < LAST_SIGNAL:
             code = 128 - code
         return Finished(
             exit_code=code if code is not None and code >= 0 else None,
@@ -244,7 +253,8 @@ class Child:
             timed_out=self.timed_out,
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
             duration_ms=round((self._until - self._since) * 1000),
-            confined=self.tree.confined,
+            confined=self._wrap.confined,
+            denies=self._wrap.confined and not self.tree.contained,
             exceeded=self.exceeded,
             appeared=self.appeared,
             refused=self._companion.refused if self._companion else (),
@@ -415,14 +425,16 @@ def _start(
                 start_new_session=True,
             )
         limits.hold(process.pid)
+        if command.folder is not None:
+            ours.callback(shutil.rmtree, command.folder, ignore_errors=True)
         return Child(
             process,
-            ProcessTree(process.pid, mark, confined=command.confined),
+            ProcessTree(process.pid, mark, contained=command.contained),
             stdin=stdin,
             outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
             opened=ours.pop_all(),
             since=since,
-            appeared=wrap.appeared,
+            wrap=wrap,
             companion=command.companion,
         )
 

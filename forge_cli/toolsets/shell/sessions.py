@@ -43,7 +43,6 @@ class ProcessSession:
     number: int
     command: str
     child: Child
-    confined: bool = False
     shell: bool = False
     """It is a bare shell: each line written to it is a command line."""
     doubt: str | None = None
@@ -80,12 +79,13 @@ class ProcessSession:
 
     def interrupt(self) -> None:
         """What Ctrl+C does at a terminal: a bare shell continues with its next line, what it has started does not."""
-        if not self.confined and not self.shell:
+        contained = self.child.tree.contained
+        if not contained and not self.shell:
             with suppress(ProcessLookupError):
                 os.killpg(self.child.pid, signal.SIGINT)
             return
         members = self.child.tree.members()
-        keepers = {one.pid for one in members if self.confined and self.child.pid in (one.pid, one.parent)}
+        keepers = {one.pid for one in members if contained and self.child.pid in (one.pid, one.parent)}
         inside = [one for one in members if one.pid not in keepers]
         first = next((one.pid for one in inside if one.pid == self.child.pid or one.parent in keepers), None)
         for one in inside:
@@ -122,9 +122,9 @@ class Sessions:
         self._sessions: dict[int, ProcessSession] = {}
         self._last = 0
 
-    def add(self, command: str, child: Child, *, confined: bool, doubt: str | None = None) -> ProcessSession:
+    def add(self, command: str, child: Child, *, doubt: str | None = None) -> ProcessSession:
         self._last += 1
-        session = ProcessSession(self._last, command, child, confined, is_bare_shell(command), doubt)
+        session = ProcessSession(self._last, command, child, is_bare_shell(command), doubt)
         self._sessions[self._last] = session
         return session
 

@@ -130,7 +130,7 @@ class ShellToolset(Toolset):
         """Start a command that may take long or wants input; what it says later is read with write_stdin."""
         child = self._processes.start(bash(command), cwd=self._folder(workdir), env=self._environment)
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
-        session = self._sessions.add(command, child, confined=self._processes.confined, doubt=doubt)
+        session = self._sessions.add(command, child, doubt=doubt)
         try:
             return await self._news(session, yield_time_ms, max_output_tokens * BYTES_A_TOKEN)
         except anyio.get_cancelled_exc_class():
