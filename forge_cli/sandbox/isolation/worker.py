@@ -122,12 +122,13 @@ class WorkerProcesses(Processes):
         start = partial(self.children.start, argv, **options, timeout=timeout, errors=errors)
         return CommandStream(start, _keep_hooks(options["wrap"]), errors)
 
-    def start(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> Child:
+    def start(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, encoding: str = "utf-8"
+    ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
         environment, limits = self._environment(env), self._sandbox.isolation.limits
-        return self.children.start(
-            argv, cwd=cwd, env=environment, wrap=self.wrap(), takes_input=True, merge=True, limits=limits
-        )
+        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": self.wrap(), "feed": None, "limits": limits}
+        return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
     def _options(
         self,

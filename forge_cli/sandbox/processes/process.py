@@ -300,6 +300,7 @@ class ChildProcesses:
         wrap: Wrap = UNCONFINED,
         limit: int = LIMIT,
         errors: str = "replace",
+        encoding: str = "utf-8",
         timeout: float | None = None,
         takes_input: bool = False,
         feed: bytes | None = None,
@@ -312,7 +313,7 @@ class ChildProcesses:
         """
         if len(self._children) >= self._at_most:
             raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
-        outputs = [Output(limit, errors) for _ in range(1 if merge else 2)]
+        outputs = [Output(limit, errors, encoding) for _ in range(1 if merge else 2)]
         try:
             child = _start(argv, cwd, env, wrap, outputs, limits, takes_input=takes_input or feed is not None)
         except (OSError, ValueError) as error:
