@@ -18,6 +18,7 @@ from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.text import counted
 from forge_cli.sandbox.isolation.isolation import Mechanism, confines, describe_confinement, mechanisms
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
+from forge_cli.sandbox.processes.groups import groups_around
 
 CI = bool(os.environ.get("CI"))
 REASON = re.compile(r"needs \S+: install ([^\s,]+)")
@@ -49,6 +50,7 @@ NEEDS = {
     "bash": program("bash", "bash"),
     "bwrap": Need(lambda: mechanism("bwrap"), "bubblewrap" if LINUX else None, "and let it make user namespaces"),
     "Landlock": Need(lambda: mechanism("Landlock"), more="the kernel has to allow it"),
+    "cgroups": Need(groups_around, more="a control group (v2) with memory and pids that one may make others in"),
     "git": program("git", "git"),
     "go": program("go", "golang-go"),
     "openssl": program("openssl", "openssl"),

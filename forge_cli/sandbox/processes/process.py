@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.groups import ControlGroup, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
@@ -116,6 +117,7 @@ class Child:
         opened: ExitStack,
         since: float,
         wrap: Wrap,
+        group: ControlGroup | None,
         companion: Companion | None = None,
     ) -> None:
         self.tree = tree
@@ -129,6 +131,7 @@ class Child:
         self._outputs = outputs
         self._opened = opened
         self._wrap = wrap
+        self._group = group
         self.appeared: tuple[str, ...] = ()
         self._companion = companion
         self._attention = anyio.CancelScope(shield=True)
@@ -152,6 +155,7 @@ class Child:
                         readers.start_soon(output.read, descriptor)
                     await self._exit()
                     self._until = time.monotonic()
+                    self.exceeded = self.exceeded or (self._group.exceeded() if self._group else None)
                     await self._end_background()
                     self.exited.set()
                     readers.cancel_scope.deadline = anyio.current_time() + GRACE
@@ -199,7 +203,7 @@ class Child:
                 await self.exited.wait()
                 return
             since = time.monotonic()
-            self.exceeded = limits.exceeded(self.tree.pids())
+            self.exceeded = self._group.exceeded() if self._group else limits.exceeded(self.tree.pids())
             if self.exceeded:
                 await self.stop(politely=False)
             pause = max(PERIOD, 10 * (time.monotonic() - since))
@@ -285,6 +289,7 @@ class ChildProcesses:
                     stopping.start_soon(child.stop)
                 for tree in self._background:
                     stopping.start_soon(tree.end)
+        remove_empty_groups()
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._tasks.__aexit__(kind, error, trace)
         # an error of the body is not one of the tasks: it is raised as it is instead of in a group
@@ -426,6 +431,9 @@ def _start(
                 start_new_session=True,
             )
         limits.hold(process.pid)
+        group = _grouped(process.pid, limits, contained=command.contained)
+        if group is not None:
+            ours.callback(group.remove)
         if command.folder is not None:
             ours.callback(shutil.rmtree, command.folder, ignore_errors=True)
         return Child(
@@ -436,8 +444,21 @@ def _start(
             opened=ours.pop_all(),
             since=since,
             wrap=wrap,
+            group=group,
             companion=command.companion,
         )
+
+
+def _grouped(pid: int, limits: ProcessLimits, *, contained: bool) -> ControlGroup | None:
+    """A group with the process in it; one that has ended already needs none."""
+    group = new_group(limits, contained=contained)
+    if group is not None:
+        try:
+            group.add(pid)
+        except OSError:
+            group.remove()
+            return None
+    return group
 
 
 def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
