@@ -561,6 +561,28 @@ def test_rules_without_a_mechanism_are_named_even_with_print(
     assert done.stderr.count(f"warning: {UNCONFINED_RULES}") == times
 
 
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(("trace", "times"), [("normal", 1), ("summary", 0)])
+def test_what_confines_is_a_line_of_the_trace(project: Project, trace: str, times: int) -> None:
+    with_shell(project, "", "{isolation: auto}")
+    project.write("script.yaml", "turns: [{text: done}]")
+    done = project.forge("run", "worker.yaml", "go", "--trace", trace, "-m", "script:script.yaml")
+    assert (done.returncode, done.stderr.splitlines().count("commands: confined (bwrap)")) == (0, times)
+
+
+@pytest.mark.needs("Landlock")
+@pytest.mark.parametrize(("trace", "times"), [("summary", 1), ("quiet", 0)])
+def test_the_weaker_mechanism_is_a_warning(project: Project, tmp_path: Path, trace: str, times: int) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
+    with_shell(project, "{rules: [{pattern: echo, approval: preApproved}]}", "{isolation: auto}")
+    project.write("script.yaml", "turns: [{calls: [{tool: shell, input: {command: echo one}}]}, {text: '{result}'}]")
+    argv = ("run", "worker.yaml", "go", "--trace", trace, "-m", "script:script.yaml")
+    done = project.forge(*argv, env={"PATH": str(tmp_path / "bin")})
+    assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n")
+    assert done.stderr.count("warning: commands: confined, weaker (Landlock: protected names in zones") == times
+
+
 def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "{isolation: off}")
     assert Project.forge(project, "worker", "check", "worker.yaml", env=only_bash).stderr == ""
