@@ -29,9 +29,9 @@ class Bubblewrap:
     """
 
     program: str
-    name: str = "bwrap"
+    name: ClassVar[str] = "bwrap"
+    weakness: ClassVar[str | None] = None
     own_network: ClassVar[bool] = True
-    weakness: str | None = None
 
     @contextmanager
     def wrap(

@@ -64,7 +64,7 @@ class Landlock:
     """
 
     version: int
-    name: str = "Landlock"
+    name: ClassVar[str] = "Landlock"
     own_network: ClassVar[bool] = False
 
     @property

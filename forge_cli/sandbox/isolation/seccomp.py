@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 _LOAD, _EQUAL, _AT_LEAST, _HAS_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _X32 = 0x40000000
 _CLONE3 = 435
+_DATAGRAM = 0b10
+"""The bit that the kinds of sockets have which can write to any other, although they are one of a pair."""
 _NEW_NAMESPACES, _EVERY_BIT = 0x7E020000, 0xFFFFFFFF
 
 
@@ -28,6 +30,7 @@ class Architecture:
 
     audit: int
     socket: int
+    socketpair: int
     keyring: tuple[int, ...]
     namespaces: tuple[int, ...]
     """``clone`` and ``unshare``, whose first argument says which are made."""
@@ -40,9 +43,9 @@ class Architecture:
     """It makes sockets as well, and its calls are seen by no filter."""
 
 
-_ARM = Architecture(0xC00000B7, 198, (217, 218, 219), (220, 97), 268, (180, 186, 190, 194, 196), 45, 261)
+_ARM = Architecture(0xC00000B7, 198, 199, (217, 218, 219), (220, 97), 268, (180, 186, 190, 194, 196), 45, 261)
 _ARCHITECTURES = {
-    "x86_64": Architecture(0xC000003E, 41, (248, 249, 250), (56, 272), 308, (240, 68, 64, 29, 30), 76, 302),
+    "x86_64": Architecture(0xC000003E, 41, 53, (248, 249, 250), (56, 272), 308, (240, 68, 64, 29, 30), 76, 302),
     "aarch64": _ARM,
     "riscv64": replace(_ARM, audit=0xC00000F3),
 }
@@ -59,7 +62,7 @@ def seccomp_filter(
 ) -> bytes | None:
     """The program for this machine, or None where its numbers are not known.
 
-    Only the network's own sockets can be made, those of ``socketpair`` always; other calls are as ever. For a process
+    Only the network's own sockets can be made, and streams by ``socketpair``; other calls are as ever. For a process
     without ``namespaces`` of its own those of the host stay as they are, and memory and queues that it could share with
     other programs are refused, as are the limits of other processes. ``truncate`` goes by a name: it is refused where
     nothing else looks at that.
@@ -92,8 +95,10 @@ def _program(
         yield from _unless(number, _refuse(errno.EPERM))
     if not namespaces:
         for number in found.namespaces:
-            yield from _unless_any(number, _NEW_NAMESPACES)
-        yield from _unless_any(found.prlimit, _EVERY_BIT)
+            yield from _unless_any(number, _FIRST_ARGUMENT, _NEW_NAMESPACES)
+        yield from _unless_any(found.prlimit, _FIRST_ARGUMENT, _EVERY_BIT)
+    if _AF_UNIX not in families:
+        yield from _unless_any(found.socketpair, _SECOND_ARGUMENT, _DATAGRAM)
     yield _step(_EQUAL, found.socket, then=1)
     yield _step(_RETURN, _ALLOW)
     yield _step(_LOAD, _FIRST_ARGUMENT)
@@ -111,10 +116,10 @@ def _unless(value: int, last: bytes) -> Iterator[bytes]:
     yield last
 
 
-def _unless_any(number: int, bits: int) -> Iterator[bytes]:
-    """Allow a call unless its first argument has one of the bits."""
+def _unless_any(number: int, argument: int, bits: int) -> Iterator[bytes]:
+    """Allow a call unless the argument has one of the bits."""
     yield _step(_EQUAL, number, otherwise=4)
-    yield _step(_LOAD, _FIRST_ARGUMENT)
+    yield _step(_LOAD, argument)
     yield _step(_HAS_ANY, bits, otherwise=1)
     yield _refuse(errno.EPERM)
     yield _step(_RETURN, _ALLOW)

@@ -164,6 +164,30 @@ async def test_sockets_of_others_are_out_of_reach_wherever_they_are(cage: Mechan
     assert done.stdout == "Operation not permitted\n" * 2
 
 
+DATAGRAM = """
+import socket, sys
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+    try:
+        left, right = socket.socketpair(socket.AF_UNIX, kind)
+        left.sendto(b"x", sys.argv[1])
+        print("sent")
+    except OSError as error:
+        print(error.strerror)
+for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+    left, right = socket.socketpair(socket.AF_UNIX, kind)
+    left.send(b"x")
+    print(right.recv(1))
+"""
+
+
+async def test_a_pair_of_datagram_sockets_is_no_way_to_those_of_others(cage: Mechanism, place: Path) -> None:
+    """One end of it could write to any socket that is seen."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(place / "socket"))
+        done = await run(cage, place, DATAGRAM, str(place / "socket"))
+    assert done.stdout == "Operation not permitted\n" * 2 + "b'x'\n" * 2
+
+
 async def test_a_socket_that_is_named_is_reached(cage: Mechanism, place: Path, tmp_path: Path) -> None:
     address = tmp_path / "agent"
     with socket.socket(socket.AF_UNIX) as server:
