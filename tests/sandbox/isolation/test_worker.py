@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,12 @@ def test_what_confines_is_said_once(place: Path, only: Mechanism) -> None:
         assert made.confined
     weaker = ("warning", f"commands: confined, weaker (Landlock: {only.weakness})")
     assert lines == [weaker if only.weakness else ("info", "commands: confined (bwrap)")]
+
+
+def test_a_list_of_names_needs_a_network_of_its_own(place: Path, only: Mechanism) -> None:
+    made, _ = processes(place, sandbox(place, "network: [api.example.org]"))
+    with pytest.raises(WorkerError, match="lists names") if only.weakness else nullcontext():
+        made.check()
 
 
 async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protected_names(
