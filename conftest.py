@@ -16,8 +16,9 @@ import pytest
 
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.text import counted
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import Mechanism, confines, describe_confinement, mechanisms
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
+from forge_cli.sandbox.processes.groups import groups_around
 
 CI = bool(os.environ.get("CI"))
 REASON = re.compile(r"needs \S+: install ([^\s,]+)")
@@ -41,9 +42,15 @@ def program(name: str, package: str) -> Need:
     return Need(lambda: shutil.which(name, path=PATH), package)
 
 
+def mechanism(name: str) -> Mechanism | None:
+    return next((found for found in mechanisms() if found.name == name and confines(found)), None)
+
+
 NEEDS = {
     "bash": program("bash", "bash"),
-    "bwrap": Need(mechanism, "bubblewrap" if LINUX else None, "and let it make user namespaces"),
+    "bwrap": Need(lambda: mechanism("bwrap"), "bubblewrap" if LINUX else None, "and let it make user namespaces"),
+    "Landlock": Need(lambda: mechanism("Landlock"), more="the kernel has to allow it"),
+    "cgroups": Need(groups_around, more="a control group (v2) with memory and pids that one may make others in"),
     "git": program("git", "git"),
     "go": program("go", "golang-go"),
     "openssl": program("openssl", "openssl"),
@@ -98,14 +105,16 @@ def need() -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def unconfined() -> str:
-    """What forge says on standard error where nothing confines child processes; nothing where they are confined."""
-    return f"warning: {NOT_CONFINED}\n" if lacks("bwrap") else ""
+    """What forge says on standard error where little or nothing confines commands; nothing where they are confined."""
+    if not lacks("bwrap"):
+        return ""
+    return f"warning: {NOT_CONFINED if lacks('Landlock') else describe_confinement(mechanism('Landlock'))}\n"
 
 
 @pytest.fixture(scope="session")
-def unconfined_rules() -> str:
+def unconfined_rules(unconfined: str) -> str:
     """The same for a worker with rules that pre-approve commands."""
-    return f"warning: {UNCONFINED_RULES}\n" if lacks("bwrap") else ""
+    return f"warning: {UNCONFINED_RULES}\n" if lacks("bwrap") and lacks("Landlock") else unconfined
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

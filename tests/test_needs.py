@@ -26,7 +26,7 @@ def test_c(go): assert False, "it ran"
 @pytest.mark.needs("user")
 def test_d(): pass
 
-def test_e(unconfined): assert unconfined.startswith("warning: child processes are not confined")
+def test_e(unconfined): assert unconfined.startswith("warning: commands: ")
 """
 
 

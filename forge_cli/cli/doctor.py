@@ -20,7 +20,7 @@ from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.settings import load_settings
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
 app = new_app()
@@ -95,15 +95,14 @@ def _terminal() -> DoctorCheck:
 
 def _isolation() -> dict[str, str | None]:
     found = mechanism()
-    return {"level": "full" if found else "none", "mechanism": found.name if found else None}
+    level = "none" if found is None else "weaker" if found.weakness else "full"
+    return {"level": level, "mechanism": found.name if found else None}
 
 
 def _confinement() -> DoctorCheck:
     found = mechanism()
-    if found:
-        return DoctorCheck("isolation", True, f"child processes are confined by {found.name}")
-    detail = "nothing here can confine child processes"
-    return DoctorCheck("isolation", False, detail, "install bubblewrap (bwrap) 0.8 or newer", essential=False)
+    remedy = "install bubblewrap (bwrap) 0.8 or newer, and let it make user namespaces"
+    return DoctorCheck("isolation", found is not None, describe_confinement(found), remedy, essential=False)
 
 
 def _models(host: PluginHost) -> list[DoctorCheck]:

@@ -8,5 +8,7 @@ from typing import Literal
 StatusLevel = Literal["info", "warning", "error"]
 Notify = Callable[[StatusLevel, str], None]
 
+COMMANDS = "commands: "
+"""How the line begins that says what confines child processes."""
 UNCONFINED_RULES = "commands that rules pre-approve run unconfined: install bubblewrap (bwrap), or say 'isolation: off'"
 """Told even where warnings are not: nobody is asked, and nothing holds back what runs."""

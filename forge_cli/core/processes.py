@@ -36,6 +36,8 @@ class Finished:
     """Whether the middle of an output that was too long is missing; the text says so where it is."""
     duration_ms: int
     confined: bool = False
+    denies: bool = False
+    """Whether what it may not touch is there, and refused, instead of hidden; only of a confined command."""
     exceeded: str | None = None
     """Which limit it was stopped for, as a sentence."""
     appeared: tuple[str, ...] = ()
@@ -55,6 +57,8 @@ class Finished:
             return None
         if os.strerror(errno.EROFS) in output:
             return "it is confined: it can write to writable zones only, and not to .git, .env* and the like in them"
+        if self.denies and os.strerror(errno.EACCES) in output:
+            return "it is confined: it writes to writable zones and $TMPDIR only, and does not read all of the home"
         home = os.path.join(os.path.expanduser("~"), "")
         if any(home in line and os.strerror(errno.ENOENT) in line for line in output.splitlines()):
             return "it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names"

@@ -71,6 +71,15 @@ def test_the_shape(cli) -> None:
     assert {"model.anthropic", "model.openai", "model.script", "toolset.filesystem", "toolset.custom"} <= set(ids)
 
 
+@pytest.mark.needs("Landlock")
+def test_the_weaker_mechanism_is_named_as_such(project: Project, tmp_path: Path) -> None:
+    env = {"PATH": str(tmp_path)}
+    found = json.loads(project.forge("doctor", "--json", env=env).stdout)
+    assert found["isolation"] == {"level": "weaker", "mechanism": "Landlock"}
+    lines = project.forge("doctor", env=env).stdout.splitlines()
+    assert [line for line in lines if line.startswith("ok      isolation: commands: confined, weaker (Landlock: ")]
+
+
 def test_for_people(cli, project: Project) -> None:
     done = cli("doctor")
     lines = done.out.splitlines()

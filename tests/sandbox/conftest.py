@@ -1,6 +1,6 @@
 """A root with zones in it, as a worker file would declare them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,8 @@ import pytest
 from forge_cli.core.config import parse_config
 from forge_cli.sandbox.files import openat2 as beneath
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.isolation import isolation
+from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
 THREE_ZONES: list[dict[str, Any]] = [
@@ -17,7 +19,24 @@ THREE_ZONES: list[dict[str, Any]] = [
     {"name": "src", "mode": "ro"},
 ]
 
+MECHANISMS = ("bwrap", "Landlock")
 OpenSandbox = Callable[..., Sandbox]
+
+
+@pytest.fixture(scope="session", params=MECHANISMS)
+def cage(request: pytest.FixtureRequest, need: Callable[[str], None]) -> Mechanism:
+    """Each mechanism that confines processes."""
+    need(request.param)
+    return next(found for found in mechanisms() if found.name == request.param)
+
+
+@pytest.fixture
+def only(cage: Mechanism, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mechanism]:
+    """A machine that has this mechanism and no other."""
+    monkeypatch.setattr(isolation, "mechanisms", lambda: iter([cage]))
+    isolation.mechanism.cache_clear()
+    yield cage
+    isolation.mechanism.cache_clear()
 
 
 @pytest.fixture(params=["at once", "step by step"])

@@ -3,6 +3,7 @@
 Covers forge_cli.toolsets.shell.allow.stdin, forge_cli.toolsets.shell.sessions.
 """
 
+import locale
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -43,6 +44,8 @@ toolsets:
       - {{pattern: sort, approval: preApproved}}
       - {{pattern: rm, approval: blocked}}
 """
+GBK_PIPE = b"\x81|".decode("gbk")
+"""A character with a byte in it that is a pipe to a shell that knows nothing of the encoding."""
 ENOUGH = 60_000
 """Milliseconds to wait for the end of what does end."""
 
@@ -495,3 +498,35 @@ async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project
         assert (outcomes[0].status, sleepers(sleeping)) == ("interrupted", [])
         hands.runtime.interrupt_signal.reset()
         assert "open are: none" in (await hands.write()).text()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"), [("ISO-8859-1", "e9"), ("UTF-8", "c3 a9"), ("ANSI_X3.4-1968", "c3 a9")]
+)
+async def test_text_goes_both_ways_in_the_encoding_of_the_locale(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, encoding: str, written: str
+) -> None:
+    monkeypatch.setattr(locale, "getencoding", lambda: encoding)
+    async with opened() as hands:
+        await hands.start("head -n 1 >line; od -An -tx1 line; cat line")
+        outcome = await hands.write("é\n", ENOUGH)
+    assert said(outcome) == f" {written} 0a\né\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "chars", "problem"),
+    [
+        ("ISO-8859-1", "echo €\n", "iso8859-1, the encoding of the locale, has no '€' (U+20AC)"),
+        ("GBK", f"echo {GBK_PIPE}echo two\n", f"in gbk, the encoding of the locale, a shell may misread '{GBK_PIPE}'"),
+    ],
+)
+async def test_what_the_locale_cannot_write_is_named_and_nothing_is_written(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, encoding: str, chars: str, problem: str
+) -> None:
+    monkeypatch.setattr(locale, "getencoding", lambda: encoding)
+    async with opened() as hands:
+        await hands.start("bash --norc")
+        refused = await hands.write(chars)
+        after = await hands.write("echo one; exit\n", ENOUGH)
+    assert (refused.status, problem in (refused.error or "")) == ("error", True), refused.error
+    assert said(after) == "one\n"

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -509,17 +510,30 @@ def test_the_network_is_there_or_not(project: Project, sandbox: str, reached: bo
         assert (told(project, line).data["exitCode"] == 0) is reached
 
 
+NO_LANDLOCK = """
+import ctypes, struct
+steps = struct.pack("=HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x15, 0, 1, 444, 6, 0, 0, 0x50026, 6, 0, 0, 0x7FFF0000)
+class Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+prctl = ctypes.CDLL(None).prctl
+prctl(38, 1, 0, 0, 0)
+prctl(22, 2, ctypes.byref(Program(4, steps)), 0, 0)
+"""
+"""Lets the kernel say that it has no such call, as it does where Landlock is not built in."""
+
+
 @pytest.fixture
 def only_bash(tmp_path: Path) -> dict[str, str]:
-    """A path on which there is a shell, and nothing that could confine it."""
+    """A machine on which there is a shell, and nothing that could confine it, for a process of its own."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
-    return {"PATH": str(tmp_path / "bin")}
+    (tmp_path / "bin" / "sitecustomize.py").write_text(NO_LANDLOCK if sys.platform == "linux" else "")
+    return {"PATH": str(tmp_path / "bin"), "PYTHONPATH": str(tmp_path / "bin")}
 
 
 def test_required_without_a_mechanism_is_refused(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "\n  isolation: required")
-    done = project.forge("worker", "check", "worker.yaml", env=only_bash)
+    done = Project.forge(project, "worker", "check", "worker.yaml", env=only_bash)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("forge: worker.yaml:3:14: isolation is required, and this machine has no working")
     assert "install bubblewrap" in done.stderr
@@ -529,7 +543,7 @@ def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict
     with_shell(project, "", "{isolation: auto}")
     twice = "[{tool: shell, input: {command: echo one}}, {tool: shell, input: {command: echo two}}]"
     project.write("script.yaml", f"turns: [{{calls: {twice}}}, {{text: '{{results[0]}} {{results[1]}}'}}]")
-    done = project.forge("run", "worker.yaml", "go", "-y", "-m", "script:script.yaml", env=only_bash)
+    done = Project.forge(project, "run", "worker.yaml", "go", "-y", "-m", "script:script.yaml", env=only_bash)
     assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n exit code: 0\ntwo\n")
     assert done.stderr.count(NOT_CONFINED) == 1
 
@@ -542,14 +556,36 @@ def test_rules_without_a_mechanism_are_named_even_with_print(
 ) -> None:
     with_shell(project, f"{{rules: [{{pattern: echo, approval: {rules}}}]}}", f"{{isolation: {isolation}}}")
     project.write("script.yaml", "turns: [{text: done}]")
-    done = project.forge("run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", env=only_bash)
+    done = Project.forge(project, "run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", env=only_bash)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "done\n", times)
     assert done.stderr.count(f"warning: {UNCONFINED_RULES}") == times
 
 
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(("trace", "times"), [("normal", 1), ("summary", 0)])
+def test_what_confines_is_a_line_of_the_trace(project: Project, trace: str, times: int) -> None:
+    with_shell(project, "", "{isolation: auto}")
+    project.write("script.yaml", "turns: [{text: done}]")
+    done = project.forge("run", "worker.yaml", "go", "--trace", trace, "-m", "script:script.yaml")
+    assert (done.returncode, done.stderr.splitlines().count("commands: confined (bwrap)")) == (0, times)
+
+
+@pytest.mark.needs("Landlock")
+@pytest.mark.parametrize(("trace", "times"), [("summary", 1), ("quiet", 0)])
+def test_the_weaker_mechanism_is_a_warning(project: Project, tmp_path: Path, trace: str, times: int) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
+    with_shell(project, "{rules: [{pattern: echo, approval: preApproved}]}", "{isolation: auto}")
+    project.write("script.yaml", "turns: [{calls: [{tool: shell, input: {command: echo one}}]}, {text: '{result}'}]")
+    argv = ("run", "worker.yaml", "go", "--trace", trace, "-m", "script:script.yaml")
+    done = project.forge(*argv, env={"PATH": str(tmp_path / "bin")})
+    assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n")
+    assert done.stderr.count("warning: commands: confined, weaker (Landlock: protected names in zones") == times
+
+
 def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "{isolation: off}")
-    assert project.forge("worker", "check", "worker.yaml", env=only_bash).stderr == ""
+    assert Project.forge(project, "worker", "check", "worker.yaml", env=only_bash).stderr == ""
 
 
 # --- forge approve

@@ -44,5 +44,5 @@ async def _check(worker: Worker, workspace: Path) -> tuple[int, int]:
 
 
 def _warn(event: Event) -> None:
-    if isinstance(event, StatusEvent):
+    if isinstance(event, StatusEvent) and event.level != "info":
         sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

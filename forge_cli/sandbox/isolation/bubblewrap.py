@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
+from forge_cli.sandbox.isolation.places import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
-from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import Command
 
 _ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
@@ -31,7 +29,8 @@ class Bubblewrap:
     """
 
     program: str
-    name: str = "bwrap"
+    name: ClassVar[str] = "bwrap"
+    weakness: ClassVar[str | None] = None
     own_network: ClassVar[bool] = True
 
     @contextmanager
@@ -55,14 +54,14 @@ class Bubblewrap:
             # a working directory that is hidden is there all the same, and empty
             seen = (*_HOST, *mounts.options, "--dir", folder, *mounts.last)
             command = (self.program, *alone, *_POWERLESS, *filters, *seen, "--chdir", folder, "--", *argv)
-            yield Command(command, mounts.descriptors, confined=True)
+            yield Command(command, mounts.descriptors, contained=True)
 
 
 class _Mounts:
     """The rules as mounts, each over the ones before.
 
-    What is mounted was opened first and is exactly the path of its rule: a process that is already at work in a zone
-    could put a link in its place, and ``bwrap`` would follow it to what it should hide.
+    What is mounted was opened first and is exactly the path of its rule: ``bwrap`` would follow a link that somebody
+    put in its place to what it should hide.
     """
 
     def __init__(self, opened: ExitStack, room: int | None) -> None:
@@ -99,15 +98,9 @@ class _Mounts:
                 self.options += ["--ro-bind-fd", self._exactly(rule), path]
 
     def _exactly(self, rule: ReachRule) -> str:
-        path = str(rule.path)
-        try:
-            descriptor = self._open(path, os.O_PATH | os.O_NOFOLLOW)
-            moved = os.readlink(f"/proc/self/fd/{descriptor}") != path
-        except OSError as error:
-            raise ToolError(f"nothing was started: {shown(path)} cannot be confined: {error.strerror}") from None
-        if moved or stat.S_ISLNK(os.fstat(int(descriptor)).st_mode):
-            raise ToolError(f"nothing was started: {shown(path)} is a link, or behind one, since a moment ago")
-        return descriptor
+        descriptor = open_exactly(rule.path)
+        self._keep(descriptor)
+        return str(descriptor)
 
     def _open(self, path: str, flags: int) -> str:
         descriptor = os.open(path, flags | os.O_CLOEXEC)

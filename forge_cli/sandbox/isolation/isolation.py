@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
+from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.process import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
@@ -39,6 +41,11 @@ class Mechanism(Protocol):
     @property
     def own_network(self) -> bool:
         """Whether a command without the network still has one of its own, which a proxy can listen in."""
+        ...
+
+    @property
+    def weakness(self) -> str | None:
+        """What it does not hold although isolation promises it; None where it keeps the whole promise."""
         ...
 
     def wrap(
@@ -103,22 +110,42 @@ class Confined:
 
 
 def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:
-    """The mechanism to use for a level; one that is required and missing is an error."""
+    """The mechanism to use for a level; one that is required and missing, or weaker than that, is an error."""
     if level is IsolationLevel.OFF:
         return None
     found = mechanism()
-    if found is None and level is IsolationLevel.REQUIRED:
-        message = "isolation is required, and this machine has no working mechanism to confine processes"
+    if level is IsolationLevel.REQUIRED and (found is None or found.weakness):
+        message = f"isolation is required, and this machine has {_lack(found)}"
         raise WorkerError(where, message, hint="install bubblewrap (bwrap) 0.8 or newer, or use 'isolation: auto'")
     return found
 
 
+def _lack(found: Mechanism | None) -> str:
+    if found is None:
+        return "no working mechanism to confine processes"
+    return f"no working mechanism but {found.name}, which is weaker: {found.weakness}"
+
+
 @cache
 def mechanism() -> Mechanism | None:
-    """The mechanism of this machine, if any; looked for and tried once."""
-    program = shutil.which("bwrap", path=_absolute_path())
-    found = Bubblewrap(program) if program else None
-    return found if found and confines(found) else None
+    """The strongest mechanism of this machine that works, if any; looked for and tried once."""
+    return next(filter(confines, mechanisms()), None)
+
+
+def mechanisms() -> Iterator[Mechanism]:
+    """What this machine seems to have, the strongest first."""
+    if program := shutil.which("bwrap", path=_absolute_path()):
+        yield Bubblewrap(program)
+    if version := landlock_version():
+        yield Landlock(version)
+
+
+def describe_confinement(found: Mechanism | None) -> str:
+    """What confines commands, as one line for people."""
+    if found is None:
+        return f"{COMMANDS}not confined"
+    weaker = f", weaker ({found.name}: {found.weakness})" if found.weakness else f" ({found.name})"
+    return f"{COMMANDS}confined{weaker}"
 
 
 def _absolute_path() -> str:
@@ -181,6 +208,8 @@ def _try(command: Command) -> tuple[int, bytes]:
         if process.stdout:
             process.stdout.close()
         _reap(ProcessTree(process.pid, mark))
+        if command.folder is not None:
+            shutil.rmtree(command.folder, ignore_errors=True)
     return process.returncode, output
 
 

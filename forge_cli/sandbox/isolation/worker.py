@@ -20,7 +20,7 @@ from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.hooks import keep_hooks
-from forge_cli.sandbox.isolation.isolation import Confined, isolation
+from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
@@ -30,8 +30,7 @@ from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
-NOT_CONFINED = "child processes are not confined on this machine: install bubblewrap (bwrap), or say 'isolation: off'"
-
+NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
 NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
 
 NAMED = 10
@@ -123,12 +122,13 @@ class WorkerProcesses(Processes):
         start = partial(self.children.start, argv, **options, timeout=timeout, errors=errors)
         return CommandStream(start, _keep_hooks(options["wrap"]), errors)
 
-    def start(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> Child:
+    def start(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, encoding: str = "utf-8"
+    ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
         environment, limits = self._environment(env), self._sandbox.isolation.limits
-        return self.children.start(
-            argv, cwd=cwd, env=environment, wrap=self.wrap(), takes_input=True, merge=True, limits=limits
-        )
+        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": self.wrap(), "feed": None, "limits": limits}
+        return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
     def _options(
         self,
@@ -165,7 +165,7 @@ class WorkerProcesses(Processes):
 
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
-        """How commands are started; if they should be confined and cannot be, the user is told once."""
+        """How commands are started; what confines them is told once, and that nothing does where something should."""
         wanted = self._sandbox.isolation
         found = isolation(wanted.level, where=wanted.where)
         if self._proxy is not None and (found is None or not found.own_network):
@@ -173,8 +173,10 @@ class WorkerProcesses(Processes):
                 wanted.network_where, NAMES_NOT_KEPT, hint="install bubblewrap (bwrap), or use 'network: true'"
             )
         if found is None:
-            self._warn(NOT_CONFINED)
+            if wanted.level is IsolationLevel.AUTO:
+                self._say("warning", NOT_CONFINED)
             return UNCONFINED
+        self._say("warning" if found.weakness else "info", describe_confinement(found))
         confinement = confinement_for(
             self._sandbox.zones,
             workspace=self._workspace,
@@ -191,13 +193,13 @@ class WorkerProcesses(Processes):
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
         wanted = self._sandbox.isolation
         if wanted.level is IsolationLevel.AUTO and isolation(wanted.level, where=wanted.where) is None:
-            self._warn(UNCONFINED_RULES)
+            self._say("warning", UNCONFINED_RULES)
             self._sandbox.notified.add(NOT_CONFINED)
 
-    def _warn(self, sentence: str) -> None:
-        if self._sandbox.isolation.level is IsolationLevel.AUTO and sentence not in self._sandbox.notified:
+    def _say(self, level: StatusLevel, sentence: str) -> None:
+        if sentence not in self._sandbox.notified:
             self._sandbox.notified.add(sentence)
-            self._notify("warning", sentence)
+            self._notify(level, sentence)
 
     def _tell(self, names: Sequence[str]) -> None:
         """Name to the person what the file tools would have asked for."""

@@ -39,11 +39,19 @@ class ProcessLimits:
         for pid in pids:
             seen.append(pid)
             if self.processes is not None and len(seen) > self.processes:
-                return f"it had more than {self.processes} processes (sandbox.limits.processes)"
+                return self.too_many_processes
             resident += _resident(pid)
         if self.memory is not None and resident > self.memory and sum(map(_own_memory, seen)) > self.memory:
-            return f"it used more than {spelled(self.memory)} of memory (sandbox.limits.memory)"
+            return self.too_much_memory
         return None
+
+    @property
+    def too_many_processes(self) -> str:
+        return f"it had more than {self.processes} processes (sandbox.limits.processes)"
+
+    @property
+    def too_much_memory(self) -> str:
+        return f"it used more than {spelled(self.memory or 0)} of memory (sandbox.limits.memory)"
 
     @contextmanager
     def of_files(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from anyio.abc import TaskGroup
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.groups import ControlGroup, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.guardian import Guardian
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
@@ -54,8 +56,10 @@ class Command:
 
     argv: Sequence[str]
     descriptors: Sequence[int] = ()
-    confined: bool = False
-    """Whether everything it starts ends with it."""
+    contained: bool = False
+    """Whether namespaces end everything it starts with it."""
+    folder: Path | None = None
+    """Removed with all that is in it once the command has ended."""
     companion: Companion | None = None
 
 
@@ -113,7 +117,8 @@ class Child:
         outputs: Mapping[int, Output],
         opened: ExitStack,
         since: float,
-        appeared: Callable[[], Sequence[str]],
+        wrap: Wrap,
+        group: ControlGroup | None,
         companion: Companion | None = None,
     ) -> None:
         self.tree = tree
@@ -126,7 +131,8 @@ class Child:
         self._process = process
         self._outputs = outputs
         self._opened = opened
-        self._appeared = appeared
+        self._wrap = wrap
+        self._group = group
         self.appeared: tuple[str, ...] = ()
         self._companion = companion
         self._attention = anyio.CancelScope(shield=True)
@@ -150,6 +156,8 @@ class Child:
                         readers.start_soon(output.read, descriptor)
                     await self._exit()
                     self._until = time.monotonic()
+                    self.exceeded = self.exceeded or (self._group.exceeded() if self._group else None)
+                    await self._end_background()
                     self.exited.set()
                     readers.cancel_scope.deadline = anyio.current_time() + GRACE
         finally:
@@ -157,7 +165,7 @@ class Child:
                 output.drain(descriptor)
                 output.close()
             self._opened.close()
-            self.appeared = tuple(self._appeared())
+            self.appeared = tuple(self._wrap.appeared())
             self.exited.set()
             self.ended.set()
 
@@ -196,7 +204,7 @@ class Child:
                 await self.exited.wait()
                 return
             since = time.monotonic()
-            self.exceeded = limits.exceeded(self.tree.pids())
+            self.exceeded = self._group.exceeded() if self._group else limits.exceeded(self.tree.pids())
             if self.exceeded:
                 await self.stop(politely=False)
             pause = max(PERIOD, 10 * (time.monotonic() - since))
@@ -221,6 +229,11 @@ class Child:
             await anyio.sleep(pause)
             pause = min(2 * pause, 0.02)
 
+    async def _end_background(self) -> None:
+        """What a confined command has started ends with it, also where no namespace sees to that."""
+        if self._wrap.confined and not self.tree.contained and self.tree.remains():
+            await self.tree.end(politely=False)
+
     async def stop(self, *, politely: bool = True) -> None:
         """End the command and everything it started, within three seconds; a cancellation waits for that."""
         with anyio.CancelScope(shield=True):
@@ -235,7 +248,7 @@ class Child:
         if together is not None:
             share_room(together, self.stdout, self.stderr)
         code = self._process.returncode
-        if self.tree.confined and code is not None and 0 < code - 128 < LAST_SIGNAL:
+        if self.tree.contained and code is not None and 0 < code - 128 < LAST_SIGNAL:
             code = 128 - code
         return Finished(
             exit_code=code if code is not None and code >= 0 else None,
@@ -245,7 +258,8 @@ class Child:
             timed_out=self.timed_out,
             truncated=self.stdout.dropped + self.stderr.dropped > 0,
             duration_ms=round((self._until - self._since) * 1000),
-            confined=self.tree.confined,
+            confined=self._wrap.confined,
+            denies=self._wrap.confined and not self.tree.contained,
             exceeded=self.exceeded,
             appeared=self.appeared,
             refused=self._companion.refused if self._companion else (),
@@ -278,6 +292,7 @@ class ChildProcesses:
                 for tree in self._background:
                     stopping.start_soon(tree.end)
         self._guardian.close()
+        remove_empty_groups()
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._tasks.__aexit__(kind, error, trace)
         # an error of the body is not one of the tasks: it is raised as it is instead of in a group
@@ -293,6 +308,7 @@ class ChildProcesses:
         wrap: Wrap = UNCONFINED,
         limit: int = LIMIT,
         errors: str = "replace",
+        encoding: str = "utf-8",
         timeout: float | None = None,
         takes_input: bool = False,
         feed: bytes | None = None,
@@ -305,7 +321,7 @@ class ChildProcesses:
         """
         if len(self._children) >= self._at_most:
             raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
-        outputs = [Output(limit, errors) for _ in range(1 if merge else 2)]
+        outputs = [Output(limit, errors, encoding) for _ in range(1 if merge else 2)]
         try:
             takes_input = takes_input or feed is not None
             child = _start(argv, cwd, env, wrap, outputs, limits, self._guardian, takes_input=takes_input)
@@ -405,7 +421,7 @@ def _start(
         command = theirs.enter_context(wrap(argv, cwd))
         if command.companion:
             ours.callback(command.companion.close)
-        if not command.confined:
+        if not command.contained:
             guardian.watch(mark)
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
@@ -422,16 +438,34 @@ def _start(
                 start_new_session=True,
             )
         limits.hold(process.pid)
+        group = _grouped(process.pid, limits, contained=command.contained)
+        if group is not None:
+            ours.callback(group.remove)
+        if command.folder is not None:
+            ours.callback(shutil.rmtree, command.folder, ignore_errors=True)
         return Child(
             process,
-            ProcessTree(process.pid, mark, confined=command.confined),
+            ProcessTree(process.pid, mark, contained=command.contained),
             stdin=stdin,
             outputs={reading: output for (reading, _), output in zip(pipes, outputs, strict=True)},
             opened=ours.pop_all(),
             since=since,
-            appeared=wrap.appeared,
+            wrap=wrap,
+            group=group,
             companion=command.companion,
         )
+
+
+def _grouped(pid: int, limits: ProcessLimits, *, contained: bool) -> ControlGroup | None:
+    """A group with the process in it; one that has ended already needs none."""
+    group = new_group(limits, contained=contained)
+    if group is not None:
+        try:
+            group.add(pid)
+        except OSError:
+            group.remove()
+            return None
+    return group
 
 
 def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import locale
 import os
 import sys
 from contextlib import suppress
@@ -25,7 +26,7 @@ class Output:
     A cut is named where it is, and text is never broken inside a character, neither there nor between two pieces.
     """
 
-    def __init__(self, limit: int = LIMIT, errors: str = "replace") -> None:
+    def __init__(self, limit: int = LIMIT, errors: str = "replace", encoding: str = "utf-8") -> None:
         self.dropped = 0
         self._limit = limit
         self._head = bytearray()
@@ -33,7 +34,7 @@ class Output:
         self._tail = bytearray()
         self._closed = False
         self._awaited: anyio.Event | None = None
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
 
     @classmethod
     def nothing(cls) -> Self:
@@ -199,6 +200,15 @@ class Input:
         except anyio.ClosedResourceError:
             raise ToolError("the process has ended without reading all of its input") from None
         return 0
+
+
+def locale_encoding() -> str:
+    """What programs read and write in the locale of this process; for C, which means ASCII, UTF-8 as in Python."""
+    try:
+        found = codecs.lookup(locale.getencoding()).name
+    except LookupError:
+        return "utf-8"
+    return "utf-8" if found == "ascii" else found
 
 
 def _character_start(data: bytearray, place: int) -> int:

@@ -88,13 +88,13 @@ class ProcessTree:
     ``env -i`` takes off only one. Children that somebody else started have neither.
 
     A process that takes off both marks and leaves the session is lost, as is every one that leaves the process group
-    on a system without ``/proc``. Only isolation holds those: there, nothing outlives the first process.
+    on a system without ``/proc``. Only namespaces hold those: ``contained``, nothing outlives the first process.
     """
 
-    def __init__(self, first: int, mark: int, *, confined: bool = False) -> None:
+    def __init__(self, first: int, mark: int, *, contained: bool = False) -> None:
         self._first = first
         self._mark = mark
-        self.confined = confined
+        self.contained = contained
         self._known: set[tuple[int, int]] = set()
 
     def members(self) -> list[Member]:
@@ -122,13 +122,13 @@ class ProcessTree:
     def pids(self) -> Iterator[int]:
         """Every process but what keeps the namespaces, found by descent: cheap enough to be asked again and again."""
         around = [self._first]
-        if self.confined:
+        if self.contained:
             around = children_of(self._first)
         else:
             with suppress(OSError):
                 around += [one.pid for one in _read_stats(_children(os.getpid())) if self._belongs(one)]
         waiting = deque(dict.fromkeys(around))
-        if not self.confined:
+        if not self.contained:
             yield from waiting
         while waiting:
             born = children_of(waiting.popleft())
@@ -147,7 +147,7 @@ class ProcessTree:
         pause = 0.001
         with anyio.move_on_after(seconds):
             while members := self.members():
-                targets = self._targets(number, members) if self.confined else members
+                targets = self._targets(number, members) if self.contained else members
                 if not targets and not signalled:
                     return
                 _send(number, [target for target in targets if target.identity not in signalled])

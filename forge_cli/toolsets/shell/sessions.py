@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import anyio
 
 from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.shell.allow.folders import Folders
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
@@ -18,6 +19,7 @@ from forge_cli.toolsets.shell.allow.stdin import may_read
 
 INTERRUPT = "\x03"
 SESSIONS_AT_MOST = 8
+_BEYOND_ASCII = 0x80
 
 _SHELLS = frozenset({"bash", "dash", "sh"})
 """Those that read a plain line the way the rules do."""
@@ -43,7 +45,8 @@ class ProcessSession:
     number: int
     command: str
     child: Child
-    confined: bool = False
+    encoding: str = "utf-8"
+    """Of what it reads, and of what it writes."""
     shell: bool = False
     """It is a bare shell: each line written to it is a command line."""
     doubt: str | None = None
@@ -73,19 +76,35 @@ class ProcessSession:
             else None
         )
 
-    async def write(self, chars: str) -> None:
+    def encode(self, chars: str) -> bytes:
+        """The characters as bytes of the locale; a shell must not find others in them than were judged."""
+        try:
+            data = chars.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise ToolError(f"nothing was written: {self._locale} has no {_name(chars[error.start])}") from None
+        for char in chars if self.shell else "":
+            if not char.isascii() and min(char.encode(self.encoding)) < _BEYOND_ASCII:
+                raise ToolError(f"nothing was written: in {self._locale} a shell may misread {_name(char)}")
+        return data
+
+    @property
+    def _locale(self) -> str:
+        return f"{self.encoding}, the encoding of the locale,"
+
+    async def write(self, data: bytes) -> None:
         if self.child.stdin is None:
             raise ToolError(f"session {self.number} takes no input")
-        await self.child.stdin.write(chars.encode())
+        await self.child.stdin.write(data)
 
     def interrupt(self) -> None:
         """What Ctrl+C does at a terminal: a bare shell continues with its next line, what it has started does not."""
-        if not self.confined and not self.shell:
+        contained = self.child.tree.contained
+        if not contained and not self.shell:
             with suppress(ProcessLookupError):
                 os.killpg(self.child.pid, signal.SIGINT)
             return
         members = self.child.tree.members()
-        keepers = {one.pid for one in members if self.confined and self.child.pid in (one.pid, one.parent)}
+        keepers = {one.pid for one in members if contained and self.child.pid in (one.pid, one.parent)}
         inside = [one for one in members if one.pid not in keepers]
         first = next((one.pid for one in inside if one.pid == self.child.pid or one.parent in keepers), None)
         for one in inside:
@@ -97,6 +116,10 @@ class ProcessSession:
         """Until the command has ended, or for so long."""
         with anyio.move_on_after(seconds):
             await self.child.ended.wait()
+
+
+def _name(char: str) -> str:
+    return f"{shown(char)} (U+{ord(char):04X})"
 
 
 def _last_line(text: str) -> str:
@@ -122,9 +145,9 @@ class Sessions:
         self._sessions: dict[int, ProcessSession] = {}
         self._last = 0
 
-    def add(self, command: str, child: Child, *, confined: bool, doubt: str | None = None) -> ProcessSession:
+    def add(self, command: str, child: Child, *, encoding: str = "utf-8", doubt: str | None = None) -> ProcessSession:
         self._last += 1
-        session = ProcessSession(self._last, command, child, confined, is_bare_shell(command), doubt)
+        session = ProcessSession(self._last, command, child, encoding, is_bare_shell(command), doubt)
         self._sessions[self._last] = session
         return session
 

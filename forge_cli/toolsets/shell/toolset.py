@@ -23,6 +23,7 @@ from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import full_sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import bash, clean_environment
+from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself
 from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
@@ -128,9 +129,10 @@ class ShellToolset(Toolset):
         max_output_tokens: Annotated[int, Field(ge=1, le=100_000, description="How much output at most")] = 10_000,
     ) -> Custom:
         """Start a command that may take long or wants input; what it says later is read with write_stdin."""
-        child = self._processes.start(bash(command), cwd=self._folder(workdir), env=self._environment)
+        folder, encoding = self._folder(workdir), locale_encoding()
+        child = self._processes.start(bash(command), cwd=folder, env=self._environment, encoding=encoding)
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
-        session = self._sessions.add(command, child, confined=self._processes.confined, doubt=doubt)
+        session = self._sessions.add(command, child, encoding=encoding, doubt=doubt)
         try:
             return await self._news(session, yield_time_ms, max_output_tokens * BYTES_A_TOKEN)
         except anyio.get_cancelled_exc_class():
@@ -150,9 +152,10 @@ class ShellToolset(Toolset):
         if chars == INTERRUPT:
             session.interrupt()
         elif chars:
+            data = session.encode(chars)
             approval = self._line_verdict(session, chars).approval
             session.wrote(chars, pre_approved=approval is Approval.PRE_APPROVED)
-            await session.write(chars)
+            await session.write(data)
         return await self._news(session, yield_time_ms)
 
     async def _show_session(self, args: Args, context: ToolContext) -> Preview:

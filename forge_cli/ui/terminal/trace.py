@@ -26,7 +26,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Usage
-from forge_cli.core.notify import UNCONFINED_RULES
+from forge_cli.core.notify import COMMANDS, UNCONFINED_RULES
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, from_wire
 from forge_cli.core.text import MORE, counted, cut, visible
@@ -67,7 +67,7 @@ class _Trace:
             case StatusEvent(level="warning"):
                 self._line(0 if event.message == UNCONFINED_RULES else 1, f"warning: {event.message}", "yellow")
             case StatusEvent(tool_call_id=None):
-                self._line(1, event.message, "dim")
+                self._line(2 if event.message.startswith(COMMANDS) else 1, event.message, "dim")
             case StatusEvent():
                 self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
             case ToolStarted():

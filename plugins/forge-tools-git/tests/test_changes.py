@@ -168,9 +168,9 @@ class TestCommit:
         assert outcome.duration_ms < 20_000
 
     def test_an_interrupt_ends_git_and_all_that_it_started(self, ready: Repo) -> None:
-        pipe, signal = ready.folder.parent / "pipe", InterruptSignal()
+        pipe, signal = ready.folder / "pipe", InterruptSignal()
         os.mkfifo(pipe)
-        hook(ready, "pre-commit", "exec 3>../pipe; echo ready >&3; sleep 60")
+        hook(ready, "pre-commit", "exec 3>pipe; echo ready >&3; sleep 60")
 
         def interrupt() -> None:
             with pipe.open() as lines:

@@ -13,7 +13,7 @@ import pytest
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.isolation.isolation import Confined, Mechanism
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
 
@@ -23,7 +23,30 @@ NUMBERS = {
     "x86_64": {"audit": 0xC000003E, "socket": 41, "socketpair": 53, "keyctl": 250, "add_key": 248, "read": 0},
     "aarch64": {"audit": 0xC00000B7, "socket": 198, "socketpair": 199, "keyctl": 219, "add_key": 217, "read": 63},
 }
+WITHOUT_NAMESPACES = {
+    "x86_64": {
+        "clone": 56,
+        "unshare": 272,
+        "setns": 308,
+        "shmget": 29,
+        "truncate": 76,
+        "prlimit": 302,
+        "audit": 0xC000003E,
+    },
+    "aarch64": {
+        "clone": 220,
+        "unshare": 97,
+        "setns": 268,
+        "shmget": 194,
+        "truncate": 45,
+        "prlimit": 261,
+        "audit": 0xC00000B7,
+    },
+}
 ALLOWED, REFUSED, NO_SUCH_CALL, NO_SUCH_FAMILY = 0x7FFF0000, 0x00050001, 0x00050026, 0x00050061
+NO_NETWORK = 0x00050065
+FLAGS = (0x01200011, 0x10000000, 0x40000000)
+"""Of a plain fork, of a new user namespace, and of a new network."""
 
 
 @pytest.fixture
@@ -52,6 +75,8 @@ def answer(program: bytes, number: int, argument: int = 0, *, audit: int) -> int
                 at += then if loaded == value else otherwise
             case 0x35:
                 at += then if loaded >= value else otherwise
+            case 0x45:
+                at += then if loaded & value else otherwise
             case 0x06:
                 return int(value)
 
@@ -81,16 +106,34 @@ def test_what_the_filter_says_of_each_call(machine: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("machine", WITHOUT_NAMESPACES)
+def test_what_the_filter_says_where_no_namespaces_hold(machine: str) -> None:
+    numbers = dict(WITHOUT_NAMESPACES[machine])
+    audit, clone3, socket_call = numbers.pop("audit"), 435, NUMBERS[machine]["socket"]
+    usual = seccomp_filter(machine=machine)
+    strict = seccomp_filter(internet=False, namespaces=False, truncate=False, machine=machine)
+    assert usual
+    assert strict
+
+    def answers(program: bytes) -> list[int]:
+        makes = [answer(program, numbers[name], flag, audit=audit) for name in ("clone", "unshare") for flag in FLAGS]
+        makes += [answer(program, numbers["prlimit"], pid, audit=audit) for pid in (0, 4711)]
+        others = [answer(program, numbers[name], audit=audit) for name in ("setns", "shmget", "truncate")]
+        return [*makes, *others, answer(program, clone3, audit=audit), answer(program, socket_call, 2, audit=audit)]
+
+    assert answers(usual) == [ALLOWED] * 13
+    making = [ALLOWED, REFUSED, REFUSED]
+    assert answers(strict) == [*making, *making, ALLOWED, REFUSED, REFUSED, REFUSED, REFUSED, NO_SUCH_CALL, NO_NETWORK]
+
+
 def test_a_machine_whose_numbers_are_not_known_has_no_filter() -> None:
     assert seccomp_filter(machine="pdp11") is None
 
 
-async def run(place: Path, script: str, *arguments: str, readable: tuple[Path, ...] = ()) -> Finished:
-    found = mechanism()
-    assert found
+async def run(cage: Mechanism, place: Path, script: str, *arguments: str, readable: tuple[Path, ...] = ()) -> Finished:
     confinement = Confinement(zones=(Zone("here", place, ZoneMode.RW),), workspace=place, network=True)
     python = (Path(sys.prefix), Path(sys.base_prefix))
-    wrap = Confined(found, confinement, readable=(*python, *readable))
+    wrap = Confined(cage, confinement, readable=(*python, *readable))
     async with ChildProcesses() as processes:
         argv = [sys.executable, "-c", script, *arguments]
         return await processes.run(argv, cwd=place, env=clean_environment(), timeout=20, wrap=wrap)
@@ -108,28 +151,51 @@ for address in sys.argv[1:]:
 """
 
 
-@pytest.mark.needs("bwrap")
-async def test_sockets_of_others_are_out_of_reach_wherever_they_are(place: Path) -> None:
+async def test_sockets_of_others_are_out_of_reach_wherever_they_are(cage: Mechanism, place: Path) -> None:
     """Also in a zone, where a daemon of the person may listen, and abstract ones, although the network is there."""
     addresses = [str(place / "socket"), f"@forge-test-{os.getpid()}"]
     servers = [socket.socket(socket.AF_UNIX) for _ in addresses]
     for server, address in zip(servers, addresses, strict=True):
         server.bind(address.replace("@", "\0"))
         server.listen()
-    done = await run(place, CONNECT, *addresses)
+    done = await run(cage, place, CONNECT, *addresses)
     for server in servers:
         server.close()
     assert done.stdout == "Operation not permitted\n" * 2
 
 
-@pytest.mark.needs("bwrap")
-async def test_a_socket_that_is_named_is_reached(place: Path, tmp_path: Path) -> None:
+DATAGRAM = """
+import socket, sys
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+    try:
+        left, right = socket.socketpair(socket.AF_UNIX, kind)
+        left.sendto(b"x", sys.argv[1])
+        print("sent")
+    except OSError as error:
+        print(error.strerror)
+for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+    left, right = socket.socketpair(socket.AF_UNIX, kind)
+    left.send(b"x")
+    print(right.recv(1))
+"""
+
+
+async def test_a_pair_of_datagram_sockets_is_no_way_to_those_of_others(cage: Mechanism, place: Path) -> None:
+    """One end of it could write to any socket that is seen."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(place / "socket"))
+        done = await run(cage, place, DATAGRAM, str(place / "socket"))
+    assert done.stdout == "Operation not permitted\n" * 2 + "b'x'\n" * 2
+
+
+async def test_a_socket_that_is_named_is_reached(cage: Mechanism, place: Path, tmp_path: Path) -> None:
     address = tmp_path / "agent"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(address))
         server.listen()
-        assert (await run(place, CONNECT, str(address))).stdout == "Operation not permitted\n"
-        assert (await run(place, CONNECT, str(address), readable=(address,))).stdout == "connected\n"
+        assert (await run(cage, place, CONNECT, str(address))).stdout == "Operation not permitted\n"
+        named = await run(cage, place, CONNECT, str(address), readable=(address,))
+        assert named.stdout == ("Operation not permitted\n" if cage.weakness else "connected\n")
 
 
 KERNEL = """
@@ -151,8 +217,9 @@ print(right.recv(1), socket.socket().getsockname())
 """
 
 
-@pytest.mark.needs("bwrap")
-async def test_vsock_and_the_keyring_are_out_of_reach_and_pairs_and_the_network_are_not(place: Path) -> None:
-    done = await run(place, KERNEL)
+async def test_vsock_and_the_keyring_are_out_of_reach_and_pairs_and_the_network_are_not(
+    cage: Mechanism, place: Path
+) -> None:
+    done = await run(cage, place, KERNEL)
     refused = ["Address family not supported by protocol"] * 3 + ["Operation not permitted"] * 3
     assert done.stdout.splitlines() == [*refused, "Function not implemented", "b'x' ('0.0.0.0', 0)"], done

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from forge_cli.core.errors import ExitCode, ToolError, WorkerError
 from forge_cli.core.processes import Finished
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation import isolation as isolation_module
+from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.processes.process import bash
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
@@ -48,6 +50,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def no_mechanism(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A machine that has nothing to confine a process with."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(isolation_module, "landlock_version", lambda: 0)
     mechanism.cache_clear()
     yield
     mechanism.cache_clear()
@@ -62,11 +65,12 @@ def sandbox(place: Path, text: str) -> Sandbox:
 
 
 def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]:
-    """The processes of a worker, and what is said about them."""
+    """The processes of a worker, and what is said about them but for the line that names a strong mechanism."""
     said: list[str] = []
 
     def notify(level: str, sentence: str) -> None:
-        said.append(f"{level}: {sentence}")
+        if (level, sentence) != ("info", "commands: confined (bwrap)"):
+            said.append(f"{level}: {sentence}")
 
     return WorkerProcesses(wanted, workspace=place / "project", home=place / ".forge", notify=notify), said
 
@@ -253,6 +257,42 @@ def test_auto_says_what_is_missing_to_the_first_toolset_that_asks(place: Path) -
     assert confined(place, wanted) == (False, [f"warning: {NOT_CONFINED}"])
     assert confined(place, wanted) == (False, [])
     assert confined(place, sandbox(place, "isolation: auto")) == (False, [f"warning: {NOT_CONFINED}"])
+
+
+def test_what_confines_is_said_once(place: Path, only: Mechanism) -> None:
+    lines: list[tuple[str, str]] = []
+    wanted = sandbox(place, "isolation: auto")
+    for _ in range(2):
+        made = WorkerProcesses(
+            wanted, workspace=place / "project", home=place / ".forge", notify=lambda *said: lines.append(said)
+        )
+        made.check()
+        made.warn_of_rules()
+        assert made.confined
+    weaker = ("warning", f"commands: confined, weaker (Landlock: {only.weakness})")
+    assert lines == [weaker if only.weakness else ("info", "commands: confined (bwrap)")]
+
+
+def test_a_list_of_names_needs_a_network_of_its_own(place: Path, only: Mechanism) -> None:
+    made, _ = processes(place, sandbox(place, "network: [api.example.org]"))
+    with pytest.raises(WorkerError, match="lists names") if only.weakness else nullcontext():
+        made.check()
+
+
+async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protected_names(
+    place: Path, only: Mechanism
+) -> None:
+    made, said = processes(place, sandbox(place, f"isolation: auto\nnetwork: false\n{ZONES}"))
+    line = f"{TOUCH}; cat ~/.ssh/id; echo > /dev/tcp/127.0.0.1/9; touch scratch/.env"
+    async with made:
+        done = await made.run(bash(line), timeout=20)
+    assert (done.stdout, done.confined, "Network is unreachable" in done.stderr) == (
+        "scratch/a\n",
+        True,
+        bool(only.weakness),
+    )
+    assert done.appeared == (f"{place}/project/scratch/.env",)
+    assert said[-1] == f"warning: a command has made protected names: '{place}/project/scratch/.env'"
 
 
 @pytest.mark.usefixtures("no_mechanism")

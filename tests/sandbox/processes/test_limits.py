@@ -18,7 +18,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits, spelled
 from forge_cli.sandbox.processes.process import UNCONFINED, ChildProcesses, bash, clean_environment
 from forge_cli.sandbox.zones.zones import SandboxConfig
@@ -27,7 +27,9 @@ from ..children import children, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
-CONFINED = pytest.mark.parametrize("confined", [False, pytest.param(True, marks=pytest.mark.needs("bwrap"))])
+CONFINED = pytest.mark.parametrize(
+    "confined", [None, *(pytest.param(name, marks=pytest.mark.needs(name)) for name in ("bwrap", "Landlock"))]
+)
 HOG = f"{sys.executable} -c 'x = []\nwhile True: x.append(bytearray(4 << 20))'"
 
 
@@ -42,12 +44,15 @@ def place() -> Iterator[Path]:
         yield Path(os.path.realpath(folder))
 
 
-async def run(place: Path, line: str, limits: ProcessLimits, *, confined: bool, room: int | None = None) -> Finished:
+async def run(
+    place: Path, line: str, limits: ProcessLimits, *, confined: str | None = None, room: int | None = None
+) -> Finished:
     wrap: Any = UNCONFINED
     if confined:
         zones = (Zone("here", place, ZoneMode.RW),)
         confinement = Confinement(zones=zones, workspace=place, room=room)
-        wrap = Confined(mechanism(), confinement, readable=(Path(sys.prefix), Path(sys.base_prefix)))
+        found = next(found for found in mechanisms() if found.name == confined)
+        wrap = Confined(found, confinement, readable=(Path(sys.prefix), Path(sys.base_prefix)))
     async with ChildProcesses() as processes:
         env = clean_environment()
         done = await processes.run(bash(line), cwd=place, env=env, timeout=20, wrap=wrap, limits=limits)
@@ -56,7 +61,7 @@ async def run(place: Path, line: str, limits: ProcessLimits, *, confined: bool, 
 
 
 @CONFINED
-async def test_a_command_that_starts_too_many_processes_is_stopped(place: Path, confined: bool) -> None:
+async def test_a_command_that_starts_too_many_processes_is_stopped(place: Path, confined: str | None) -> None:
     """No more of them than a test machine can bear: the limit would be passed by any number."""
     sleeping = tag()
     line = f"for n in {{1..40}}; do sleep {sleeping} & done; wait"
@@ -66,7 +71,7 @@ async def test_a_command_that_starts_too_many_processes_is_stopped(place: Path, 
 
 
 @CONFINED
-async def test_a_command_that_takes_too_much_memory_is_stopped(place: Path, confined: bool) -> None:
+async def test_a_command_that_takes_too_much_memory_is_stopped(place: Path, confined: str | None) -> None:
     done = await run(place, f"ulimit -v {1 << 20}; {HOG}", ProcessLimits(memory=64 << 20), confined=confined)
     assert done.exceeded == "it used more than 64m of memory (sandbox.limits.memory)", done
     assert (done.signal, done.timed_out) == (9, False)
@@ -75,12 +80,12 @@ async def test_a_command_that_takes_too_much_memory_is_stopped(place: Path, conf
 async def test_memory_that_processes_share_counts_once(place: Path) -> None:
     script = f'{sys.executable} -c \'\nimport os, time\nx = bytearray(b"x") * (20 << 20)\n'
     script += "for _ in range(5):\n    if not os.fork(): time.sleep(0.4); os._exit(0)\nfor _ in range(5): os.wait()'"
-    done = await run(place, script, ProcessLimits(memory=80 << 20), confined=False)
+    done = await run(place, script, ProcessLimits(memory=80 << 20))
     assert (done.exceeded, done.exit_code, done.stderr) == (None, 0, "")
 
 
 @CONFINED
-async def test_a_file_that_grows_too_large_fails(place: Path, confined: bool) -> None:
+async def test_a_file_that_grows_too_large_fails(place: Path, confined: str | None) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     limits = ProcessLimits(file_size=1 << 20)
     lift = "ulimit -f unlimited;" if confined else ""
@@ -96,12 +101,12 @@ async def test_a_file_that_grows_too_large_fails(place: Path, confined: bool) ->
 @pytest.mark.needs("bwrap")
 async def test_private_folders_hold_only_so_much(place: Path) -> None:
     line = "for folder in /tmp /dev/shm; do head -c 3000000 /dev/zero >$folder/x; stat -c %s $folder/x; done; rm /tmp/x"
-    done = await run(place, line, NO_LIMITS, confined=True, room=1 << 20)
+    done = await run(place, line, NO_LIMITS, confined="bwrap", room=1 << 20)
     assert done.stdout == f"{1 << 20}\n{1 << 20}\n"
 
 
 async def test_what_stays_within_its_limits_is_left_alone(place: Path) -> None:
-    done = await run(place, "sleep 0.3; echo done", DEFAULT_LIMITS, confined=False)
+    done = await run(place, "sleep 0.3; echo done", DEFAULT_LIMITS)
     assert (done.stdout, done.exit_code, done.exceeded) == ("done\n", 0, None)
 
 

@@ -1,0 +1,156 @@
+"""Landlock: the weaker mechanism of isolation, for machines where no namespaces can be made.
+
+The kernel itself checks which files a process opens. Nothing is hidden as if it were not there, and what may be written
+may be written with all that lies in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import stat
+import struct
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.isolation import enter
+from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
+from forge_cli.sandbox.isolation.grants import Grant, grants
+from forge_cli.sandbox.isolation.places import open_exactly
+from forge_cli.sandbox.isolation.seccomp import seccomp_filter
+from forge_cli.sandbox.processes.process import Command
+
+_CREATE_RULESET, _ADD_RULE = 444, 445
+_VERSION, _PATH_BENEATH = 1, 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
+_REFER, _TRUNCATE, _IOCTL = (1 << bit for bit in (13, 14, 15))
+_CHAR, _BLOCK = 1 << 6, 1 << 11
+_ALL_OF_FIRST = (1 << 13) - 1
+_SINCE = {2: _REFER, 3: _TRUNCATE, 5: _IOCTL}
+"""The rights that came with later versions of the interface."""
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_WRITE = (_ALL_OF_FIRST | _REFER | _TRUNCATE) & ~(_READ | _CHAR | _BLOCK)
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_TCP, _SCOPES = 0b11, 0b11
+_NETWORK, _SCOPED = 4, 6
+"""The versions that know of TCP, and of signals and abstract sockets."""
+
+_DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty"))
+
+
+@cache
+def landlock_version() -> int:
+    """The version of the interface that this kernel has; 0 where it has none, or where it is switched off."""
+    try:
+        return max(0, _syscall(_CREATE_RULESET, None, 0, _VERSION)) if sys.platform == "linux" else 0
+    except OSError:
+        return 0
+
+
+@dataclass(frozen=True)
+class Landlock:
+    """Starts commands by way of a small program that gives up what they may not do, and then becomes the command.
+
+    Sockets of daemons are refused even where one is named: the filter that lets one be made would let all be reached.
+    """
+
+    version: int
+    name: ClassVar[str] = "Landlock"
+    own_network: ClassVar[bool] = False
+
+    @property
+    def weakness(self) -> str:
+        """What bwrap would hold, and this does not."""
+        return "protected names in zones, and modes and times of files, can be changed" + (
+            "" if self.version >= _SCOPED else ", other processes be signalled"
+        )
+
+    @contextmanager
+    def wrap(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        rules: Iterable[ReachRule],
+        *,
+        network: bool = False,
+        sockets: bool = False,
+        room: int | None = None,
+    ) -> Iterator[Command]:
+        filters = seccomp_filter(internet=network, namespaces=False, truncate=self.version >= 3)
+        if filters is None:
+            raise ToolError("nothing was started: there is no filter of system calls for this machine")
+        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="forge-")))
+        try:
+            with ExitStack() as opened:
+                ruleset = self._ruleset((*rules, *_own(folder)), opened, network=network)
+                program = os.memfd_create("seccomp")
+                opened.callback(os.close, program)
+                os.pwrite(program, filters, 0)
+                helper = (sys.executable, "-I", "-S", str(enter.__file__), str(ruleset), str(program), str(folder))
+                yield Command((*helper, *argv), (ruleset, program), folder=folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _ruleset(self, rules: Iterable[ReachRule], opened: ExitStack, *, network: bool) -> int:
+        later = sum(right for version, right in _SINCE.items() if version <= self.version)
+        handled = _ALL_OF_FIRST | later
+        numbers = [handled]
+        if self.version >= _NETWORK:
+            numbers.append(0 if network else _TCP)
+        if self.version >= _SCOPED:
+            numbers.append(_SCOPES)
+        attributes = struct.pack(f"={len(numbers)}Q", *numbers)
+        ruleset = _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+        opened.callback(os.close, ruleset)
+        named = list(rules)
+        for rule in named:
+            if rule.reach in (Reach.SHOWN, Reach.READ, Reach.WRITE):
+                os.close(open_exactly(rule.path))
+        for grant in grants(named):
+            _allow(ruleset, grant, handled)
+        return ruleset
+
+
+def _own(folder: Path) -> Iterator[ReachRule]:
+    """What every command has: a folder in place of the shared ``/tmp``, and devices that lead nowhere."""
+    yield ReachRule(folder, Reach.WRITE)
+    yield ReachRule(Path("/dev"), Reach.HIDDEN)
+    yield from (ReachRule(path, Reach.WRITE) for path in _DEVICES if path.exists())
+
+
+def _allow(ruleset: int, grant: Grant, handled: int) -> None:
+    """Allow what a grant says; what is gone meanwhile, unless a rule names it, is just not there."""
+    try:
+        place = open_exactly(grant.path)
+    except ToolError:
+        if grant.named:
+            raise
+        return
+    try:
+        rights = (_READ | _WRITE if grant.write else _READ) & handled
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            rights &= _ON_FILES
+        _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+    except OSError:
+        if grant.named:
+            raise
+    finally:
+        os.close(place)
+
+
+def _syscall(number: int, *arguments: int | bytes | None) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = libc.syscall(*(ctypes.c_long(each) if isinstance(each, int) else each for each in (number, *arguments)))
+    if found < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return int(found)

@@ -1,0 +1,169 @@
+"""Escapes: everything that a confined command could try, in one table, by every mechanism.
+
+What a mechanism does not hold is written down in NOT_HELD; docs/shell.md has the same list.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.zones import Zone, ZoneMode
+
+from ..children import stranger
+from .world import World
+
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
+
+FILES = {
+    "create": "echo x >$OUT/new",
+    "append": "echo x >>$OUT/file",
+    "overwrite": "echo x >$OUT/file",
+    "truncate": "truncate -s 0 $OUT/file",
+    "truncate by name": "perl -e 'truncate($ARGV[0], 0) or exit 1' $OUT/file",
+    "make a folder": "mkdir $OUT/folder",
+    "remove a folder": "rmdir $OUT/empty",
+    "make a pipe": "mkfifo $OUT/pipe",
+    "make a link": "ln -s x $OUT/link",
+    "hard link in": "ln $OUT/file hard",
+    "hard link out": "touch mine && ln mine $OUT/mine",
+    "through a link": "ln -sfn $OUT link && echo x >link/file",
+    "through /proc/self/cwd": "echo x >/proc/self/cwd/../outside/file",
+    "through /proc/self/root": "echo x >/proc/self/root$OUT/file",
+    "copy out": "cp /etc/hostname $OUT/copy",
+    "move out": "touch mine && mv mine $OUT/moved",
+    "write to the home": "echo x >~/new",
+    "write to forge's folder": "echo x >~/.forge/config.yaml",
+    "write to a read-only zone": "echo x >ro/new",
+    "remove in a read-only zone": "rm ro/file",
+    "move a read-only zone": "mv ro away",
+    "rename": "mv $OUT/file $OUT/renamed && mv $OUT/renamed $OUT/file",
+    "remove": "touch $OUT/copy && rm $OUT/copy",
+    "change the mode": "chmod 640 $OUT/file",
+    "change the times": "touch -c -d 2001-01-01 $OUT/file",
+    "write a protected name": "echo x >rw/.git/config",
+    "write a hook": "echo x >rw/.git/hooks/pre-commit",
+    "write an environment file": "echo x >rw/.env",
+    "write the worker's file": "echo x >rw/own/worker.yaml",
+    "move the folder around the worker's file": "mv rw/own rw/other && mv rw/other rw/own",
+}
+"""Each can be tried unconfined as well, which shows that it would work."""
+SECRETS = {
+    "read": "cat ~/.ssh/id",
+    "read by dd": "dd if=$HOME/.ssh/id",
+    "copy": "cp ~/.ssh/id here",
+    "pack": "tar c ~/.ssh | grep -q secret",
+    "read through a link": "ln -sfn ~/.ssh secrets && cat secrets/id",
+    "read through /proc/self/root": "cat /proc/self/root$HOME/.ssh/id",
+    "read through /proc/self/cwd": "cat /proc/self/cwd/../home/.ssh/id",
+    "read from inside": "cd ~/.ssh && cat id",
+    "read by redirection": 'read x <~/.netrc && test -n "$x"',
+    "search": "grep -rq secret ~",
+    "run": 'test -n "$(bash ~/.ssh/id 2>&1 | grep secret)"',
+    "list": "ls -A ~/.ssh | grep -q id",
+    "list the home": "ls -A ~ | grep -q ssh",
+    "read forge's folder": "cat ~/.forge/config.yaml",
+    "read others' temporary files": "cat $SHARED",
+    "see that it exists": "test -e ~/.ssh/id",
+}
+PROCESSES = {
+    "environment": "cat /proc/$PID/environ",
+    "memory": "head -c 1 /proc/$PID/mem",
+    "descriptors": "readlink /proc/$PID/fd/0",
+    "its folder": "ls /proc/$PID/cwd",
+    "its root": "ls /proc/$PID/root",
+    "signal": "kill -0 $PID",
+    "stop": "kill -CONT $PID",
+    "limits": "prlimit --pid $PID --core=0",
+    "command line": "grep -q sleep /proc/$PID/cmdline",
+}
+KERNEL = {
+    "remount": "mount -o remount,rw /",
+    "bind mount": "mount --bind / /mnt",
+    "tmpfs": "mount -t tmpfs none /mnt",
+    "unmount": "umount -l /tmp",
+    "user namespace": "unshare --user true",
+    "root in a namespace": "unshare --user --map-root-user true",
+    "mount namespace": "unshare --mount true",
+    "network namespace": "unshare --net true",
+    "namespaces of others": "nsenter --target $PID --net true",
+    "a sandbox of its own": "bwrap --ro-bind / / true",
+    "chroot": "chroot / true",
+    "block device": "mknod device b 8 0",
+    "character device": "mknod device c 1 3",
+    "disk": "head -c 1 /dev/[sv]d[a-z]",
+    "kernel log": "head -c 1 /dev/kmsg",
+    "kernel settings": "cat /proc/sys/kernel/core_pattern >/proc/sys/kernel/core_pattern",
+    "system request": ": >>/proc/sysrq-trigger",
+    "another user": "setpriv --reuid 1 --clear-groups true",
+    "host name": 'hostname "$(uname -n)"',
+    "sockets of daemons": "ls /run/*",
+}
+TABLE = {"files": FILES, "secrets": SECRETS, "processes": PROCESSES, "kernel": KERNEL}
+NOT_HELD = {
+    "bwrap": set[tuple[str, str]](),
+    "Landlock": {
+        ("files", "change the mode"),
+        ("files", "change the times"),
+        ("files", "write a protected name"),
+        ("files", "write a hook"),
+        ("files", "write an environment file"),
+        ("files", "write the worker's file"),
+        ("files", "move the folder around the worker's file"),
+        ("secrets", "see that it exists"),
+        ("processes", "command line"),
+    },
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def furnished(world: World) -> World:
+    for name in ("outside/empty", "project/ro", "project/rw/.git/hooks", "project/rw/own"):
+        (world.root / name).mkdir(parents=True)
+    for name in (
+        "outside/file",
+        "project/ro/file",
+        "project/rw/.git/config",
+        "project/rw/.env",
+        "project/rw/own/worker.yaml",
+    ):
+        (world.root / name).write_text("old\n")
+    return world
+
+
+def script(world: World, table: dict[str, str], **names: object) -> str:
+    """A line that says the number of each try that works."""
+    given = "".join(f"{name}='{value}'\n" for name, value in {"OUT": world.outside, **names}.items())
+    tries = (f"({line}) >/dev/null 2>&1 </dev/null && echo {number}\n" for number, line in enumerate(table.values()))
+    return f"{given}{''.join(tries)}true"
+
+
+@pytest.mark.parametrize("kind", TABLE)
+async def test_every_way_out_is_closed_or_named(furnished: World, tmp_path: Path, kind: str) -> None:
+    world, table = furnished, TABLE[kind]
+    shared = tmp_path / "shared"
+    shared.write_text("the secret\n")
+    zones = (Zone("project", world.project, ZoneMode.RW), Zone("ro", world.project / "ro"))
+    confinement = world.confinement(*zones, protected=[world.project / "rw/own/worker.yaml"])
+    with stranger() as victim:
+        line = script(world, table, PID=victim.pid, SHARED=shared)
+        done = await world.run(line, confinement)
+        held = [name for number, name in enumerate(table) if str(number) not in done.stdout.split()]
+        free = await world.free(line) if kind == "files" else None
+    assert {(kind, name) for name in table if name not in held} == {
+        (of, name) for of, name in NOT_HELD[world.cage.name] if of == kind
+    }
+    assert done.exit_code == 0
+    if free:
+        assert free.stdout.split() == [str(number) for number in range(len(table))], "each would work unconfined"
+
+
+def test_the_documentation_has_the_same_list() -> None:
+    text = Path(__file__).parents[3].joinpath("docs/shell.md").read_text()
+    for _, name in NOT_HELD["Landlock"]:
+        assert name in text, name
+    assert len([*FILES, *SECRETS, *PROCESSES, *KERNEL]) > 60
