@@ -18,6 +18,7 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
+from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.process import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
@@ -114,6 +115,8 @@ def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism 
 @cache
 def mechanism() -> Mechanism | None:
     """The mechanism of this machine, if any; looked for and tried once."""
+    if already := inherited():
+        return already
     program = shutil.which("bwrap", path=_absolute_path())
     found = Bubblewrap(program) if program else None
     return found if found and confines(found) else None
