@@ -12,6 +12,7 @@ from forge_cli.cli.looking.looker import look
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
@@ -27,12 +28,14 @@ def check(
 ) -> None:
     """Say whether a worker file is sound.
 
-    Its keys, zones, toolsets, tools and approvals are looked at, and what its tools import.
+    Its keys, zones, toolsets, tools and approvals are looked at, and what its tools import. What it allows in advance
+    is listed.
     """
     found, folder = load_worker(worker), work_folder(directory)
     with data_output():
         toolsets, tools = look(count_tools, worker, str(folder), worker=worker, folder=folder)
     sys.stdout.write(f"{visible(worker)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})\n")
+    sys.stdout.writelines(f"{visible(line)}\n" for line in lines_of_grants(grants_of(found, folder)))
 
 
 async def count_tools(worker: str, workspace: str) -> tuple[int, int]:
