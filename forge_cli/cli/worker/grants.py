@@ -84,7 +84,8 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
     if wanted.level is IsolationLevel.OFF:
         yield Grant("unconfined", "commands are not confined: they reach whatever you can (isolation: off)")
     elif wanted.network and starts:
-        yield Grant("network", "commands reach the network")
+        said: Any = sandbox.network
+        yield Grant("network", f"commands reach {', '.join(said) if isinstance(said, list) else 'the network'}")
     yield from (Grant("read", f"commands can read {path}") for path in sandbox.read)
     for name, value in vars(sandbox.limits.limits()).items():
         usual = getattr(DEFAULT_LIMITS, name)

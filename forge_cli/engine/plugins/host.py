@@ -119,6 +119,7 @@ class PluginHost:
 
     def _call_hook(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
         """What one plugin answers to a hook; third-party code, so what it raises becomes a sentence with its name."""
+        plugin.announce()
         try:
             loaded = self._load(plugin)
             others = [other for other in self._manager.get_plugins() if other is not loaded]

@@ -41,7 +41,6 @@ class Plugin:
 
     def load(self) -> Any:
         """Import what the entry point names: ``module`` or ``module:attribute``."""
-        self.announce()
         module, _, attributes = self.value.partition(":")
         loaded: Any = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
