@@ -112,15 +112,18 @@ class Looker:
     def _start(self) -> _Conversation:
         argv = [sys.executable, "-I", "-c", _START, *(os.path.abspath(entry) for entry in sys.path)]
         wrap = confined(self._worker, self._folder)
-        child = self._children.start(
-            argv,
-            cwd=Path.cwd(),
-            env=child_environment(),
-            wrap=wrap,
-            limit=LONGEST_REPLY,
-            takes_input=True,
-            limits=LIMITS,
-        )
+        try:
+            child = self._children.start(
+                argv,
+                cwd=Path.cwd(),
+                env=child_environment(),
+                wrap=wrap,
+                limit=LONGEST_REPLY,
+                takes_input=True,
+                limits=LIMITS,
+            )
+        except ToolError as error:
+            raise ThirdPartyError(f"third-party code cannot be loaded to look at it: {error}") from error
         return _Conversation(child, wrap.mechanism.name if isinstance(wrap, Confined) else None, self._calls_tools)
 
 
@@ -143,7 +146,7 @@ class _Conversation:
     async def ask(self, function: Callable[..., Awaitable[T]], args: Iterable[Any]) -> T:
         name = f"{function.__module__}:{function.__qualname__}"
         request = {"function": name, "args": list(args), "confined_by": self._confined_by}
-        reply: JsonObject = {"failed": f"nothing came of it within {PATIENCE:g} seconds"}
+        reply: JsonObject = {"failed": f"it did not answer within {PATIENCE:g} seconds"}
         with anyio.move_on_after(PATIENCE) as limit:
             reply = await self._exchange(json.dumps(request).encode() + b"\n", limit)
         self._forward_errors()
@@ -200,7 +203,8 @@ class _Conversation:
         raise error
 
     def _blame(self, problem: str) -> ForgeError:
-        return ThirdPartyError(f"{self._at or 'the child that looks'}: {cut(problem, LONGEST_SENTENCE)}")
+        who = self._at or "the process that loads third-party code"
+        return ThirdPartyError(f"{who}: {cut(problem, LONGEST_SENTENCE)}")
 
     def _forward_errors(self) -> None:
         """Pass on what was printed; a stranger's text does not get to steer the terminal."""

@@ -92,6 +92,45 @@ def test_a_verdict_that_leaves_is_an_error(cli, worker: Project) -> None:
     assert "tools.py: it ended the process that loads it (exit code 0)" in done.err
 
 
+@pytest.fixture
+def leaving(install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin with a toolset and a model that ends whoever imports it."""
+    entries = ("leaving = leaving_module", "model.leaving = leaving_module")
+    site = install("forge-tools-leaving", "leaving_module", "import os\nos._exit(0)\n", *entries)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-leaving")
+
+
+SENTENCE = "' of forge-tools-leaving 1.2: it ended the process that loads it (exit code 0)"
+
+
+@pytest.mark.usefixtures("leaving")
+def test_a_plugin_that_leaves_is_a_row(cli) -> None:
+    done = cli("doctor", "--json")
+    checks = {check["id"]: check for check in json.loads(done.out)["checks"]}
+    assert done.code == 1
+    assert checks["toolset.leaving"]["detail"] == f"the plugin 'leaving{SENTENCE}"
+    assert checks["model.leaving"]["detail"] == f"the plugin 'model.leaving{SENTENCE}"
+    assert all(not checks[name]["ok"] and checks[name]["remedy"] for name in ("toolset.leaving", "model.leaving"))
+    rows = {row["provider"]: row for row in json.loads(cli("models", "list", "--json").out)}
+    assert rows["leaving"]["error"] == f"the plugin 'model.leaving{SENTENCE}"
+    assert "error" not in rows["script"]
+
+
+@pytest.mark.usefixtures("leaving")
+def test_a_plugin_that_leaves_is_a_sentence(cli, project: Project) -> None:
+    project.write("worker.yaml", "name: w\ntoolsets: {leaving: {}}\n")
+    for words in (["worker", "check", "worker.yaml"], ["worker", "show", "worker.yaml"], ["approve", ".", "x"]):
+        done = cli(*words)
+        assert (done.code, done.out) == (3, "")
+        assert done.err == f"forge: the plugin 'leaving{SENTENCE}\n"
+    done = cli("tools", "test", "leaving")
+    assert (done.code, done.out) == (1, f"FAILED  leaving: loads: the plugin 'leaving{SENTENCE}\n")
+    done = cli("tools", "show", "unheard_of")
+    assert done.code == 2
+    assert f"warning: the plugin 'leaving{SENTENCE}\n" in done.err
+
+
 def test_a_missing_tool_says_the_same_as_ever(cli, worker: Project) -> None:
     done = cli("tools", "show", "ecko", "--worker", "worker.yaml")
     assert done.code == 2
