@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from forge_cli.cli.opening import opened
+from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
 from forge_cli.cli.session import warn
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
+from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
@@ -21,7 +21,7 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted, visible
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described
-from forge_cli.files.worker import Worker
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.calls import PastCall, past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark
@@ -60,8 +60,9 @@ class Rejudged:
         return {**found, "redacted": True} if has_mark(self.call.args) else found
 
 
-def judge_again(worker: Worker, session: str, directory: Path | None, *, as_json: bool) -> None:
+def judge_again(name: str, session: str, directory: Path | None, *, as_json: bool) -> None:
     """Judge every call of a session that the worker itself made; nothing is executed, and nobody is asked."""
+    worker = load_worker(name)
     log = read_session(find_record(session))
     if damage := damage_of(log):
         warn(damage)
@@ -73,7 +74,7 @@ def judge_again(worker: Worker, session: str, directory: Path | None, *, as_json
         )
     calls = past_calls(log.lines)
     with data_output() as out:
-        judged = in_loop(_judge_all, worker, workspace_of(start.workspace, directory), calls)
+        judged = in_loop(_judge_all, name, workspace_of(start.workspace, directory), calls)
         others = sum(line.delegation is not None and line.type == ToolStarted.type for line in log.lines)
         if as_json:
             out.write(json.dumps(_object(first.session, worker, judged, others), ensure_ascii=False, indent=2) + "\n")
@@ -81,13 +82,14 @@ def judge_again(worker: Worker, session: str, directory: Path | None, *, as_json
             _print(first.session, judged, others, out)
 
 
-async def _judge_all(worker: Worker, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:
+async def _judge_all(worker: str, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:
     judged: list[Rejudged] = []
-    async with opened(worker, workspace=workspace, make_zones=False) as assembly:
+    async with judging(worker, workspace) as judge:
         for past in calls:
             if before := _before(past):
                 caller = Caller.MODEL if past.by_model else Caller.PERSON
-                after = await verdict_on(assembly.guard, past.call, caller)
+                given = past.call.args if past.call.unreadable is None else past.call.unreadable
+                after = await judge(past.call.name, given, {}, caller.value)
                 judged.append(Rejudged(past.call, before, after, past.remembered))
     return judged
 

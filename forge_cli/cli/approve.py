@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TextIO
+from typing import Annotated, BinaryIO, TextIO
 
-import anyio
 import typer
 
 from forge_cli.cli.against import judge_again
-from forge_cli.cli.opening import opened
+from forge_cli.cli.lines import read_lines
+from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.verdict import VerdictAnswer, answer_of, verdict_on
-from forge_cli.core.calls import ToolCall
+from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.core.errors import UsageError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Caller
-from forge_cli.files.worker import load_worker
-from forge_cli.ui.terminal.slash import OptionValue, args_from, parse_arguments
+from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
 
 app = new_app()
 
-Calls = AsyncIterator[tuple[str, Any, Mapping[str, OptionValue]] | VerdictAnswer]
-"""Tool, input and typed options of each; what is not a call at all has its answer already."""
+Calls = AsyncIterator[tuple[str, JsonObject | str, Mapping[str, OptionValue]] | VerdictAnswer]
+"""Tool, args (or their text) and typed options of each; what is not a call at all has its answer already."""
 
 
 @app.command()
@@ -59,7 +53,7 @@ def approve(
     if against is not None and json_input is not None:
         raise UsageError("--against brings the input of every call itself")
     if against is not None:
-        judge_again(load_worker(worker), against, directory, as_json=as_json)
+        judge_again(worker, against, directory, as_json=as_json)
         return
     if batch is not None and (pairs or json_input is not None):
         raise UsageError("--batch brings the input of every call itself")
@@ -69,9 +63,9 @@ def approve(
 
 
 async def _approve(worker: str, workspace: Path, calls: Calls, out: TextIO, as_json: bool) -> None:
-    async with opened(load_worker(worker), workspace=workspace, make_zones=False) as assembly:
+    async with judging(worker, workspace) as judge:
         async for call in calls:
-            answer = call if isinstance(call, dict) else await _judge(assembly.guard, *call)
+            answer = call if isinstance(call, dict) else await judge(*call)
             out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer))
             out.flush()
 
@@ -97,7 +91,7 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
 async def _batch(source: BinaryIO) -> Calls:
     """The calls of a batch, in order, each as soon as its line is there."""
     number = 0
-    async for line in _lines(source.fileno()):
+    async for line in read_lines(source.fileno()):
         number += 1
         if not line.strip():
             continue
@@ -107,35 +101,11 @@ async def _batch(source: BinaryIO) -> Calls:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             yield answer_of(None, "refused", f'line {number} is not a {{"tool", "input"}} object')
         else:
+            args = given if isinstance(given, dict) else json.dumps(given)
             named = isinstance(tool, str)
             yield (
-                (tool, given, {}) if named else answer_of(tool, "refused", f"line {number}: the tool must be a string")
+                (tool, args, {}) if named else answer_of(tool, "refused", f"line {number}: the tool must be a string")
             )
-
-
-async def _lines(descriptor: int) -> AsyncIterator[bytes]:
-    """Lines as they come; pipes and terminals are waited for in the event loop, where Ctrl+C ends the waiting."""
-    kind, rest = os.fstat(descriptor).st_mode, b""
-    waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(descriptor)
-    while True:
-        if waits:
-            await anyio.wait_readable(descriptor)
-        piece = os.read(descriptor, 65536)
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
-            yield line
-        if not piece:
-            break
-    yield rest
-
-
-async def _judge(guard: Guard, tool: str, given: Any, typed: Mapping[str, OptionValue]) -> VerdictAnswer:
-    """What people type is read with the tool's schema; JSON is judged as it is, for a model's call would be."""
-    offer = guard.offers.get(tool)
-    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
-    if isinstance(given, dict):
-        return await verdict_on(guard, ToolCall("approve", tool, {**given, **options}), Caller.MODEL)
-    return await verdict_on(guard, ToolCall("approve", tool, {}, unreadable=json.dumps(given)), Caller.MODEL)
 
 
 def _sentences(answer: VerdictAnswer) -> str:

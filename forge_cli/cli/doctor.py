@@ -10,9 +10,11 @@ from pathlib import Path
 import typer
 
 from forge_cli import __version__
-from forge_cli.cli.models.list import provider_row
+from forge_cli.cli.looking.looker import Looker
+from forge_cli.cli.models.list import provider_rows
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
@@ -46,9 +48,8 @@ def doctor(as_json: JsonOption = False) -> None:
     Python, home, terminal, models, plugins and tools of your own, each with a remedy.
     """
     with data_output():
-        host = PluginHost()
         own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement()]
-        checks = [*own, *_models(host), *_plugins(host), *_executables(ExecutableManager(forge_home()))]
+        checks = [*own, *in_loop(_models), *in_loop(_plugins), *_executables(ExecutableManager(forge_home()))]
     if as_json:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
         print_json({"version": __version__, "checks": shown, "isolation": _isolation()})
@@ -105,29 +106,34 @@ def _confinement() -> DoctorCheck:
     return DoctorCheck("isolation", found is not None, describe_confinement(found), remedy, essential=False)
 
 
-def _models(host: PluginHost) -> list[DoctorCheck]:
-    rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
+async def _models() -> list[DoctorCheck]:
     return [
         DoctorCheck(f"model.{row['provider']}", False, row["error"], f"reinstall {row['origin']}")
         if "error" in row
         else DoctorCheck(
             f"model.{row['provider']}", row["ready"], f"needs {row['needs']}", row["missing"], essential=False
         )
-        for row in rows
+        for row in await provider_rows()
     ]
 
 
-def _plugins(host: PluginHost) -> list[DoctorCheck]:
+async def _plugins() -> list[DoctorCheck]:
     """Every toolset that is installed, loaded by itself."""
     checks: list[DoctorCheck] = []
-    for plugin in host.toolset_plugins():
+    for plugin in PluginHost().toolset_plugins():
         try:
-            host.toolset(plugin.name)
+            async with Looker() as looker:
+                await looker(load_toolset, plugin.name)
         except ForgeError as error:
-            checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, error.hint))
+            remedy = error.hint or f"ask its author, or pip uninstall {plugin.distribution}"
+            checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, remedy))
         else:
             checks.append(DoctorCheck(f"toolset.{plugin.name}", True, str(plugin)))
     return checks
+
+
+async def load_toolset(name: str) -> None:
+    PluginHost().toolset(name)
 
 
 def _executables(tools: ExecutableManager) -> list[DoctorCheck]:

@@ -73,6 +73,8 @@ class Toolset:
     """True where the worker file may give a list of sections, each opened by itself."""
     picks: ClassVar[bool] = False
     """True where the toolset reads ``tools:`` itself, because the names there are not those of tools."""
+    imports: ClassVar[bool] = False
+    """True where its section names code to import, which is not forge's even if the toolset is."""
 
     def __init__(self, config: Any, env: ToolsetEnv) -> None:
         self.config = config

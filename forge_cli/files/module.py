@@ -17,6 +17,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.text import cut
+from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
 from forge_cli.core.wire import error_text
 
 PREFIX = "forge_local_"
@@ -42,6 +44,7 @@ class LocalModule:
         """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at."""
         if self.path.suffix != ".py":
             raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
+        before_third_party(str(self.path))
         name = f"{PREFIX}{self.digest[:16]}"
         finder = _BesideFinder(name, self.path.parent)
         loader = _SourceLoader(self.path, self.content, finder)
@@ -56,7 +59,8 @@ class LocalModule:
             loader.exec_module(module)
         except (Exception, SystemExit) as error:  # third-party code: whatever happens while it is imported
             del sys.modules[name]
-            raise WorkerError(_blame(error, self.path), f"cannot be imported: {error_text(error)}") from error
+            problem = cut(error_text(error), LONGEST_ERROR)
+            raise WorkerError(_blame(error, self.path), f"cannot be imported: {problem}") from error
         return module
 
 

@@ -30,6 +30,7 @@ class CustomToolset(Toolset):
     name = "custom"
     Config = CustomConfig
     picks = True
+    imports = True
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:

@@ -19,6 +19,7 @@ from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import is_toolset, tools_from
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
+from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
@@ -35,6 +36,7 @@ class ExternalToolset(Toolset):
     name = "external"
     Config = ExternalConfig
     repeatable = True
+    imports = True
 
     async def tools(self) -> Sequence[Tool]:
         if not hasattr(self, "_tools"):
@@ -52,6 +54,7 @@ class ExternalToolset(Toolset):
         return [replace(tool, source=source, digest=tool.digest or _digest(thing, source)) for tool in found]
 
     def _import(self, module: str, key: str) -> Any:
+        before_third_party(f"the package '{module}'")
         try:
             return import_module(module)
         except (Exception, SystemExit) as error:  # third-party code: whatever happens while it is imported

@@ -12,15 +12,13 @@ import pytest
 from forge_cli.testing import Project
 
 MODULE = '''
-from pathlib import Path
-
 from forge_cli import Approval, Tool, Toolset, tool
 
 
 @tool(read_only=True)
 def fine() -> str:
     """Say that all is well."""
-    Path("fine").write_text("called")
+    print("called fine")
     return "all is well"
 
 
@@ -37,20 +35,20 @@ def fails(depth: int = 1) -> str:
 @tool(read_only=True)
 def needs(text: str) -> str:
     """Need something."""
-    Path("needs").write_text("called")
+    print("called needs")
     return text
 
 
 def writes() -> str:
     """Not known to be read-only, so it is not called."""
-    Path("writes").write_text("called")
+    print("called writes")
     return ""
 
 
 @tool(read_only=True, needs_approval=Approval.BLOCKED)
 def shut() -> str:
     """Blocked for everybody."""
-    Path("shut").write_text("called")
+    print("called shut")
     return ""
 
 
@@ -223,8 +221,8 @@ def test_a_module(cli, project: Project) -> None:
     assert found["fails", "result"][1].startswith("a call without input failed: ValueError: it broke")
     assert found["shut", "result"][1].startswith("not called: shut is blocked")
     assert {name for name, check in found if check == "result"} == {"fine", "fails", "shut"}
-    called = {path.name for path in project.folder.iterdir()}
-    assert {"fine", "needs", "writes", "shut"} & called == {"fine"}
+    assert done.err.startswith("called fine\n")
+    assert done.err.count("called") == 1
     assert "\x1b" not in cli("tools", "test", "tools.py").out
 
 

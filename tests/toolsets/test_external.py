@@ -15,6 +15,7 @@ from forge_cli.testing import Project, call, calls
 SUMS = '''
 """Sums, from somebody who knows of forge."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,11 +47,13 @@ class Ledger(Toolset):
     name = "ledger"
 
     async def __aenter__(self):
-        Path("ledger").write_text("open")
+        if os.access(".", os.W_OK):  # whoever only looks may not
+            Path("ledger").write_text("open")
         return await super().__aenter__()
 
     async def __aexit__(self, *error):
-        Path("ledger").write_text(Path("ledger").read_text() + ", closed")
+        if os.access(".", os.W_OK):
+            Path("ledger").write_text(Path("ledger").read_text() + ", closed")
         await super().__aexit__(*error)
 
     @tool

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from forge_cli.cli.looking.looker import Looker, ThirdPartyError
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.wire import error_text
@@ -14,13 +16,14 @@ from forge_cli.engine.plugins.scan import Plugin
 
 app = new_app()
 
+ProviderRow = dict[str, Any]
+
 
 @app.command("list")
 def list_models(as_json: JsonOption = False) -> None:
     """List the providers, what each needs, and whether it is there."""
     with data_output():
-        host = PluginHost()
-        rows = [provider_row(host, plugin) for plugin in host.model_plugins()]
+        rows = in_loop(provider_rows)
     if as_json:
         print_json(rows)
     else:
@@ -28,10 +31,27 @@ def list_models(as_json: JsonOption = False) -> None:
         print_table(["model", "ready", "needs"], shown)
 
 
-def provider_row(host: PluginHost, plugin: Plugin) -> dict[str, Any]:
-    """One provider; a broken plugin is a row with ``error``."""
+async def provider_rows() -> list[ProviderRow]:
+    """Every provider by itself; a broken plugin is a row with ``error``."""
+    rows: list[ProviderRow] = []
+    for plugin in PluginHost().model_plugins():
+        try:
+            async with Looker() as looker:
+                rows.append(await looker(provider_row, plugin.name, plugin.distribution))
+        except ThirdPartyError as error:
+            rows.append({**_row(plugin), "ready": False, "needs": "", "missing": None, "error": error.message})
+    return rows
+
+
+def _row(plugin: Plugin) -> ProviderRow:
     prefix = plugin.name.removeprefix(MODEL)
-    row: dict[str, Any] = {"model": f"{prefix}:...", "provider": prefix, "origin": str(plugin)}
+    return {"model": f"{prefix}:...", "provider": prefix, "origin": str(plugin)}
+
+
+async def provider_row(name: str, distribution: str) -> ProviderRow:
+    host = PluginHost()
+    plugin = host.named(name, distribution)
+    prefix, row = plugin.name.removeprefix(MODEL), _row(plugin)
     try:
         factory = host.model(prefix)
     except ForgeError as error:

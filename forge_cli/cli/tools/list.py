@@ -10,19 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.looking.looker import Looker, ThirdPartyError, look
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
-from forge_cli.cli.tools.rows import Row, empty_folder, rows_of, worker_of
-from forge_cli.core.errors import ForgeError
+from forge_cli.cli.tools.rows import Row, rows_of_plugin, rows_of_worker
 from forge_cli.core.tool import SourceKind
-from forge_cli.core.wire import error_text
-from forge_cli.engine.plugins.host import PluginError, PluginHost
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
-from forge_cli.files.worker import load_worker
 from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
 app = new_app()
@@ -46,7 +44,7 @@ def list_tools(
     Each with its toolset, source, mode and approval; broken ones with the reason.
     """
     with data_output():
-        rows = _rows_of_all() if worker is None else in_loop(rows_of, load_worker(worker))
+        rows = in_loop(_rows_of_all) if worker is None else look(rows_of_worker, worker, worker=worker)
     wanted = [row for row in rows if source is None or row.source == source]
     if stats:
         _print_stats([row for row in wanted if row.source == "executable"], as_json=as_json)
@@ -79,7 +77,7 @@ def _figures(usage: ToolStats) -> dict[str, str]:
     }
 
 
-def _rows_of_all() -> list[Row]:
+async def _rows_of_all() -> list[Row]:
     """Of every plugin by itself; what was found out about one is cached until it, or an executable, changes."""
     host, found, executables = PluginHost(), list[Row](), _stamp_of(forge_home() / "tools")
     with StampedCache(forge_home() / "cache" / "tools.json") as cache:
@@ -87,7 +85,7 @@ def _rows_of_all() -> list[Row]:
             name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp()} {executables}"
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
-                rows = in_loop(_rows_of_plugin, host, plugin)
+                rows = await _rows_of_plugin(plugin)
                 if not any(row.error for row in rows):
                     cache.put(name, stamp, [vars(row) for row in rows])
             found += rows
@@ -112,13 +110,9 @@ def _cached_rows(value: Any) -> list[Row] | None:
         return None
 
 
-async def _rows_of_plugin(host: PluginHost, plugin: Plugin) -> list[Row]:
+async def _rows_of_plugin(plugin: Plugin) -> list[Row]:
     try:
-        worker = worker_of(host, plugin)
-        with empty_folder() as folder:
-            return [] if worker is None else await rows_of(worker, host, Path(folder))
-    except ForgeError as error:
+        async with Looker() as looker:
+            return await looker(rows_of_plugin, plugin.name, plugin.distribution)
+    except ThirdPartyError as error:
         return [Row.broken(plugin, error)]
-    except Exception as error:  # third-party code: a toolset is opened, asked and closed here
-        problem = f"the plugin '{plugin.name}' of {plugin} cannot be listed: {error_text(error)}"
-        return [Row.broken(plugin, PluginError(problem))]

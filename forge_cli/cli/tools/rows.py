@@ -11,11 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import Source
+from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.toolbox import Offer
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.files.worker import Worker
+from forge_cli.files.worker import Worker, load_worker
 
 
 @runtime_checkable
@@ -89,9 +90,29 @@ def empty_folder() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="forge-look-")
 
 
-async def plugin_offers(host: PluginHost, plugin: Plugin) -> list[Offer]:
+async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
+    """The tools of one plugin, opened by itself; one that is broken is a row that says why."""
+    host = PluginHost()
+    plugin = host.named(name, distribution)
+    try:
+        worker = worker_of(host, plugin)
+        with empty_folder() as folder:
+            return [] if worker is None else await rows_of(worker, host, Path(folder))
+    except ForgeError as error:
+        return [Row.broken(plugin, error)]
+    except Exception as error:  # third-party code: a toolset is opened, asked and closed here
+        problem = f"the plugin '{plugin.name}' of {plugin} cannot be listed: {error_text(error)}"
+        return [Row.broken(plugin, PluginError(problem))]
+
+
+async def rows_of_worker(worker: str) -> list[Row]:
+    return await rows_of(load_worker(worker))
+
+
+async def plugin_offers(name: str, distribution: str) -> list[Offer]:
     """The tools of one plugin, opened by itself."""
-    worker = worker_of(host, plugin)
+    host = PluginHost()
+    worker = worker_of(host, host.named(name, distribution))
     with empty_folder() as folder:
         return [] if worker is None else await offers(worker, host, Path(folder))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.looking.looker import Looker, look
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
@@ -25,6 +25,8 @@ from forge_cli.files.worker import load_worker
 
 app = new_app()
 
+Details = dict[str, Any]
+
 
 @app.command()
 def show(
@@ -37,8 +39,10 @@ def show(
     What it does, what it takes, who may call it and what it needs.
     """
     with data_output():
-        offer = in_loop(_find, name, worker)
-    details = _details(offer)
+        known = look(details_of_worker, worker, worker=worker) if worker else in_loop(_details_of_all, name)
+    if name not in known:
+        raise unknown_tool(name, known, worker)
+    details = known[name]
     if as_json:
         print_json(details)
         return
@@ -50,21 +54,25 @@ def show(
     sys.stdout.write("\n".join(["input:", *parameters] if parameters else ["input: none"]) + "\n")
 
 
-async def _find(name: str, worker: str | None) -> Offer:
-    found = {offer.tool.name: offer for offer in await _known_offers(worker)}
-    if name not in found:
-        raise unknown_tool(name, found, worker)
-    return found[name]
+async def details_of_worker(worker: str) -> dict[str, Details]:
+    return {offer.tool.name: _details(offer) for offer in await offers(load_worker(worker))}
 
 
-async def _known_offers(worker: str | None) -> list[Offer]:
-    """The worker's tools, or those of every plugin that works."""
-    if worker is not None:
-        return await offers(load_worker(worker))
-    host, found = PluginHost(), list[Offer]()
-    for plugin in host.toolset_plugins():
-        with suppress(ForgeError):
-            found += await plugin_offers(host, plugin)
+async def details_of_plugin(name: str, distribution: str) -> dict[str, Details]:
+    return {offer.tool.name: _details(offer) for offer in await plugin_offers(name, distribution)}
+
+
+async def _details_of_all(wanted: str) -> dict[str, Details]:
+    """Of every plugin by itself, up to the one that has what is wanted; a broken one is told of on the way."""
+    found: dict[str, Details] = {}
+    for plugin in PluginHost().toolset_plugins():
+        if wanted in found:
+            break
+        try:
+            async with Looker() as looker:
+                found |= await looker(details_of_plugin, plugin.name, plugin.distribution)
+        except ForgeError as error:
+            sys.stderr.write(f"warning: {visible(error.message)}\n")
     return found
 
 
@@ -79,7 +87,7 @@ def _parameters(schema: JsonObject) -> list[str]:
     return lines
 
 
-def _details(offer: Offer) -> dict[str, Any]:
+def _details(offer: Offer) -> Details:
     tool = offer.tool
     return {
         "name": tool.name,

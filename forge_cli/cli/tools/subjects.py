@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from forge_cli.cli.looking.looker import ThirdPartyError, look
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.tools.examples import LOADS, check_program
 from forge_cli.cli.tools.programs import own_tools
@@ -58,6 +59,19 @@ def find_subject(target: str | None) -> Subject:
     if not (path / FILE).is_file():
         raise UsageError(f"{path} has no {FILE}", hint="give the folder of a tool, or the path of a tools.py")
     return FolderSubject(path)
+
+
+def look_at_target(target: str | None) -> list[ConformanceCheck]:
+    """The checks of a target; third-party code that cannot even be loaded is one that failed."""
+    named = target and Path(target).is_file()
+    try:
+        return look(check_target, target, worker=target if named else None, calls_tools=True)
+    except ThirdPartyError as error:
+        return [ConformanceCheck.of(Path(str(target)).name, LOADS, str(error))]
+
+
+async def check_target(target: str | None) -> list[ConformanceCheck]:
+    return await find_subject(target).checks()
 
 
 def _unknown(target: str, known: Sequence[str]) -> UsageError:

@@ -12,10 +12,9 @@ import typer
 
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.programs import own_tools
-from forge_cli.cli.tools.subjects import find_subject
+from forge_cli.cli.tools.subjects import look_at_target
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import visible
 from forge_cli.engine.gate.conformance import ConformanceCheck
@@ -37,7 +36,7 @@ def check_tools(
     need no input.
     """
     with data_output():
-        checks = in_loop(find_subject(target).checks)
+        checks = look_at_target(target)
     failed = [check for check in checks if not check.ok]
     if as_json:
         print_json([asdict(check) for check in checks])

@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
+from forge_cli.cli.looking.looker import look
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
+from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
-from forge_cli.files.worker import Worker, load_worker
+from forge_cli.files.worker import load_worker
 
 app = new_app()
 
@@ -27,19 +28,21 @@ def check(
 ) -> None:
     """Say whether a worker file is sound.
 
-    Its keys, zones, toolsets, tools and approvals are looked at, and what its tools import.
+    Its keys, zones, toolsets, tools and approvals are looked at, and what its tools import. What it allows in advance
+    is listed.
     """
-    found = load_worker(worker)
+    found, folder = load_worker(worker), work_folder(directory)
     with data_output():
-        toolsets, tools = in_loop(_check, found, work_folder(directory))
+        toolsets, tools = look(count_tools, worker, str(folder), worker=worker, folder=folder)
     sys.stdout.write(f"{visible(worker)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})\n")
+    sys.stdout.writelines(f"{visible(line)}\n" for line in lines_of_grants(grants_of(found, folder)))
 
 
-async def _check(worker: Worker, workspace: Path) -> tuple[int, int]:
+async def count_tools(worker: str, workspace: str) -> tuple[int, int]:
     """Open everything that the worker names, once; returns how many toolsets and tools that are."""
     bus = EventBus()
     bus.subscribe(_warn)
-    async with opened(worker, workspace=workspace, bus=bus, make_zones=False) as assembly:
+    async with opened(load_worker(worker), workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
         return len(assembly.toolbox.toolsets), len(assembly.toolbox.offers)
 
 

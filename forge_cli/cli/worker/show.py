@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
+from forge_cli.cli.looking.looker import look
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.cli.worker.lines import lines_of_tree, lines_of_zones
 from forge_cli.core.bus import EventBus
@@ -48,21 +48,23 @@ def show(
     if policy + tree + prompt > 1:
         raise UsageError("--policy, --tree and --prompt are three different things; name one")
     view = "policy" if policy else "tree" if tree else "prompt" if prompt else "facts"
+    folder = work_folder(directory)
     with data_output():
-        found = in_loop(_look, worker, work_folder(directory), view)
+        found = look(view_of, worker, str(folder), view, worker=worker, folder=folder)
     if as_json:
         print_json(found)
     else:
         _PRINTERS[view](found)
 
 
-async def _look(name: str, workspace: Path, view: str) -> Facts:
+async def view_of(name: str, folder: str, view: str) -> Facts:
     worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home())
+    workspace = Path(folder)
     bus.subscribe(_warn)
     if os.environ.get("FORGE_MODEL"):
         settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})
-    look = partial(opened, workspace=workspace, host=host, bus=bus, make_zones=False)
-    async with look(worker) as assembly:
+    open_worker = partial(opened, workspace=workspace, host=host, bus=bus, make_zones=False)
+    async with open_worker(worker) as assembly:
         match view:
             case "policy":
                 return policy_of(assembly)
@@ -71,7 +73,7 @@ async def _look(name: str, workspace: Path, view: str) -> Facts:
                     worker,
                     assembly,
                     children_of=_children,
-                    open_child=lambda child, parent: look(child, parent=parent),
+                    open_child=lambda child, parent: open_worker(child, parent=parent),
                     settings=settings,
                 )
             case "prompt":

@@ -14,6 +14,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.fields import alternatives, derive_fields, expectation, json_type, kinds, shown
 from forge_cli.core.results import VALUE_LIMIT
 from forge_cli.core.schema import InvalidInput, lint
+from forge_cli.core.thirdparty import before_call
 from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
@@ -57,6 +58,7 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
     if not tool.read_only or tool.schema.json_schema.get("required"):
         return []
     outcome = None
+    before_call(f"the tool '{tool.name}'")
     with anyio.move_on_after(PATIENCE):
         outcome = await guard.call(ToolCall(new_id("call"), tool.name, {}), Caller.OPERATOR)
     if outcome is None:

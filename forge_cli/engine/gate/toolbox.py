@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
@@ -33,6 +33,8 @@ class OpenToolset:
     toolset: Toolset
     source: Source
     where: Mark | None
+    announce: Callable[[], None] | None = None
+    """Called before code of a toolset that may not be forge's own."""
     warned: set[str] = field(default_factory=set)
     known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
 
@@ -51,6 +53,8 @@ class OpenToolset:
         return None if self.toolset.picks else self.toolset.config.tools
 
     async def _tools(self) -> Sequence[Tool]:
+        if self.announce:
+            self.announce()
         try:
             tools = list(await self.toolset.tools())
             if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):

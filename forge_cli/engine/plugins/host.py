@@ -15,7 +15,8 @@ from forge_cli.core import hookspecs
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.text import cut, did_you_mean
+from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.scan import OWN, Plugin, installed
@@ -50,6 +51,10 @@ class PluginHost:
 
     def _allowed(self, plugin: Plugin) -> bool:
         return plugin.distribution == OWN or self._only is None or _canonical(plugin.distribution) in self._only
+
+    def named(self, name: str, distribution: str) -> Plugin:
+        """One of the plugins, by what tells them apart."""
+        return next(each for each in self.plugins if (each.name, each.distribution) == (name, distribution))
 
     def toolset_plugins(self) -> list[Plugin]:
         return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER))]
@@ -114,6 +119,7 @@ class PluginHost:
 
     def _call_hook(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
         """What one plugin answers to a hook; third-party code, so what it raises becomes a sentence with its name."""
+        plugin.announce()
         try:
             loaded = self._load(plugin)
             others = [other for other in self._manager.get_plugins() if other is not loaded]
@@ -121,7 +127,7 @@ class PluginHost:
             return [item for answer in answers for item in answer] if merge else list(answers)
         except (Exception, SystemExit) as error:
             raise PluginError(
-                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {error_text(error)}",
+                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {cut(error_text(error), LONGEST_ERROR)}",
                 hint=f"ask its author, or pip uninstall {plugin.distribution}",
             ) from error
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
+from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source
 from forge_cli.files.replace import replace_file
 
@@ -45,6 +46,11 @@ class Plugin:
         for attribute in filter(None, attributes.strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded
+
+    def announce(self) -> None:
+        """Say that code of this plugin is about to be called, unless it is forge's own."""
+        if self.distribution != OWN:
+            before_third_party(f"the plugin '{self.name}' of {self}")
 
     def stamp(self) -> str:
         """What changes when the plugin does: its version, forge's own, and the files of its package."""

@@ -12,6 +12,7 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
+from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import digest_of
 from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.wire import error_text
@@ -116,6 +117,9 @@ async def assemble(
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     """
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
+    for name, (cls, _) in named.items():
+        if cls.imports:
+            before_third_party(f"toolsets.{name}")
     home = home or forge_home()
     brought = [zone for cls, _ in named.values() for zone in cls.zones(home)]
     outer = parent.guard.sandbox if parent else None
@@ -226,6 +230,7 @@ async def _open(
     opened: list[OpenToolset] = []
     for index, part in enumerate(section if listed else [{} if section is None else section]):
         at: Loc = ("toolsets", name, index) if listed else ("toolsets", name)
+        plugin.announce()
         config = parse_config(cls.Config, part, at=at, file=str(worker.path))
         try:
             toolset = await stack.enter_async_context(cls(config, env))
@@ -233,5 +238,5 @@ async def _open(
             raise
         except Exception as error:  # third-party code: a toolset that cannot start
             raise WorkerError(where, f"toolsets.{name}: it cannot start: {error_text(error)}") from error
-        opened.append(OpenToolset(toolset, plugin.source, where))
+        opened.append(OpenToolset(toolset, plugin.source, where, plugin.announce))
     return opened

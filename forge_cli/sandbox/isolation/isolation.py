@@ -19,6 +19,7 @@ from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
+from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.process import Command
@@ -129,7 +130,7 @@ def _lack(found: Mechanism | None) -> str:
 @cache
 def mechanism() -> Mechanism | None:
     """The strongest mechanism of this machine that works, if any; looked for and tried once."""
-    return next(filter(confines, mechanisms()), None)
+    return inherited() or next(filter(confines, mechanisms()), None)
 
 
 def mechanisms() -> Iterator[Mechanism]:

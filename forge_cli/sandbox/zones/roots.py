@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.names import shown
 
 _PSEUDO = ("/proc", "/sys", "/dev")
@@ -54,4 +55,6 @@ def unmakeable(root: Path) -> str | None:
     above = next(folder for folder in root.parents if os.path.lexists(folder))
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
-    return None if os.access(above, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+    # whoever confined this process has asked before, outside, where it can be known
+    writable = inherited() or os.access(above, os.W_OK | os.X_OK)
+    return None if writable else os.strerror(errno.EACCES)

@@ -1,0 +1,92 @@
+"""The child that loads third-party code: it reads requests from a pipe, calls the functions they name, and replies."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter
+
+from forge_cli.cli.lines import read_lines
+from forge_cli.cli.signals import in_loop
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.thirdparty import watching
+from forge_cli.core.wire import error_text
+from forge_cli.sandbox.isolation.inherited import inherit
+
+Function = Callable[..., Awaitable[Any]]
+
+
+def main() -> None:
+    """Serve until the parent has no more requests; what third-party code leaves to be done at exit is not done."""
+    try:
+        in_loop(_serve, *_take_streams())
+    finally:
+        os._exit(1)
+
+
+@cache
+def result_type(function: Function) -> TypeAdapter[Any]:
+    """What a function returns, by which the reply is written here and read by the parent."""
+    return TypeAdapter(get_type_hints(function)["return"])
+
+
+def _take_streams() -> tuple[int, int]:
+    """The pipes of the conversation, out of the way of code that reads standard input or prints."""
+    requests, replies = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+async def _serve(requests: int, replies: int) -> None:
+    def reply(message: JsonObject) -> None:
+        left = memoryview(json.dumps(message).encode() + b"\n")
+        while left:
+            left = left[os.write(replies, left) :]
+
+    with watching(lambda name: reply({"at": name})):
+        async for line in read_lines(requests):
+            if not line:
+                break
+            request = json.loads(line)
+            if request["confined_by"]:
+                inherit(*request["confined_by"])
+            answer = await _answer(request)
+            with suppress(Exception):  # third-party code may have put anything there
+                sys.stdout.flush()
+            reply(answer)
+
+
+async def _answer(request: JsonObject) -> JsonObject:
+    try:
+        function = find_function(request["function"])
+        value = await function(*request["args"])
+        return {"value": result_type(function).dump_python(value, mode="json")}
+    except ForgeError as error:
+        where = [error.where.file, error.where.line, error.where.column] if error.where else None
+        told = {"message": error.message, "where": where, "hint": error.hint, "exit_code": int(error.exit_code)}
+        return {"error": told, "traceback": _traceback(error)}
+    except BaseException as error:  # third-party code: whatever it raises
+        return {"failed": error_text(error), "traceback": _traceback(error)}
+
+
+def find_function(name: str) -> Function:
+    module, _, attribute = name.partition(":")
+    function: Function = getattr(import_module(module), attribute)
+    return function
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # third-party code: an exception that cannot be shown
+        return type(error).__name__

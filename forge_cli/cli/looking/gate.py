@@ -1,0 +1,80 @@
+"""The gate of a worker that is only looked at: it judges calls, in this process or in the child that has its code."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from forge_cli.cli.looking.looker import Looker, needs_third_party
+from forge_cli.cli.opening import opened
+from forge_cli.cli.verdict import VerdictAnswer, verdict_on
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.thirdparty import refuse, watching
+from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.files.worker import load_worker
+from forge_cli.ui.terminal.slash import OptionValue, args_from
+
+_GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
+"""What a child has opened; it ends with them open."""
+
+
+class JudgeCall(Protocol):
+    """Judges a call by the name of its tool and its args, or their text where that is not a JSON object.
+
+    ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
+    """
+
+    async def __call__(
+        self, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue], caller: str = Caller.MODEL.value
+    ) -> VerdictAnswer: ...
+
+
+@asynccontextmanager
+async def judging(worker: str, workspace: Path) -> AsyncIterator[JudgeCall]:
+    """Open a worker, where its code may be; nothing on disk changes."""
+    try:
+        with watching(refuse):
+            async with opened(load_worker(worker), workspace=workspace, make_zones=False) as assembly:
+                yield partial(_judge, assembly.guard)
+                return
+    except BaseException as error:
+        if not needs_third_party(error):
+            raise
+    async with Looker(worker, workspace) as looker:
+        await looker.in_child(open_gate, worker, str(workspace))
+        yield partial(looker.in_child, judge_in_child, worker)
+
+
+async def open_gate(worker: str, workspace: str) -> None:
+    entered = opened(load_worker(worker), workspace=Path(workspace), make_zones=False)
+    _GATES[worker] = (entered, await entered.__aenter__())
+
+
+async def judge_in_child(
+    worker: str,
+    tool: str,
+    args: JsonObject | str,
+    typed: Mapping[str, OptionValue],
+    caller: str = Caller.MODEL.value,
+) -> VerdictAnswer:
+    return await _judge(_GATES[worker][1].guard, tool, args, typed, caller)
+
+
+async def _judge(
+    guard: Guard,
+    tool: str,
+    args: JsonObject | str,
+    typed: Mapping[str, OptionValue],
+    caller: str = Caller.MODEL.value,
+) -> VerdictAnswer:
+    offer = guard.offers.get(tool)
+    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
+    unreadable = args if isinstance(args, str) else None
+    call = ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)
+    return await verdict_on(guard, call, Caller(caller))

@@ -1,0 +1,155 @@
+"""What the child that loads third-party code can see: an interpreter and its libraries, and the worker's own files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import forge_cli
+from forge_cli.core.config import parse_config
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.zones import Zone
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.files.allowed import find_allowed
+from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.module import imported_beside
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
+from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.processes.process import UNCONFINED, Unconfined, clean_environment
+from forge_cli.sandbox.secrets import KEY_NAME, Redactor
+from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
+from forge_cli.toolsets.workers import WorkersToolset, allowed_by
+
+OWN = ("config.yaml", "tools", "cache")
+"""Of forge's own folder: what decides about tools, and what was found out about plugins."""
+HIDDEN_VALUE = "hidden"
+ROOM = 2**28
+
+
+def confined(worker: str | Path | None, folder: Path | None) -> Confined | Unconfined:
+    """No network, nothing to write to but a private /tmp, and of the home only what is needed.
+
+    Whether zones can be made is asked here: inside, nothing can.
+    """
+    for each in _read(worker) if worker else ():
+        declared_zones(each, folder or Path.cwd())
+    found = mechanism()
+    if found is None:
+        _warn_once()
+        return UNCONFINED
+    home, cwd = user_home(), Path.cwd()
+    wanted = {*_libraries(), *_files(worker, folder)}
+    confinement = confinement_for(
+        (),
+        workspace=cwd,
+        user_home=home,
+        forge_home=forge_home(),
+        read=sorted(path for path in wanted if _may_be_seen(path, Path(os.path.realpath(home)))),
+        network=False,
+        room=ROOM,
+    )
+    return Confined(found, confinement, readable=tuple(forge_home() / name for name in OWN))
+
+
+def child_environment() -> dict[str, str]:
+    """Every variable is there, since a plugin may look whether its key is; no secret is."""
+    redact = Redactor(os.environ).redact_text
+    kept = {
+        name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value) for name, value in os.environ.items()
+    }
+    return {**clean_environment(), **kept}
+
+
+@cache
+def _warn_once() -> None:
+    sys.stderr.write(
+        "warning: third-party code is loaded in a process of its own, but nothing on this machine can confine it: "
+        "install bubblewrap (bwrap)\n"
+    )
+
+
+def _libraries() -> Iterator[Path]:
+    """Where the interpreter, forge and everything that can be imported lie; editable installs may lie anywhere."""
+    yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
+    yield Path(forge_cli.__file__).parent
+    for plugin in PluginHost().plugins:
+        yield from _package(plugin.value.partition(":")[0].partition(".")[0])
+
+
+def _package(name: str) -> Iterator[Path]:
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return
+    if spec:
+        yield from map(Path, spec.submodule_search_locations or ([spec.origin] if spec.origin else []))
+
+
+def _files(worker: str | Path | None, folder: Path | None) -> Iterator[Path]:
+    """A file that was named, or a worker with all that it may call: the folders of their code, and their zones."""
+    if folder is not None:
+        yield folder
+    if worker is None:
+        return
+    yield Path(worker).absolute()
+    seen: set[Path] = set()
+    waiting = list(_read(worker))
+    while waiting:
+        each = waiting.pop()
+        if each.path not in seen:
+            seen.add(each.path)
+            yield from _files_of_worker(each, folder or Path.cwd())
+            waiting += _children(each)
+
+
+def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
+    yield worker.path
+    yield worker.folder
+    for section in worker.config.toolsets.values():
+        for module in _modules(section):
+            yield (worker.folder / module).parent
+            yield from imported_beside(worker.folder / module)
+    with suppress(ForgeError):
+        yield from (zone.path for zone in declared_zones(worker, workspace))
+
+
+def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
+    """The zones of a worker by itself, opened without making any."""
+    config = sandbox_section(worker)
+    return open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False)
+
+
+def sandbox_section(worker: Worker) -> SandboxConfig:
+    section = worker.section("sandbox")
+    return parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
+
+
+def _modules(section: Any) -> Iterator[str]:
+    module = section.get("module") if isinstance(section, Mapping) else None
+    if isinstance(module, str):
+        yield module
+
+
+def _read(worker: str | Path) -> Iterator[Worker]:
+    with suppress(ForgeError, OSError):  # the child says what is wrong with it
+        yield load_worker(worker)
+
+
+def _children(worker: Worker) -> Iterator[Worker]:
+    for entry in allowed_by(worker.config.toolsets.get(WorkersToolset.name)):
+        with suppress(ForgeError, OSError):
+            yield find_allowed(worker.folder, entry, None)
+
+
+def _may_be_seen(path: Path, home: Path) -> bool:
+    """A home as a whole is not shown, nor what is secret in it, whoever names it."""
+    real = Path(os.path.realpath(path))
+    secret = any(real.is_relative_to(os.path.realpath(home / name)) for name in HIDDEN)
+    return real.exists() and not home.is_relative_to(real) and not secret

@@ -1,0 +1,45 @@
+"""Third-party code: whoever only looks is told before any of it is imported or called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+LONGEST_ERROR = 2000
+"""Characters of what third-party code says at its import that are passed on."""
+
+Watch = Callable[[str], None]
+
+_watch: ContextVar[Watch | None] = ContextVar("third_party", default=None)
+
+
+class NeedsThirdParty(BaseException):
+    """What was asked cannot be told without third-party code, which does not belong into this process."""
+
+
+def before_third_party(name: str) -> None:
+    """Called by whoever imports or calls code that is not forge's own; ``name`` is what a sentence blames."""
+    if watch := _watch.get():
+        watch(name)
+
+
+def before_call(name: str) -> None:
+    """Called before a tool that this process has loaded, whoever wrote it: it begins a time of its own."""
+    watch = _watch.get()
+    if watch and watch is not refuse:
+        watch(name)
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+def refuse(name: str) -> None:
+    """The watch of a process in which no third-party code is to run."""
+    raise NeedsThirdParty(name)

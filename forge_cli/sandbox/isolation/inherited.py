@@ -1,0 +1,45 @@
+"""The confinement of a process that is confined itself: what it starts stays inside, and is not confined once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.sandbox.isolation.confinement import ReachRule
+from forge_cli.sandbox.processes.process import Command
+
+_own: list[InheritedConfinement] = []
+
+
+def inherit(name: str, weakness: str | None, own_network: bool) -> None:
+    """Say that this very process is confined, and by what; nothing can be asked about that before."""
+    _own[:] = [InheritedConfinement(name, weakness, own_network)]
+
+
+def inherited() -> InheritedConfinement | None:
+    """The confinement of this process, where it has one."""
+    return _own[0] if _own else None
+
+
+@dataclass(frozen=True)
+class InheritedConfinement:
+    """Starts commands as they are: nothing that they are allowed here goes beyond what this process is."""
+
+    name: str
+    weakness: str | None
+    own_network: bool
+
+    @contextmanager
+    def wrap(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        rules: Iterable[ReachRule],
+        *,
+        network: bool = False,
+        sockets: bool = False,
+        room: int | None = None,
+    ) -> Iterator[Command]:
+        yield Command(argv)
