@@ -125,14 +125,15 @@ def say(sentence: str) -> None:
 
 
 def leave(code: int) -> int:
-    """Flush, and do not wait for threads that would hold the process."""
+    """Flush, and do not wait for threads and tasks that would hold the process."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
             silence(stream.fileno())
-    threading = sys.modules.get("threading")
-    if threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread()):
+    threading, bounds = sys.modules.get("threading"), sys.modules.get("forge_cli.core.bounds")
+    left = threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread())
+    if left or (bounds and bounds.FORGOTTEN):
         os._exit(code)
     return code
 

@@ -38,6 +38,7 @@ from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Recorder
+from forge_cli.sandbox.processes.tree import kill_children
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal.terminal import TerminalUI
@@ -199,11 +200,10 @@ def run(
     )
     with data_output() as out:
         try:
-            result = in_loop(_carry_out, plan, out)
+            code = in_loop(_carry_out, plan, out)
         except ForgeError as error:
             _tell_failure(plan, error, out)
             raise
-        code = finish(plan, result, out)
     raise typer.Exit(code)
 
 
@@ -240,7 +240,7 @@ def _trace(flag: TraceLevel | None, print_only: bool) -> TraceLevel:
     return stated or ("normal" if sys.stderr.isatty() else "summary")
 
 
-async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
+async def _carry_out(plan: Plan, out: TextIO) -> ExitCode:
     bus, host, worker = EventBus(), PluginHost(only=None if plan.plugins else ()), load_worker(plan.worker)
     screen = TerminalUI(
         bus,
@@ -269,9 +269,26 @@ async def _carry_out(plan: Plan, out: TextIO) -> WorkerResult:
                 replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
             ),
         )
-        with interruptible(runtime.interrupt, lambda: runtime.has_started):
+        codes: list[ExitCode] = []
+
+        def leave(why: str, holding: str | None) -> int:
+            """Third-party code holds the process: put everything in order without it."""
+            result = runtime.end_now(why, holding)
+            if not codes:
+                codes.append(finish(plan, result, out))
+            elif holding:
+                sys.stderr.write(f"forge: {visible(holding)} would not end, and was left behind\n")
+            kill_children()
+            if session.log:
+                session.log.close()
+            return codes[0]
+
+        with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
             async with screen, runtime:
-                return await runtime.run(plan.task, plan.attachments)
+                result = await runtime.run(plan.task, plan.attachments)
+                runtime.end()
+                codes.append(finish(plan, result, out))
+        return codes[0]
 
 
 def _on_ask(plan: Plan, session: OpenSession) -> OnAsk:

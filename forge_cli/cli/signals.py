@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -13,23 +14,30 @@ from typing import TypeVar
 
 import anyio
 
+from forge_cli.cli.steady import SteadyLoop
+from forge_cli.core.bounds import Leave, Watchdog
+from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.interrupt import TERMINATED
+from forge_cli.sandbox.processes.tree import kill_children
 
 T = TypeVar("T")
 
 
 def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     """Run an async function to its end; the only place where the event loop is started."""
-    return anyio.run(function, *args)
+    return anyio.run(function, *args, backend_options={"loop_factory": SteadyLoop})
 
 
 @contextmanager
-def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True) -> Iterator[None]:
+def interruptible(
+    interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True, leave: Leave | None = None
+) -> Iterator[Watchdog]:
     """Ctrl+C and SIGTERM call ``interrupt`` with the reason; a second within a second leaves at once.
 
     Until it is ``ready`` there is nothing to stop in good order, and the first one leaves.
     Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
+    What still holds the process after a grace is left behind by ``leave``.
     """
     loop, last = asyncio.get_running_loop(), float("-inf")
 
@@ -39,17 +47,25 @@ def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] 
         terminated = number == signal.SIGTERM
         if last - before < 1:
             os._exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
+        dog.hurry(TERMINATED if terminated else "interrupted", signalled=True)
         if not ready():
             raise Terminated if terminated else KeyboardInterrupt
         loop.call_soon_threadsafe(interrupt, TERMINATED if terminated else "interrupted")
 
     handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with _wakeup_socket(loop):
-            yield
+        with Watchdog(leave or _leave) as dog, _wakeup_socket(loop):
+            yield dog
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def _leave(why: str, holding: str | None) -> int:
+    """End what has no session to put in order."""
+    sys.stderr.write(f"forge: {holding or 'the work'} would not end, and is left behind\n")
+    kill_children()
+    return Interrupted(why).exit_code if why else ExitCode.FAILED
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.wiring import RuntimeSpec
@@ -41,6 +42,7 @@ class OpenWorker:
     model: ChosenModel
     price: LatePrice
     loop: Loop
+    open_calls: OpenCalls
 
     def new_budget(self) -> Budget:
         """What the next task may use."""
@@ -89,7 +91,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         parks=spec.on_ask is OnAsk.PARK,
         parent=spec.parent.controller if spec.parent else None,
     )
-    _listen(spec, redactor, stack)
+    open_calls = _listen(spec, redactor, stack)
     if closed:
         notify("warning", closed)
     model = _model(spec, settings, workspace, notify)
@@ -119,6 +121,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         model=model,
         price=price,
         loop=loop,
+        open_calls=open_calls,
     )
 
 
@@ -132,8 +135,9 @@ def _approval_mode(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
     return ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
 
 
-def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> None:
+def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> OpenCalls:
     """The record hears everything first, then the program."""
+    recorder = None
 
     def obey(event: Event) -> None:
         if isinstance(event, Interrupt):
@@ -149,10 +153,13 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Non
         )
         for sink in spec.wiring.sinks:
             recorder.add_sink(sink)
-        stack.callback(spec.bus.subscribe(recorder))
+    open_calls = OpenCalls(recorder)
+    if recorder or spec.is_root:
+        stack.callback(spec.bus.subscribe(open_calls))
     if spec.on_event:
         stack.callback(spec.bus.subscribe(spec.on_event))
     stack.callback(spec.bus.subscribe(obey))
+    return open_calls
 
 
 def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notify) -> ChosenModel:

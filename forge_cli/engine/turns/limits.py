@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 
+from forge_cli.core.bounds import watchdog
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode
@@ -158,6 +159,9 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     seconds = budget.seconds_left()
     loop = asyncio.get_running_loop()
     timer = None if seconds is None else loop.call_later(seconds, signal.interrupt, OUT_OF_TIME)
+    dog = watchdog() if budget.parent is None else None
+    if dog and seconds is not None:
+        dog.set_deadline(seconds, OUT_OF_TIME)
     try:
         yield
     except Interrupted:
@@ -167,6 +171,8 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     finally:
         if timer is not None:
             timer.cancel()
+        if dog:
+            dog.calm()
 
 
 def _dollars(amount: float) -> str:
