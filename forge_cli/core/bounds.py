@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import anyio
 
 from forge_cli.core.text import counted
+from forge_cli.core.wire import error_text
 
 OPENING = 30.0
 """Seconds for whatever is opened: a module to be imported, a toolset, a model."""
@@ -114,6 +115,24 @@ async def run_section(section: Section, function: Callable[..., Awaitable[T]], *
 def is_cancelled() -> bool:
     """Has somebody ended a scope around this task, so that a CancelledError is not the tool's own?"""
     return anyio.current_effective_deadline() == -math.inf
+
+
+def is_fault(error: BaseException) -> bool:
+    """Did third-party code raise this by itself, and not somebody who wants the work to end?"""
+    match error:
+        case Overdue():
+            return False
+        case asyncio.CancelledError():
+            return not is_cancelled()
+        case KeyboardInterrupt():
+            return _watchdog is not None and not _watchdog.signalled
+        case _:
+            return True
+
+
+def fault_text(error: BaseException) -> str:
+    """What third-party code did wrong, in one sentence."""
+    return str(error) if isinstance(error, OutOfTime) else error_text(error)
 
 
 def shrug_off_cancel() -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.wire import error_text
 
 PREFIX = "forge_local_"
 
@@ -53,10 +53,12 @@ class LocalModule:
             sys.meta_path.insert(0, finder)
         sys.modules[name] = module
         try:
-            loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # third-party code: whatever happens while it is imported
-            del sys.modules[name]
-            raise WorkerError(_blame(error, self.path), f"cannot be imported: {error_text(error)}") from error
+            call_within(OPENING, "it", loader.exec_module, module)
+        except BaseException as error:  # third-party code: whatever happens while it is imported
+            sys.modules.pop(name, None)
+            if not is_fault(error):
+                raise
+            raise WorkerError(_blame(error, self.path), f"cannot be imported: {fault_text(error)}") from error
         return module
 
 

@@ -19,7 +19,7 @@ from forge_cli.core.paths import PathArgument, PathUse
 from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
-from forge_cli.core.tool import NO_LIMIT, READ_ONLY, Args, Preview, Tool, digest_of
+from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool, digest_of
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
@@ -55,7 +55,7 @@ class FilesystemToolset(Toolset):
         reading: list[Callable[..., Any]] = [self.read_file, self.list_files, self.file_exists]
         reading += [self.file_info, self.list_dir, self.grep_files]
         read, listing, *others = [
-            Tool.from_function(method, needs_approval=False, effects=READ_ONLY, timeout=NO_LIMIT) for method in reading
+            Tool.from_function(method, needs_approval=False, effects=READ_ONLY, timeout=LONGEST) for method in reading
         ]
         write = Tool.from_function(
             self.write_file, needs_approval=_check_content, preview=self._preview_write, effects=CHANGING

@@ -14,7 +14,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.fields import alternatives, derive_fields, expectation, json_type, kinds, shown
 from forge_cli.core.results import VALUE_LIMIT
 from forge_cli.core.schema import InvalidInput, lint
-from forge_cli.core.tool import NO_LIMIT, Tool
+from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 
@@ -94,7 +94,7 @@ def _parameters(tool: Tool) -> Iterator[str]:
 
 def _timeout(tool: Tool) -> Iterator[str]:
     seconds: Any = tool.timeout
-    if seconds not in (None, NO_LIMIT) and not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST):
+    if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST):
         yield f"{shown(seconds)} is not a sensible time; use more than 0 and at most {LONGEST} seconds"
 
 

@@ -16,7 +16,7 @@ from anyio import from_thread
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bus import EventBus
-from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.context import Delegation, ToolContext, executing
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
@@ -29,7 +29,7 @@ from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.judge import Caller, Judge, Judged, Refusal
 from forge_cli.engine.gate.network import NetworkConsent
-from forge_cli.engine.gate.performing import CallClock, perform
+from forge_cli.engine.gate.performing import TOOL, CallClock, perform
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -77,6 +77,7 @@ class Guard:
 
     async def call(self, call: ToolCall, caller: Caller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
+        call = within_depth(call)
         if not self.reopened.knows(call):
             self.bus.emit(ToolStarted(call.id, call.name, call.args))
         started = time.monotonic()
@@ -181,7 +182,7 @@ class Guard:
         clock = CallClock(tool.timeout)
         context = self._context(judged, stamp, clock=clock)
         with executing(call.id):
-            done = await perform(call.name, clock, lambda: tool.execute(deepcopy(judged.args), context))
+            done = await perform(f"{TOOL}{call.name}", clock, lambda: tool.execute(deepcopy(judged.args), context))
         if done.late:
             self._check_interrupt()
             sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"

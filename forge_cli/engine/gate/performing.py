@@ -14,6 +14,7 @@ import anyio
 
 from forge_cli.core.bounds import (
     LETTING_GO,
+    OutOfTime,
     Overdue,
     Section,
     begin,
@@ -74,12 +75,12 @@ class Performed:
     late: bool = False
 
 
-async def perform(tool: str, clock: CallClock, function: Callable[[], Awaitable[Any]]) -> Performed:
+async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[Any]]) -> Performed:
     """Await third-party code in a task of its own: its cancelling, raising and blocking stay there.
 
     Late, or when this task is cancelled, it is cancelled and has a moment to let go; then it is left behind.
     """
-    section = clock.section = begin(f"{TOOL}{tool}", clock.limit)
+    section = clock.section = begin(what, clock.limit)
     task = asyncio.create_task(_contain(section, function))
     cancelled: asyncio.CancelledError | None = None
     try:
@@ -101,6 +102,16 @@ async def perform(tool: str, clock: CallClock, function: Callable[[], Awaitable[
     if cancelled and stopped:
         raise cancelled
     return Performed(late=True) if stopped and (late or isinstance(performed.error, Overdue)) else performed
+
+
+async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:
+    """What third-party code returns, or raises; OutOfTime when it is late, whether or not it lets go."""
+    done = await perform(what, CallClock(seconds), function)
+    if done.late:
+        raise OutOfTime(what, seconds)
+    if done.error:
+        raise done.error
+    return done.value
 
 
 async def _contain(section: Section, function: Callable[[], Awaitable[Any]]) -> Performed:

@@ -9,7 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
 from forge_cli.core.events import Event, Interrupt, SessionStart
+from forge_cli.core.messages import ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Delegate
@@ -96,7 +98,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         notify("warning", closed)
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
-        stack.push_async_callback(model.provider.aclose)
+        stack.push_async_callback(_close_model, model.provider, notify)
     price = _price(spec, settings, model)
     spare = _spare_folder(spec, stack)
     assembly = await assemble(
@@ -172,6 +174,15 @@ def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notif
     )
     earlier = spec.resume.model if spec.resume else None
     return choice.choose(spec.model, spec.parent.model if spec.parent else None, earlier)
+
+
+async def _close_model(provider: ModelProvider, notify: Notify) -> None:
+    try:
+        await wait_within(LATER, "closing it", provider.aclose)
+    except BaseException as error:  # third-party code
+        if not is_fault(error):
+            raise
+        notify("warning", f"the model {provider.name} cannot be closed: {fault_text(error)}")
 
 
 def _price(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:

@@ -32,7 +32,7 @@ from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
-from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline
+from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker
@@ -155,8 +155,10 @@ class WorkerRuntime:
 
     async def initialize(self) -> None:
         """Open everything the worker names; what is wrong with it is raised here, before anything runs."""
+        spec = self._spec
         try:
-            opened = await open_worker(self._spec, self._stack, self._announcer.notify, self._children.delegate)
+            with opening_deadline(Limits() if spec.parent else stated(spec.limits, spec.worker.config.limits)):
+                opened = await open_worker(spec, self._stack, self._announcer.notify, self._children.delegate)
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:

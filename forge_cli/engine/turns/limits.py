@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field
 from forge_cli.core.bounds import watchdog
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
-from forge_cli.core.errors import ExitCode
+from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
@@ -30,6 +30,12 @@ class LimitReached(Ended):
     """The work ends here, although the model would continue."""
 
     status = "limit"
+    exit_code = ExitCode.LIMIT
+
+
+class OpeningTooLong(ForgeError):
+    """The time was over before the work could begin."""
+
     exit_code = ExitCode.LIMIT
 
 
@@ -151,6 +157,26 @@ class Budget:
     def _reached(self, limit: str, owner: Budget) -> LimitReached:
         whose = f" of the worker '{owner.worker}'" if owner is not self and owner.worker else ""
         return LimitReached(f"the limit of {limit}{whose} was reached")
+
+
+@contextmanager
+def opening_deadline(limits: Limits) -> Iterator[None]:
+    """The limit of time holds for opening a worker, too, where forge owns the process."""
+    dog, seconds, began = watchdog(), limits.max_time, time.monotonic()
+    if dog is None or seconds is None:
+        yield
+        return
+    dog.set_deadline(seconds, OUT_OF_TIME)
+    try:
+        yield
+    except ForgeError as error:
+        if time.monotonic() - began < seconds:
+            raise
+        reached = f"the limit of {counted(seconds, 'second')} was reached before the work began"
+        raise OpeningTooLong(f"{reached}: {error.message}", where=error.where) from error
+    finally:
+        if not dog.signalled:
+            dog.calm()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
@@ -185,6 +185,7 @@ class Loop:
                             if aloud and (part := shown.add(delta.text)):
                                 self.bus.emit(Streaming(stream_id, part, done=False))
                         case ToolCall():
+                            delta = within_depth(delta)
                             own = delta.id and all(delta.id != call.id for call in calls)
                             calls.append(delta if own else replace(delta, id=new_id("call")))
                             renamed = renamed or not own

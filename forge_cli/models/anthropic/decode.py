@@ -81,8 +81,8 @@ class MessageAnswer:
     def _call(self, block: Block, text: str) -> ToolCall:
         """The call in a block that is complete; its input goes into the block too, which goes back to the model."""
         try:
-            value = read_args(text) if text else block.get("input") or {}
-        except ValueError:
+            value = read_args(text or json.dumps(block.get("input") or {}))
+        except (ValueError, RecursionError):
             value = None
         block["input"] = value if isinstance(value, dict) else {}
         if not block["id"] or block["id"] in self.taken or any(call.id == block["id"] for call in self.calls):
