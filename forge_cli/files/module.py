@@ -18,6 +18,7 @@ from typing import Any
 
 from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.files.regular import read_regular
 
 PREFIX = "forge_local_"
 
@@ -32,10 +33,10 @@ class LocalModule:
 
     @classmethod
     def read(cls, path: Path) -> LocalModule:
-        content = path.read_bytes()
+        content = read_regular(path)
         digest = sha256(content)
         for beside in sorted(imported_beside(path) - {path}):
-            digest.update(b"\0%b\0%b" % (str(beside.relative_to(path.parent)).encode(), beside.read_bytes()))
+            digest.update(b"\0%b\0%b" % (str(beside.relative_to(path.parent)).encode(), read_regular(beside)))
         return cls(path, content, digest.hexdigest())
 
     def load(self) -> ModuleType:
@@ -67,7 +68,7 @@ def imported_beside(path: Path) -> set[Path]:
     folder, found, waiting = path.parent, {path}, [path]
     while waiting:
         try:
-            tree = ast.parse(waiting.pop().read_bytes())
+            tree = ast.parse(read_regular(waiting.pop()))
         except (OSError, SyntaxError, ValueError):
             continue
         for name in _imported_names(tree):

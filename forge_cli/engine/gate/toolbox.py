@@ -92,18 +92,14 @@ class OpenToolset:
             raise self.failure("it cannot say its instructions", error) from error
 
     async def close(
-        self,
-        notify: Notify,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it; what goes wrong with that is told, and changes nothing else."""
+        """Close it; what goes wrong is a WorkerError, and the others are closed all the same."""
         try:
-            await wait_within(LATER, f"closing {self.title}", self.toolset.__aexit__, kind, error, trace)
+            await wait_within(LATER, "__aexit__()", self.toolset.__aexit__, kind, error, trace)
         except BaseException as problem:  # third-party code
             if problem is not error:
-                notify("warning", self.failure("it cannot be closed", problem).message)
+                raise self.failure("it cannot be closed", problem) from problem
 
     def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
         """What the worker says of tools that this toolset does not have, has no effect."""

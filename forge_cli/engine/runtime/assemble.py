@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -251,5 +250,5 @@ async def _open(
         except BaseException as error:  # third-party code: a toolset that cannot start
             raise toolset_failure(name, plugin.source, where, "it cannot start", error) from error
         opened.append(OpenToolset(toolset, plugin.source, where))
-        stack.push_async_exit(partial(opened[-1].close, env.notify))
+        stack.push_async_exit(opened[-1].close)
     return opened

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
+from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.core.messages import ModelProvider
 from forge_cli.core.notify import Notify
@@ -98,7 +99,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         notify("warning", closed)
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
-        stack.push_async_callback(_close_model, model.provider, notify)
+        stack.push_async_callback(_close_model, model.provider)
     price = _price(spec, settings, model)
     spare = _spare_folder(spec, stack)
     assembly = await assemble(
@@ -176,13 +177,13 @@ def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notif
     return choice.choose(spec.model, spec.parent.model if spec.parent else None, earlier)
 
 
-async def _close_model(provider: ModelProvider, notify: Notify) -> None:
+async def _close_model(provider: ModelProvider) -> None:
     try:
         await wait_within(LATER, "closing it", provider.aclose)
     except BaseException as error:  # third-party code
         if not is_fault(error):
             raise
-        notify("warning", f"the model {provider.name} cannot be closed: {fault_text(error)}")
+        raise ModelError(f"the model {provider.name} cannot be closed: {fault_text(error)}") from error
 
 
 def _price(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:

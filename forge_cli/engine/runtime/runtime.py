@@ -17,7 +17,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
-from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd
+from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd, StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
 from forge_cli.core.phrases import RESUME_INTERRUPTED
@@ -164,7 +164,8 @@ class WorkerRuntime:
             if self.is_root:
                 self._announcer.start(opened.start(), self.tools)
         except BaseException:
-            await self._stack.aclose()
+            with suppress(ForgeError):
+                await self._stack.aclose()
             raise
 
     def _ready(self) -> OpenWorker:
@@ -291,7 +292,17 @@ class WorkerRuntime:
             self._conversation.close()
         self.end()
         self._open = None
-        await self._stack.aclose()
+        try:
+            await self._stack.aclose()
+        except ForgeError as error:
+            self._warn(error)
+
+    def _warn(self, error: BaseException | None) -> None:
+        """Tell what could not be closed, which changes nothing any more: each error came while one before it did."""
+        while error:
+            if isinstance(error, ForgeError):
+                self.bus.emit(StatusEvent("warning", error.message))
+            error = error.__context__
 
     def end(self) -> None:
         """Say how the session ended, before anything is closed; the root alone does."""
