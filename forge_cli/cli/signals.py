@@ -52,13 +52,14 @@ def interruptible(
             raise Terminated if terminated else KeyboardInterrupt
         loop.call_soon_threadsafe(interrupt, TERMINATED if terminated else "interrupted")
 
-    handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with Watchdog(leave or _leave) as dog, _wakeup_socket(loop):
-            yield dog
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    with Watchdog(leave or _leave) as dog:
+        handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with _wakeup_socket(loop):
+                yield dog
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 def _leave(why: str, holding: str | None) -> int:

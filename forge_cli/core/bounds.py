@@ -191,8 +191,9 @@ class Watchdog:
     ) -> None:
         global _watchdog
         _watchdog = self._outer
-        self.calm()
+        self._deadline = self._last = math.inf
         self._sections.clear()
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._handler)
         signal.setitimer(signal.ITIMER_REAL, *self._timer)
 
@@ -237,7 +238,8 @@ class Watchdog:
             self.hurry(self._why)
         self._stand_by()
         held, self._asked = self._asked, True
-        self._loop.call_soon_threadsafe(self._answer)
+        with suppress(RuntimeError):  # a loop that is closed has nothing to say
+            self._loop.call_soon_threadsafe(self._answer)
         signal.setitimer(signal.ITIMER_REAL, _LOOK)
         section = _running(frame)
         if held and section and section.due <= now:

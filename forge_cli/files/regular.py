@@ -13,7 +13,7 @@ class NotRegularError(OSError):
     """A pipe, a device or a socket: reading it could wait for ever, or never end."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(errno.EINVAL, "it is not a regular file", str(path))
+        super().__init__(errno.EINVAL, "not a regular file", str(path))
 
 
 def open_regular(path: str | Path) -> BufferedReader:

@@ -294,3 +294,12 @@ def test_a_closing_that_never_ends_comes_after_the_answer(project: Project, star
     started.wait_for("holding")
     started.signal(signal.SIGTERM)
     assert started.end().code == 0
+
+
+def test_an_answer_that_cannot_be_checked_in_time(project: Project) -> None:
+    prepare(project, "def act() -> str: ...\n")
+    project.write("answer.json", '{"type": "string", "pattern": "^(a+)+$"}')
+    project.write("script.yaml", f"turns: [{{text: '\"{'a' * 60}!\"'}}]\n")
+    argv = ("run", "worker.yaml", "go", "--output-schema", "answer.json", "--max-time", "1", "--output-format", "json")
+    done = forge(project, *argv)
+    assert (done.code, json.loads(done.out)["status"]) == (5, "limit")

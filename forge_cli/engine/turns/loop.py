@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from forge_cli.core.bounds import LATER, OutOfTime, call_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.ended import Ended, Interrupted
@@ -130,9 +131,11 @@ class Loop:
         if self.output is None:
             return None
         try:
-            tally.output = self.output.read(answer)
+            tally.output = call_within(LATER, "checking it", self.output.read, answer)
         except Misfit as misfit:
             return misfit
+        except OutOfTime as late:  # a pattern in the schema may search for ever
+            return Misfit(str(late))
         return None
 
     async def _turn(self, ask: Ask) -> tuple[Message, str]:
