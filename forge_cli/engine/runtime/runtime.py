@@ -184,7 +184,7 @@ class WorkerRuntime:
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
         budget = opened.new_budget()
-        self._work_so_far = WorkSoFar(Tally(), budget)
+        self._work_so_far, self._result = WorkSoFar(Tally(), budget), None
         self._children.start_task(opened.as_parent(budget))
         try:
             ending = Ending(await self._work(opened, task, attachments, self._work_so_far.tally, budget))
