@@ -171,11 +171,12 @@ def say(sentence: str, shown: str | None = None) -> None:
 
 
 def leave(code: int) -> int:
-    """Flush, and do not wait for threads that would hold the process."""
+    """Flush, and do not wait for threads and tasks that would hold the process."""
     with suppress(OutputLost):
         sys.stdout.flush()
     sys.stderr.flush()
-    threading = sys.modules.get("threading")
-    if threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread()):
+    threading, bounds = sys.modules.get("threading"), sys.modules.get("forge_cli.core.bounds")
+    left = threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread())
+    if left or (bounds and bounds.FORGOTTEN):
         os._exit(code)
     return code

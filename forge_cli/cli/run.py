@@ -38,6 +38,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
+from forge_cli.sandbox.processes.tree import kill_children
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal.terminal import TerminalUI
@@ -207,13 +208,17 @@ def run(
     )
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
-        result = in_loop(_carry_out, plan, out, report)
-        code = finish(plan, result, out)
-        if loss := loss_of(out):
-            code = _tell_loss(plan, loss, result.session_id)
-        if report is not None:
-            report.printed = True
+        code = in_loop(_carry_out, plan, out, report)
     raise typer.Exit(code)
+
+
+def _finish(plan: Plan, result: WorkerResult, out: TextIO, report: ResultReport | None) -> ExitCode:
+    code = finish(plan, result, out)
+    if loss := loss_of(out):
+        code = _tell_loss(plan, loss, result.session_id)
+    if report is not None:
+        report.printed = True
+    return code
 
 
 def _tell_loss(plan: Plan, loss: OutputLost, session_id: str) -> ExitCode:
@@ -242,7 +247,7 @@ def _trace(flag: TraceLevel | None, print_only: bool) -> TraceLevel:
     return stated or ("normal" if sys.stderr.isatty() else "summary")
 
 
-async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> WorkerResult:
+async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> ExitCode:
     bus, host, worker = EventBus(), PluginHost(only=None if plan.plugins else ()), load_worker(plan.worker)
     screen = TerminalUI(
         bus,
@@ -272,9 +277,26 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Wo
             ),
         )
         stop_on_loss(out, runtime.interrupt)
-        with interruptible(runtime.interrupt, lambda: runtime.has_started):
+        codes: list[ExitCode] = []
+
+        def leave(why: str, holding: str | None) -> int:
+            """Third-party code holds the process: put everything in order without it."""
+            result = runtime.end_now(why, holding)
+            if not codes:
+                codes.append(_finish(plan, result, out, report))
+            elif holding:
+                sys.stderr.write(f"forge: {visible(holding)} would not end, and was left behind\n")
+            kill_children()
+            if session.log:
+                session.log.close()
+            return codes[0]
+
+        with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
             async with screen, runtime:
-                return await runtime.run(plan.task, plan.attachments)
+                result = await runtime.run(plan.task, plan.attachments)
+                runtime.end()
+                codes.append(_finish(plan, result, out, report))
+        return codes[0]
 
 
 def _on_ask(plan: Plan, session: OpenSession) -> OnAsk:

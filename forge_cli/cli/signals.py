@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -13,8 +14,12 @@ from typing import TypeVar
 
 import anyio
 
-from forge_cli.core.errors import Terminated
+from forge_cli.cli.steady import SteadyLoop
+from forge_cli.core.bounds import Leave, Watchdog
+from forge_cli.core.ended import Interrupted
+from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
+from forge_cli.sandbox.processes.tree import kill_children
 
 T = TypeVar("T")
 
@@ -30,15 +35,18 @@ ALWAYS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     """Run an async function to its end; the only place where the event loop is started."""
-    return anyio.run(function, *args)
+    return anyio.run(function, *args, backend_options={"loop_factory": SteadyLoop})
 
 
 @contextmanager
-def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True) -> Iterator[None]:
+def interruptible(
+    interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True, leave: Leave | None = None
+) -> Iterator[Watchdog]:
     """Signals that end a program call ``interrupt`` with the reason; a second within a second leaves at once.
 
     Until it is ``ready`` there is nothing to stop in good order, and the first one leaves.
     Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
+    What still holds the process after a grace is left behind by ``leave``.
     """
     loop, last = asyncio.get_running_loop(), float("-inf")
 
@@ -47,19 +55,28 @@ def interruptible(interrupt: Callable[[str], object], ready: Callable[[], bool] 
         before, last = last, time.monotonic()
         if last - before < 1:
             os._exit(128 + number)
+        dog.hurry(STOPS[number], signalled=True)
         if not ready():
             raise Terminated(128 + number)
         loop.call_soon_threadsafe(interrupt, STOPS[number])
 
     # whoever starts a program with nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
     heard = [number for number in STOPS if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN]
-    handlers = {number: signal.signal(number, handle) for number in heard}
-    try:
-        with _wakeup_socket(loop):
-            yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    with Watchdog(leave or _leave) as dog:
+        handlers = {number: signal.signal(number, handle) for number in heard}
+        try:
+            with _wakeup_socket(loop):
+                yield dog
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def _leave(why: str, holding: str | None) -> int:
+    """End what has no session to put in order."""
+    sys.stderr.write(f"forge: {holding or 'the work'} would not end, and is left behind\n")
+    kill_children()
+    return Interrupted(why).exit_code if why else ExitCode.FAILED
 
 
 @contextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
+from forge_cli.core.json_schema import DEPTH
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut
@@ -24,14 +26,38 @@ class ToolCall:
     unreadable: str | None = None
 
 
+TOO_DEEP = "is nested too deeply"
+_NESTED = "[" * (DEPTH + 1) + "]" * (DEPTH + 1)
+
+
+def within_depth(call: ToolCall) -> ToolCall:
+    """The call itself; where its args are nested too deeply to be written down, one with args that cannot be read."""
+    return replace(call, args={}, unreadable=_NESTED) if is_too_deep(call.args) else call
+
+
+def is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEPTH):
+        level = [item for each in level for item in _items(each)]
+        if not level:
+            return False
+    return any(isinstance(each, dict | list) for each in level)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
 def read_args(text: str) -> JsonObject:
     """The args that a model wrote; a ValueError says why they are not one JSON object whose keys are all different."""
     try:
         found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
     except RecursionError:
-        raise ValueError("is nested too deeply") from None
+        raise ValueError(TOO_DEEP) from None
     except json.JSONDecodeError:
         raise ValueError("is not a JSON object") from None
+    if is_too_deep(found):
+        raise ValueError(TOO_DEEP)
     if not isinstance(found, dict):
         raise ValueError("is not a JSON object")
     return found

@@ -35,6 +35,10 @@ SourceKind = Literal["builtin", "package", "local", "external", "executable", "m
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 READ_ONLY = frozenset({Effect.READ})
+TIME_LIMIT = 30.0
+"""Seconds for a call of a tool that says nothing else."""
+LONGEST = 3600.0
+"""The most that makes sense, and what a tool says that bounds its calls itself."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ class Tool:
     lasting: bool = False
     """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
     timeout: float | None = None
+    """Seconds for a call; None for the usual 30, in which child workers do not count."""
     digest: str | None = None
     """Content that a remembered grant is bound to, such as the hash of the source."""
     source: Source | None = None

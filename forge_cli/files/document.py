@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ import yaml
 from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut
+from forge_cli.files.regular import NotRegularError, read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,9 +106,8 @@ def parse_document(text: str | bytes, file: str) -> MarkedDict:
 
 def _read(path: Path, file: str) -> bytes:
     try:
-        with open(path, "rb", opener=_open_at_once) as stream:
-            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                return stream.read(MAX_BYTES + 1)
+        return read_regular(path, MAX_BYTES + 1)
+    except NotRegularError:
         problem = "not a regular file; save the text to a file and name that"
     except (FileNotFoundError, NotADirectoryError):
         problem = "no such file; check the path"
@@ -120,11 +118,6 @@ def _read(path: Path, file: str) -> bytes:
     except (OSError, ValueError) as error:
         problem = f"cannot be read ({getattr(error, 'strerror', None) or error}); check the path"
     raise WorkerError(None, f"{file}: {problem}")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Without O_NONBLOCK, opening a fifo waits for somebody to write to it."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def _decoded(text: str | bytes, file: str) -> str:

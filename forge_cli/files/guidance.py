@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.files.regular import NotRegularError, read_regular
 
 NAME = "AGENTS.md"
 LARGEST = 64 * 1024
@@ -33,14 +33,10 @@ def read_guidance(workspace: Path) -> str:
 
 def _beginning(path: Path) -> bytes:
     """One byte more than is used, if there are so many; a pipe is not waited for."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _unusable(path, "it is not a file")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(LARGEST + 1)
-    finally:
-        os.close(descriptor)
+        return read_regular(path, LARGEST + 1)
+    except (NotRegularError, IsADirectoryError):
+        raise _unusable(path, "it is not a file") from None
 
 
 def _unusable(path: Path, why: str) -> WorkerError:

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
-from forge_cli.core.wire import error_text
+from forge_cli.files.regular import read_regular
 
 PREFIX = "forge_local_"
 
@@ -34,10 +35,10 @@ class LocalModule:
 
     @classmethod
     def read(cls, path: Path) -> LocalModule:
-        content = path.read_bytes()
+        content = read_regular(path)
         digest = sha256(content)
         for beside in sorted(imported_beside(path) - {path}):
-            digest.update(b"\0%b\0%b" % (str(beside.relative_to(path.parent)).encode(), beside.read_bytes()))
+            digest.update(b"\0%b\0%b" % (str(beside.relative_to(path.parent)).encode(), read_regular(beside)))
         return cls(path, content, digest.hexdigest())
 
     def load(self) -> ModuleType:
@@ -56,10 +57,12 @@ class LocalModule:
             sys.meta_path.insert(0, finder)
         sys.modules[name] = module
         try:
-            loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # third-party code: whatever happens while it is imported
-            del sys.modules[name]
-            problem = cut(error_text(error), LONGEST_ERROR)
+            call_within(OPENING, "it", loader.exec_module, module)
+        except BaseException as error:  # third-party code: whatever happens while it is imported
+            sys.modules.pop(name, None)
+            if not is_fault(error):
+                raise
+            problem = cut(fault_text(error), LONGEST_ERROR)
             raise WorkerError(_blame(error, self.path), f"cannot be imported: {problem}") from error
         return module
 
@@ -69,7 +72,7 @@ def imported_beside(path: Path) -> set[Path]:
     folder, found, waiting = path.parent, {path}, [path] if path.is_file() else []
     while waiting:
         try:
-            tree = ast.parse(waiting.pop().read_bytes())
+            tree = ast.parse(read_regular(waiting.pop()))
         except (OSError, SyntaxError, ValueError):
             continue
         for name in _imported_names(tree):

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+from anyio import to_thread
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
@@ -19,7 +20,7 @@ from forge_cli.core.paths import PathArgument, PathUse
 from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
-from forge_cli.core.tool import READ_ONLY, Args, Preview, Tool, digest_of
+from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool, digest_of
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
@@ -29,6 +30,7 @@ from forge_cli.sandbox.search.grep import grep
 from forge_cli.sandbox.search.tree import list_dir
 from forge_cli.sandbox.secrets import added_mark, has_mark
 
+T = TypeVar("T")
 PATH = "Virtual path: /ZONE/... (list / to see the zones)"
 ReadFile = Annotated[str, PathArgument(Access.READ, "file"), Field(description=PATH)]
 WriteFile = Annotated[str, PathArgument(Access.WRITE), Field(description=PATH)]
@@ -55,7 +57,7 @@ class FilesystemToolset(Toolset):
         reading: list[Callable[..., Any]] = [self.read_file, self.list_files, self.file_exists]
         reading += [self.file_info, self.list_dir, self.grep_files]
         read, listing, *others = [
-            Tool.from_function(method, needs_approval=False, effects=READ_ONLY) for method in reading
+            Tool.from_function(method, needs_approval=False, effects=READ_ONLY, timeout=LONGEST) for method in reading
         ]
         write = Tool.from_function(
             self.write_file, needs_approval=_check_content, preview=self._preview_write, effects=CHANGING
@@ -99,7 +101,7 @@ class FilesystemToolset(Toolset):
     ) -> Diff:
         """Create a file, or replace its content; missing folders are made."""
         with _held(context.sandbox, path, Access.WRITE) as file:
-            before, stamp = _current(file)
+            before, stamp = await _look_at(_current, file)
             if context.stamp is not None and context.stamp != stamp:
                 raise Stale(f"{path} has changed since it was shown")
             file.write(content.encode())
@@ -115,7 +117,7 @@ class FilesystemToolset(Toolset):
     async def delete_file(self, path: DeleteFile, *, context: ToolContext) -> Text:
         """Delete a file, an empty folder, or a link (never what it leads to)."""
         with _held(context.sandbox, path, Access.DELETE) as file:
-            if context.stamp is not None and context.stamp != _entry_stamp(file):
+            if context.stamp is not None and context.stamp != await _look_at(_entry_stamp, file):
                 raise Stale(f"{path} has changed since it was shown")
             file.delete()
         return Text(f"Deleted {path}.")
@@ -190,7 +192,7 @@ class FilesystemToolset(Toolset):
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with _held(context.sandbox, args["path"], Access.READ) as file:
-            before, stamp = _current(file)
+            before, stamp = await _look_at(_current, file)
         return Preview(_diff(args["path"], before, args["content"]), stamp)
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
@@ -198,7 +200,7 @@ class FilesystemToolset(Toolset):
         with _held(context.sandbox, path, Access.INFO, follow=False) as file:
             info = file.info()
             size = f" ({info.size} bytes)" if info.kind == "file" else ""
-            return Preview(Text(f"deletes the {info.kind} {path}{size}"), _entry_stamp(file))
+            return Preview(Text(f"deletes the {info.kind} {path}{size}"), await _look_at(_entry_stamp, file))
 
 
 def _whole(view: SandboxView) -> Sandbox:
@@ -223,6 +225,13 @@ def _check_content(args: Args, context: CallContext) -> bool:
     if has_mark(args["content"]):
         _refuse_marks([patches.reader(_whole(context.sandbox))(args["path"])], [args["content"].encode()])
     return False
+
+
+async def _look_at(look: Callable[[HeldFile], T], file: HeldFile) -> T:
+    """Look at a file; a large one in a thread, because all of it is hashed."""
+    if file.kind != "file" or file.info().size <= SHOWN_MAX:
+        return look(file)
+    return await to_thread.run_sync(look, file, abandon_on_cancel=True)
 
 
 def _current(file: HeldFile) -> tuple[bytes | None, str]:

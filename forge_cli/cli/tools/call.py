@@ -122,18 +122,19 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
     session = opened(
         worker, workspace=workspace, host=host, bus=bus, mode=mode or ApprovalMode.INTERACTIVE, interrupt=signal
     )
-    async with screen, session as assembly:
-        offer = assembly.toolbox.offers.get(invocation.tool)
-        if offer is None:
-            raise unknown_tool(invocation.tool, assembly.toolbox.offers, invocation.worker)
-        args = read_args(invocation, offer.tool)
-        if invocation.interactive:
-            if not interactive:
-                raise UsageError("-i asks questions, and there is no terminal to ask them on")
-            args = await fill_form(offer.tool, args, new_console())
-        with interruptible(lambda reason: bus.emit(Interrupt(reason))):
-            outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
-    _show(outcome, invocation.as_json, host, out)
+    with interruptible(lambda reason: None, lambda: False):
+        async with screen, session as assembly:
+            offer = assembly.toolbox.offers.get(invocation.tool)
+            if offer is None:
+                raise unknown_tool(invocation.tool, assembly.toolbox.offers, invocation.worker)
+            args = read_args(invocation, offer.tool)
+            if invocation.interactive:
+                if not interactive:
+                    raise UsageError("-i asks questions, and there is no terminal to ask them on")
+                args = await fill_form(offer.tool, args, new_console())
+            with interruptible(lambda reason: bus.emit(Interrupt(reason))):
+                outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
+            _show(outcome, invocation.as_json, host, out)
     stopped = Interrupted(signal.reason).exit_code
     return _code(outcome) if stopped is ExitCode.INTERRUPTED else stopped
 

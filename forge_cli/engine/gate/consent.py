@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import assert_never
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
+from forge_cli.core.bounds import fault_text, is_fault
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
-from forge_cli.core.tool import Preview
-from forge_cli.core.wire import error_text
+from forge_cli.core.tool import TIME_LIMIT, Preview
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Judge, Judged, Refusal
+from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.record.resume import Pending
 
@@ -124,12 +126,15 @@ class Consent:
         if judged.tool.preview is None:
             return None
         try:
-            preview = await judged.tool.preview(deepcopy(judged.args), context)
+            shown = partial(judged.tool.preview, deepcopy(judged.args), context)
+            preview: Preview = await perform_within(TIME_LIMIT, "it", shown)
             return replace(preview, value=bounded(as_result(preview.value)))
         except ToolError as error:
             raise Refusal("error", str(error)) from None
-        except (Exception, SystemExit) as error:  # third-party code
-            return Preview(Text(f"no preview: {error_text(error)}"), once=True)
+        except BaseException as error:  # third-party code
+            if not is_fault(error):
+                raise
+            return Preview(Text(f"no preview: {fault_text(error)}"), once=True)
 
 
 def _who_denied(by: DecidedBy) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-import anyio
 from anyio import from_thread
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bus import EventBus
-from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.context import Delegation, ToolContext, executing
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
@@ -30,6 +29,7 @@ from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.judge import Caller, Judge, Judged, Refusal
 from forge_cli.engine.gate.network import NetworkConsent
+from forge_cli.engine.gate.performing import TOOL, CallClock, perform
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -77,6 +77,7 @@ class Guard:
 
     async def call(self, call: ToolCall, caller: Caller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
+        call = within_depth(call)
         if not self.reopened.knows(call):
             self.bus.emit(ToolStarted(call.id, call.name, call.args))
         started = time.monotonic()
@@ -157,7 +158,7 @@ class Guard:
             stamp = await self._consent.settle(judged, self._context(judged, changes=False))
             self._check_interrupt()
             try:
-                return await self._execute(judged, self._context(judged, stamp))
+                return await self._execute(judged, stamp)
             except Stale as stale:
                 judged = await self._judge_again(judged, stale)
         raise Refusal("error", f"{judged.call.name}: what it touches keeps changing; try again later")
@@ -175,36 +176,45 @@ class Guard:
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
-    async def _execute(self, judged: Judged, context: ToolContext) -> ToolOutcome:
+    async def _execute(self, judged: Judged, stamp: str | None) -> ToolOutcome:
         tool, call = judged.tool, judged.call
         self.reopened.start(call)
-        with executing(call.id), anyio.move_on_after(tool.timeout):
-            try:
-                value = _result_value(await tool.execute(deepcopy(judged.args), context))
-                self._check_kind(call, value)
-                return ToolOutcome(call, "success", value)
-            except (Stale, Parked, Refusal):
-                raise
-            except BlockedError as error:
+        clock = CallClock(tool.timeout)
+        context = self._context(judged, stamp, clock=clock)
+        with executing(call.id):
+            done = await perform(f"{TOOL}{call.name}", clock, lambda: tool.execute(deepcopy(judged.args), context))
+        if done.late:
+            self._check_interrupt()
+            sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
+            return ToolOutcome.failed(call, "timeout", sentence)
+        match done.error:
+            case None:
+                return self._success(call, done.value)
+            case Stale() | Parked() | Refusal() as error:
+                raise error
+            case BlockedError() as error:
                 return ToolOutcome.failed(call, "blocked", str(error), by="tool")
-            except ToolError as error:
+            case ToolError() as error:
                 return _failure(call, error)
-            except asyncio.CancelledError as error:
-                if _cancelling():
-                    raise
+            case error:
                 return ToolOutcome.failed(call, "error", error_text(error))
-            except (Exception, SystemExit, BaseExceptionGroup) as error:  # third-party code: a failure is a result too
-                return ToolOutcome.failed(call, "error", error_text(error))
-        return ToolOutcome.failed(
-            call, "timeout", f"{call.name} was stopped after {counted(tool.timeout or 0, 'second')}"
-        )
+
+    def _success(self, call: ToolCall, returned: Any) -> ToolOutcome:
+        try:
+            value = _result_value(returned)
+        except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
+            return ToolOutcome.failed(call, "error", error_text(error))
+        self._check_kind(call, value)
+        return ToolOutcome(call, "success", value)
 
     def _check_kind(self, call: ToolCall, value: ResultValue) -> None:
         if is_misfit(value):
             problem = "its result names a well-known kind without having what that kind needs, so it is taken as JSON"
             self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
 
-    def _context(self, judged: Judged, stamp: str | None = None, *, changes: bool = True) -> ToolContext:
+    def _context(
+        self, judged: Judged, stamp: str | None = None, *, changes: bool = True, clock: CallClock | None = None
+    ) -> ToolContext:
         return ToolContext(
             call_id=judged.call.id,
             tool=judged.tool.name,
@@ -216,8 +226,12 @@ class Guard:
             stamp=stamp,
             basis=judged.verdict.basis,
             report=partial(self._progress, judged.call.id, threading.get_ident()),
-            delegation=partial(self.delegate, judged.call) if self.delegate else None,
+            delegation=partial(self._delegate, judged.call, clock or CallClock(math.inf)) if self.delegate else None,
         )
+
+    async def _delegate(self, call: ToolCall, clock: CallClock, task: Delegation) -> str:
+        with clock.pause():
+            return await self.delegate(call, task) if self.delegate else ""
 
     def _progress(self, call_id: str, home: int, message: str, fraction: float | None) -> None:
         event = StatusEvent("info", message, tool_call_id=call_id, progress=fraction)
@@ -225,12 +239,6 @@ class Guard:
             self.bus.emit(event)
         else:
             from_thread.run_sync(self.bus.emit, event)
-
-
-def _cancelling() -> bool:
-    """Is it we who cancel, and not the tool that let go of a task of its own?"""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _result_value(value: Any) -> ResultValue:

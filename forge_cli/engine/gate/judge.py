@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict, fingerprint
-from forge_cli.core.calls import OutcomeStatus, ToolCall, read_args
+from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
+from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
 from forge_cli.core.paths import with_paths
@@ -19,7 +20,6 @@ from forge_cli.core.schema import InvalidInput
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Tool
-from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.policy import own_verdict
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.caps import seen_from
@@ -126,12 +126,14 @@ class Judge:
     def _places(self, tool: Tool, args: Args) -> tuple[JudgedPath, ...]:
         """Where the declared paths lead, each with what its zone says; one that cannot be used refuses the call."""
         try:
-            uses = dict.fromkeys(tool.paths(deepcopy(args)))
+            uses = dict.fromkeys(call_within(LATER, "it", tool.paths, deepcopy(args)))
             return tuple(self.sandbox.judge_use(use) for use in uses)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
-        except Exception as error:  # third-party code: a tool that cannot name its paths
-            raise Refusal("error", f"{tool.name} does not say which paths it touches: {error_text(error)}") from None
+        except BaseException as error:  # third-party code: a tool that cannot name its paths
+            if not is_fault(error):
+                raise
+            raise Refusal("error", f"{tool.name} does not say which paths it touches: {fault_text(error)}") from None
 
     async def _own_verdict(
         self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: Caller
@@ -205,13 +207,19 @@ def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:
 
 def _valid(tool: Tool, call: ToolCall) -> Args:
     if call.unreadable is not None:
-        raise Refusal("invalid", f"the input of {call.name} {_why_unreadable(call.unreadable)}: {call.unreadable}")
+        why = _why_unreadable(call.unreadable)
+        given = "" if why == TOO_DEEP else f": {call.unreadable}"
+        raise Refusal("invalid", f"the input of {call.name} {why}{given}")
     try:
-        return tool.schema.validate(call.args)
+        return call_within(LATER, "it", tool.schema.validate, call.args)
     except InvalidInput as error:
         raise _invalid(call, error) from None
     except ToolError as error:
         raise Refusal("error", str(error)) from None
+    except BaseException as error:  # third-party code: the validators of a model, a pattern without end
+        if not is_fault(error):
+            raise
+        raise Refusal("invalid", f"the input of {call.name} cannot be checked: {fault_text(error)}") from None
 
 
 def _why_unreadable(text: str) -> str:
@@ -231,9 +239,11 @@ def _target_call(tool: Tool, args: Args) -> tuple[str, JsonObject] | None:
     if tool.stands_for is None:
         return None
     try:
-        name, given = tool.stands_for(deepcopy(args))
+        name, given = call_within(LATER, "it", tool.stands_for, deepcopy(args))
         return str(name), dict(given)
     except (ToolError, InvalidInput):
         raise
-    except Exception as error:  # third-party code
-        raise ToolError(f"{tool.name} does not say which tool is meant: {error_text(error)}") from None
+    except BaseException as error:  # third-party code
+        if not is_fault(error):
+            raise
+        raise ToolError(f"{tool.name} does not say which tool is meant: {fault_text(error)}") from None

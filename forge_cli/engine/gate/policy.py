@@ -6,15 +6,20 @@ import inspect
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from anyio.lowlevel import checkpoint
+
 from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.tool import Args, Tool, positional_count
 from forge_cli.core.toolset import ApprovalConfig
-from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.performing import perform_within
 
+CHECK = "it"
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
 
 
@@ -91,14 +96,22 @@ async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict |
         return None
     if callable(said):
         try:
-            said = said(args, context) if positional_count(said) == 2 else said(args)
+            given = (args, context) if positional_count(said) == 2 else (args,)
+            said = call_within(LATER, CHECK, said, *given)
             if inspect.isawaitable(said):
-                said = await said
+                said = await perform_within(LATER, CHECK, partial(_itself, said))
         except ToolError:
             raise
-        except (Exception, SystemExit) as error:  # third-party code: whatever goes wrong in it must not open the gate
-            return Verdict(Approval.ASK, f"the tool's own check failed ({error_text(error)}), so it asks")
+        except BaseException as error:  # third-party code: whatever goes wrong in it must not open the gate
+            if not is_fault(error):
+                raise
+            await checkpoint()  # whoever ended its time may want the whole call to end
+            return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
     return as_verdict(said)
+
+
+def _itself(said: Any) -> Any:
+    return said
 
 
 def as_verdict(said: Any) -> Verdict:

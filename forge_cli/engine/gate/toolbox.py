@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 
+from forge_cli.core.bounds import LATER, OPENING, call_within, fault_text, is_fault, wait_within
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Toolset
-from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.policy import Policy
 
 
@@ -36,14 +37,30 @@ class OpenToolset:
     announce: Callable[[], None] | None = None
     """Called before code of a toolset that may not be forge's own."""
     warned: set[str] = field(default_factory=set)
+    good: list[Offer] | None = None
+    """What it offered last, when nothing was wrong with it."""
     known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return self.toolset.name
 
+    @property
+    def title(self) -> str:
+        return toolset_title(self.name, self.source)
+
     async def offers(self, notify: Notify) -> list[Offer]:
-        """Its tools right now: whitelisted, named, sound, each with the worker's policy for it."""
+        """Its tools right now; where it fails in the middle of a session, those that it had before."""
+        try:
+            self.good = await self._offers(notify)
+        except ForgeError as error:
+            if self.good is None:
+                raise
+            self.warn(None, f"{error.message}; the tools that it had stay", notify)
+        return self.good
+
+    async def _offers(self, notify: Notify) -> list[Offer]:
+        """Its tools: whitelisted, named, sound, each with the worker's policy for it."""
         tools = await self._tools()
         self._check_names([tool.name for tool in tools], notify)
         wanted = self._whitelist()
@@ -56,17 +73,37 @@ class OpenToolset:
         if self.announce:
             self.announce()
         try:
-            tools = list(await self.toolset.tools())
+            seconds = OPENING if self.good is None else LATER
+            tools = list(await wait_within(seconds, "tools()", self.toolset.tools))
             if wrong := next((tool for tool in tools if not isinstance(tool, Tool)), None):
                 raise SchemaError(f"its tools() gave {wrong!r}, which is not a Tool")
             return tools
         except ForgeError:
             raise
         except (SchemaError, ToolError) as error:
-            raise WorkerError(self.where, f"toolsets.{self.name}: {error}") from None
-        except Exception as error:  # third-party code: a toolset that cannot list its tools
-            problem = f"toolsets.{self.name}: its tools cannot be listed: {error_text(error)}"
-            raise WorkerError(self.where, problem) from error
+            raise WorkerError(self.where, f"{self.title}: {error}") from None
+        except BaseException as error:  # third-party code: a toolset that cannot list its tools
+            raise self.failure("its tools cannot be listed", error) from error
+
+    def failure(self, what: str, error: BaseException) -> WorkerError:
+        return toolset_failure(self.name, self.source, self.where, what, error)
+
+    def instructions(self) -> str | None:
+        try:
+            said = call_within(LATER, "instructions()", self.toolset.instructions)
+            return None if said is None else str(said)
+        except BaseException as error:  # third-party code
+            raise self.failure("it cannot say its instructions", error) from error
+
+    async def close(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it; what goes wrong is a WorkerError, and the others are closed all the same."""
+        try:
+            await wait_within(LATER, "__aexit__()", self.toolset.__aexit__, kind, error, trace)
+        except BaseException as problem:  # third-party code
+            if problem is not error:
+                raise self.failure("it cannot be closed", problem) from problem
 
     def _check_names(self, offered: Sequence[str], notify: Notify) -> None:
         """What the worker says of tools that this toolset does not have, has no effect."""
@@ -114,11 +151,23 @@ class OpenToolset:
         self.warn(where, problem, notify)
 
     def warn(self, where: Mark | None, problem: str, notify: Notify) -> None:
-        sentence = f"toolsets.{self.name}: {problem}"
+        sentence = problem if problem.startswith(self.title) else f"toolsets.{self.name}: {problem}"
         entry = str(where or sentence)
         if entry not in self.warned:
             self.warned.add(entry)
             notify("warning", f"{where}: {sentence}" if where else sentence)
+
+
+def toolset_title(name: str, source: Source) -> str:
+    """How a toolset is named where it fails: with its distribution, where that is not forge's own."""
+    return f"toolsets.{name}" if source.kind == "builtin" else f"toolsets.{name} ({source.origin})"
+
+
+def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
+    """The sentence for what the code of a toolset raised; an end that somebody else wants is raised as it is."""
+    if not is_fault(error):
+        raise error
+    return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}")
 
 
 def prefixed(prefix: str | None, name: str) -> str:
@@ -143,10 +192,21 @@ class Toolbox:
             for offer in await opened.offers(self.notify):
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:
-                    found[offer.tool.name] = self._winner(other, offer, opened)
+                    found[offer.tool.name] = self._choose(other, offer, opened)
         self.offers.clear()
         self.offers.update(found)
         return self.offers
+
+    def _choose(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
+        """One of two tools of one name; where they meet only in the middle of a session, the one that was there."""
+        try:
+            return self._winner(first, second, opened)
+        except WorkerError as clash:
+            known = self.offers.get(first.tool.name)
+            if known is None:
+                raise
+            opened.warn(None, f"{clash.message}; the first of them stays", self.notify)
+            return second if second.toolset == known.toolset else first
 
     def parent_toolset(self, name: str) -> Toolset | None:
         """The toolset of that name of the nearest parent worker that has it."""
@@ -168,7 +228,7 @@ class Toolbox:
         return winner
 
     def instructions(self) -> list[str]:
-        return [text for opened in self.toolsets if (text := opened.toolset.instructions())]
+        return [text for opened in self.toolsets if (text := opened.instructions())]
 
 
 def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:

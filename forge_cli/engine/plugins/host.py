@@ -12,13 +12,13 @@ from typing import Any
 import pluggy
 
 from forge_cli.core import hookspecs
+from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.scan import OWN, Plugin, installed
 from forge_cli.files.home import forge_home
 
@@ -121,15 +121,20 @@ class PluginHost:
         """What one plugin answers to a hook; third-party code, so what it raises becomes a sentence with its name."""
         plugin.announce()
         try:
-            loaded = self._load(plugin)
-            others = [other for other in self._manager.get_plugins() if other is not loaded]
-            answers: list[Iterable[Any]] = self._manager.subset_hook_caller(hook, others)()
+            answers = call_within(OPENING, "it", self._answers, plugin, hook)
             return [item for answer in answers for item in answer] if merge else list(answers)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             raise PluginError(
-                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {cut(error_text(error), LONGEST_ERROR)}",
+                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}",
                 hint=f"ask its author, or pip uninstall {plugin.distribution}",
             ) from error
+
+    def _answers(self, plugin: Plugin, hook: str) -> list[Iterable[Any]]:
+        loaded = self._load(plugin)
+        others = [other for other in self._manager.get_plugins() if other is not loaded]
+        return list(self._manager.subset_hook_caller(hook, others)())
 
     def _load(self, plugin: Plugin) -> Any:
         loaded = plugin.load()

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
+from forge_cli.core.bounds import LATER, OPENING, call_within, wait_within
 from forge_cli.core.config import Config, Loc, parse_config
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
@@ -15,13 +17,12 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import digest_of
 from forge_cli.core.toolset import Toolset, ToolsetEnv
-from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.network import NetworkConsent
-from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
+from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.home import forge_home, user_home
@@ -31,6 +32,8 @@ from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
+
+T = TypeVar("T")
 
 
 def open_sandbox(
@@ -121,7 +124,7 @@ async def assemble(
         if cls.imports:
             before_third_party(f"toolsets.{name}")
     home = home or forge_home()
-    brought = [zone for cls, _ in named.values() for zone in cls.zones(home)]
+    brought = [zone for name, (cls, plugin) in named.items() for zone in _declared(name, plugin, cls.zones, home)]
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
     sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare)
@@ -193,11 +196,23 @@ def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
 
 def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
     for name in worker.config.toolsets:
-        with suppress(ForgeError):  # whoever opens the worker says what is wrong with it
-            cls, _ = host.toolset(name)
-            section = worker.section("toolsets", name)
-            for part in section if isinstance(section, list) else [section]:
-                yield from cls.own_files(part, worker.folder)
+        try:
+            cls, plugin = host.toolset(name)
+        except ForgeError:  # whoever opens the worker says what is wrong with it
+            continue
+        section = worker.section("toolsets", name)
+        for part in section if isinstance(section, list) else [section]:
+            yield from _declared(name, plugin, cls.own_files, part, worker.folder)
+
+
+def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
+    """What a toolset class says of itself before it is opened; without that, nobody knows what has to be protected."""
+    try:
+        return call_within(LATER, "it", lambda: list(declare(*args)))
+    except ForgeError:
+        raise
+    except BaseException as error:  # third-party code
+        raise toolset_failure(name, plugin.source, None, f"{declare.__name__}() failed", error) from error
 
 
 def user_policies(host: PluginHost, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
@@ -233,10 +248,12 @@ async def _open(
         plugin.announce()
         config = parse_config(cls.Config, part, at=at, file=str(worker.path))
         try:
-            toolset = await stack.enter_async_context(cls(config, env))
+            toolset = call_within(OPENING, "making it", cls, config, env)
+            await wait_within(OPENING, "opening it", toolset.__aenter__)
         except ForgeError:
             raise
-        except Exception as error:  # third-party code: a toolset that cannot start
-            raise WorkerError(where, f"toolsets.{name}: it cannot start: {error_text(error)}") from error
+        except BaseException as error:  # third-party code: a toolset that cannot start
+            raise toolset_failure(name, plugin.source, where, "it cannot start", error) from error
         opened.append(OpenToolset(toolset, plugin.source, where, plugin.announce))
+        stack.push_async_exit(opened[-1].close)
     return opened

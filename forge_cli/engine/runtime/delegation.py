@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
 
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ToolError
@@ -86,24 +86,25 @@ def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) 
 
 async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal) -> T:
     """Do work that ends by its own means: who cancels it sets its signal, and waits for the end."""
-    done: list[T] = []
-    failures: list[Exception] = []
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_pass_on, signal)
-        with anyio.CancelScope(shield=True):
-            try:
-                done.append(await work())
-            except Exception as failure:  # raised below, as itself and not in a group
-                failures.append(failure)
-        tasks.cancel_scope.cancel()
-    await checkpoint_if_cancelled()
+
+    async def contain() -> None:
+        try:
+            done.append(await work())
+        except Exception as failure:  # raised below, where somebody waits for it
+            failures.append(failure)
+
+    done, failures = list[T](), list[Exception]()
+    task = asyncio.create_task(contain())
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            with anyio.CancelScope(shield=cancelled is not None):
+                await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+            signal.interrupt("cancelled")
+    if cancelled:
+        raise cancelled
     if failures:
         raise failures[0]
     return done[0]
-
-
-async def _pass_on(signal: InterruptSignal) -> None:
-    try:
-        await anyio.sleep_forever()
-    finally:
-        signal.interrupt("cancelled")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.errors import WorkerError
+from forge_cli.core.errors import ForgeError, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.engine.gate.guard import Repeated
@@ -47,7 +48,15 @@ class NamedModel:
                 None, f"'{self.name}' is not a model", hint="write PROVIDER:MODEL, such as script:demo.yaml"
             )
         options = settings.options(self.name).model_dump(exclude_none=True)
-        return host.model(prefix).make(name, ModelEnv(folders=self.folders, notify=notify, options=options))
+        factory, env = host.model(prefix), ModelEnv(folders=self.folders, notify=notify, options=options)
+        try:
+            return call_within(OPENING, "making it", factory.make, name, env)
+        except ForgeError:
+            raise
+        except BaseException as error:  # third-party code
+            if not is_fault(error):
+                raise
+            raise ModelError(f"the model {self.name} cannot be made: {fault_text(error)}") from error
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
+from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
+from forge_cli.core.messages import ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.wiring import RuntimeSpec
@@ -41,6 +45,7 @@ class OpenWorker:
     model: ChosenModel
     price: LatePrice
     loop: Loop
+    open_calls: OpenCalls
 
     def new_budget(self) -> Budget:
         """What the next task may use."""
@@ -89,12 +94,12 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         parks=spec.on_ask is OnAsk.PARK,
         parent=spec.parent.controller if spec.parent else None,
     )
-    _listen(spec, redactor, stack)
+    open_calls = _listen(spec, redactor, stack)
     if closed:
         notify("warning", closed)
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
-        stack.push_async_callback(model.provider.aclose)
+        stack.push_async_callback(_close_model, model.provider)
     price = _price(spec, settings, model)
     spare = _spare_folder(spec, stack)
     assembly = await assemble(
@@ -119,6 +124,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         model=model,
         price=price,
         loop=loop,
+        open_calls=open_calls,
     )
 
 
@@ -132,8 +138,9 @@ def _approval_mode(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:
     return ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
 
 
-def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> None:
+def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> OpenCalls:
     """The record hears everything first, then the program."""
+    recorder = None
 
     def obey(event: Event) -> None:
         if isinstance(event, Interrupt):
@@ -149,10 +156,13 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Non
         )
         for sink in spec.wiring.sinks:
             recorder.add_sink(sink)
-        stack.callback(spec.bus.subscribe(recorder))
+    open_calls = OpenCalls(recorder)
+    if recorder or spec.is_root:
+        stack.callback(spec.bus.subscribe(open_calls))
     if spec.on_event:
         stack.callback(spec.bus.subscribe(spec.on_event))
     stack.callback(spec.bus.subscribe(obey))
+    return open_calls
 
 
 def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notify) -> ChosenModel:
@@ -165,6 +175,15 @@ def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notif
     )
     earlier = spec.resume.model if spec.resume else None
     return choice.choose(spec.model, spec.parent.model if spec.parent else None, earlier)
+
+
+async def _close_model(provider: ModelProvider) -> None:
+    try:
+        await wait_within(LATER, "closing it", provider.aclose)
+    except BaseException as error:  # third-party code
+        if not is_fault(error):
+            raise
+        raise ModelError(f"the model {provider.name} cannot be closed: {fault_text(error)}") from error
 
 
 def _price(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.ended import Ended, ResultStatus
+from forge_cli.core.ended import Ended, Interrupted, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ToolError
 from forge_cli.core.messages import Usage
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
-from forge_cli.engine.turns.limits import Budget
+from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally
 
 BY_CHILD = "child"
@@ -41,14 +41,19 @@ class WorkerResult:
     @classmethod
     def not_begun(cls, error: ForgeError, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
         """A worker that could not even start has failed."""
+        ending = Ending("", "failed", error.exit_code, str(error))
+        return cls.without_work(ending, session_id=session_id, worker=worker, model=model)
+
+    @classmethod
+    def without_work(cls, ending: Ending, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
         return cls(
-            status="failed",
-            exit_code=error.exit_code,
-            response="",
+            status=ending.status,
+            exit_code=ending.exit_code,
+            response=ending.response,
             session_id=session_id,
             worker=worker,
             model=model,
-            error=str(error),
+            error=ending.error,
         )
 
     @property
@@ -91,6 +96,19 @@ class Ending:
             return cls(last_text, "failed", cause.exit_code, str(cause))
         response = last_text if cause.answer is None else cause.answer
         return cls(response, cause.status, cause.exit_code, str(cause) or None)
+
+    @classmethod
+    def forced(cls, why: str, holding: str | None, budget: Budget | None, last_text: str) -> Ending:
+        """The end of a task that third-party code would not let end; ``why`` is that of an interrupt, or empty."""
+        blame = f"{holding} would not end, and was left behind" if holding else None
+        if not why:
+            return cls(last_text, "failed", ExitCode.FAILED, blame)
+        if why == OUT_OF_TIME:
+            cause: Ended = budget.out_of_time() if budget else LimitReached("the time limit was reached")
+        else:
+            cause = Interrupted(why)
+        ending = cls.early(cause, last_text)
+        return replace(ending, error="; ".join(filter(None, (ending.error, blame))) or None)
 
 
 def build_result(

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.bounds import is_cancelled, shrug_off_cancel
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.ended import Ended
-from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd
+from forge_cli.core.ended import Ended, Interrupted
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
+from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd, StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.performing import TOOL
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.conversation import Conversation
@@ -29,13 +32,22 @@ from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
-from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline
+from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.log import SessionLost, new_session_id
 from forge_cli.record.open import OpenSession
 from forge_cli.record.resume import Past, Resumed
+
+
+@dataclass(frozen=True)
+class WorkSoFar:
+    """What there is of a task that is not done yet."""
+
+    tally: Tally = field(default_factory=Tally)
+    budget: Budget | None = None
+    started: float = field(default_factory=time.monotonic)
 
 
 class WorkerRuntime:
@@ -94,6 +106,7 @@ class WorkerRuntime:
         self._children = Children(self._child, spec.past)
         self._open: OpenWorker | None = None
         self._started = self._ended = False
+        self._work_so_far = WorkSoFar()
         self._result: WorkerResult | None = None
         self._conversation: Conversation | None = None
 
@@ -142,14 +155,17 @@ class WorkerRuntime:
 
     async def initialize(self) -> None:
         """Open everything the worker names; what is wrong with it is raised here, before anything runs."""
+        spec = self._spec
         try:
-            opened = await open_worker(self._spec, self._stack, self._announcer.notify, self._children.delegate)
+            with opening_deadline(Limits() if spec.parent else stated(spec.limits, spec.worker.config.limits)):
+                opened = await open_worker(spec, self._stack, self._announcer.notify, self._children.delegate)
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:
                 self._announcer.start(opened.start(), self.tools)
         except BaseException:
-            await self._stack.aclose()
+            with suppress(ForgeError):
+                await self._stack.aclose()
             raise
 
     def _ready(self) -> OpenWorker:
@@ -164,29 +180,56 @@ class WorkerRuntime:
 
         A resumed session may be given no task: then it continues with what it was doing.
         """
-        opened, tally, started = self._ready(), Tally(), time.monotonic()
-        task = _task(task, self._past)
+        opened, task = self._ready(), _task(task, self._past)
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
         budget = opened.new_budget()
+        self._work_so_far, self._result = WorkSoFar(Tally(), budget), None
         self._children.start_task(opened.as_parent(budget))
         try:
-            ending = Ending(await self._work(opened, task, attachments, tally, budget))
+            ending = Ending(await self._work(opened, task, attachments, self._work_so_far.tally, budget))
         except (Ended, ForgeError) as cause:
             ending = Ending.early(cause, opened.loop.last_text)
+        except asyncio.CancelledError:
+            self._result = self._build_result(opened, Ending.early(Interrupted(), opened.loop.last_text))
+            if self._spec.parent or is_cancelled():
+                raise
+            shrug_off_cancel()
+            sentence = "a tool or a plugin has cancelled the work from inside"
+            ending = Ending(opened.loop.last_text, "failed", ExitCode.FAILED, sentence)
         if ending.status == "parked" and self._spec.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
-        self._result = build_result(
+        self._result = self._build_result(opened, ending)
+        return self._result
+
+    def _build_result(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
+        work = self._work_so_far
+        return build_result(
             ending,
             session_id=self.session_id,
             worker=self.worker.name,
             model=opened.loop.model.name,
-            tally=tally,
-            budget=budget,
+            tally=work.tally,
+            budget=work.budget or opened.new_budget(),
             children=self._children.results,
-            duration_ms=round((time.monotonic() - started) * 1000),
+            duration_ms=round((time.monotonic() - work.started) * 1000),
         )
-        return self._result
+
+    def end_now(self, why: str, holding: str | None) -> WorkerResult:
+        """End the session from another thread, because third-party code holds the event loop.
+
+        ``why`` is the reason of an interrupt, or empty where ``holding`` alone is out of its time.
+        """
+        if self._result:
+            return self._result
+        opened = self._open
+        ending = Ending.forced(why, holding, self._work_so_far.budget, opened.loop.last_text if opened else "")
+        if opened is None:
+            return WorkerResult.without_work(ending, session_id=self.session_id, worker=self.worker.name)
+        done = self._build_result(opened, ending)
+        self._result = result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
+        opened.open_calls.close(SessionEnd(result.wire()), None if why or not holding else holding.removeprefix(TOOL))
+        return result
 
     async def _work(
         self, opened: OpenWorker, task: str, attachments: Sequence[Attachment], tally: Tally, budget: Budget
@@ -245,15 +288,31 @@ class WorkerRuntime:
 
     async def aclose(self) -> None:
         """Close what is open; the root says how it ended."""
-        self._ended = True
         if self._conversation:
             self._conversation.close()
-        if self.is_root:
-            if self._open and self._result:
-                self.bus.emit(SessionEnd(self._result.wire()))
-            self._announcer.stop()
+        self.end()
         self._open = None
-        await self._stack.aclose()
+        try:
+            await self._stack.aclose()
+        except ForgeError as error:
+            self._warn(error)
+
+    def _warn(self, error: BaseException | None) -> None:
+        """Tell what could not be closed, which changes nothing any more: each error came while one before it did."""
+        while error:
+            if isinstance(error, ForgeError):
+                self.bus.emit(StatusEvent("warning", error.message))
+            error = error.__context__
+
+    def end(self) -> None:
+        """Say how the session ended, before anything is closed; the root alone does."""
+        if self.is_root and not self._ended:
+            if self._open and self._result:
+                ends = () if self._result.status == "parked" else self._open.open_calls.ends()
+                for event in (*ends, SessionEnd(self._result.wire())):
+                    self.bus.emit(event)
+            self._announcer.stop()
+        self._ended = True
 
 
 def _task(task: str, past: Past | None) -> str:

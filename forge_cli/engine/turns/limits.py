@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 
+from forge_cli.core.bounds import watchdog
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
-from forge_cli.core.errors import ExitCode
+from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Usage
 from forge_cli.core.text import counted
@@ -29,6 +30,12 @@ class LimitReached(Ended):
     """The work ends here, although the model would continue."""
 
     status = "limit"
+    exit_code = ExitCode.LIMIT
+
+
+class OpeningTooLong(ForgeError):
+    """The time was over before the work could begin."""
+
     exit_code = ExitCode.LIMIT
 
 
@@ -153,11 +160,34 @@ class Budget:
 
 
 @contextmanager
+def opening_deadline(limits: Limits) -> Iterator[None]:
+    """The limit of time holds for opening a worker, too, where forge owns the process."""
+    dog, seconds, began = watchdog(), limits.max_time, time.monotonic()
+    if dog is None or seconds is None:
+        yield
+        return
+    dog.set_deadline(seconds, OUT_OF_TIME)
+    try:
+        yield
+    except ForgeError as error:
+        if time.monotonic() - began < seconds:
+            raise
+        reached = f"the limit of {counted(seconds, 'second')} was reached before the work began"
+        raise OpeningTooLong(f"{reached}: {error.message}", where=error.where) from error
+    finally:
+        if not dog.signalled:
+            dog.calm()
+
+
+@contextmanager
 def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     """Interrupt what is done within when the time of the budget is over; that is a limit reached, not an interrupt."""
     seconds = budget.seconds_left()
     loop = asyncio.get_running_loop()
     timer = None if seconds is None else loop.call_later(seconds, signal.interrupt, OUT_OF_TIME)
+    dog = watchdog() if budget.parent is None else None
+    if dog and seconds is not None:
+        dog.set_deadline(seconds, OUT_OF_TIME)
     try:
         yield
     except Interrupted:
@@ -167,6 +197,8 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     finally:
         if timer is not None:
             timer.cancel()
+        if dog:
+            dog.calm()
 
 
 def _dollars(amount: float) -> str:

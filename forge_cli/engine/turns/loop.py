@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from forge_cli.core.bounds import LATER, OutOfTime, call_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.call_ids import is_legal
-from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
@@ -145,9 +146,11 @@ class Loop:
         if self.output is None:
             return None
         try:
-            tally.output = self.output.read(answer)
+            tally.output = call_within(LATER, "checking it", self.output.read, answer)
         except Misfit as misfit:
             return misfit
+        except OutOfTime as late:  # a pattern in the schema may search for ever
+            return Misfit(str(late))
         return None
 
     async def _turn(self, ask: Ask) -> tuple[Message, str]:
@@ -202,6 +205,7 @@ class Loop:
                             if aloud and (part := shown.add(piece)):
                                 self.bus.emit(Streaming(stream_id, part, done=False))
                         case ToolCall():
+                            delta = within_depth(delta)
                             taken = delta.id in self.history.call_ids or any(delta.id == call.id for call in calls)
                             own = keeps_ids or (is_legal(delta.id) and not taken)
                             calls.append(delta if own else replace(delta, id=new_id("call")))

@@ -88,8 +88,8 @@ class MessageAnswer:
     def _call(self, block: Block, text: str) -> ToolCall:
         """The call in a block that is complete; its input goes into the block too, which goes back to the model."""
         try:
-            value = read_args(text) if text else block.get("input") or {}
-        except ValueError:
+            value = read_args(text or json.dumps(block.get("input") or {}))
+        except (ValueError, RecursionError):
             value = None
         block["input"] = value if isinstance(value, dict) else {}
         own = isinstance(block["id"], str) and is_legal(block["id"]) and block["id"] not in self.taken

@@ -202,6 +202,16 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def kill_children() -> None:
+    """Kill everything that this process has started, without waiting for it: for a process that is about to end."""
+    waiting = deque([os.getpid()])
+    while waiting:
+        for pid in children_of(waiting.popleft()):
+            waiting.append(pid)
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
 def _send(number: signal.Signals, members: list[Member]) -> None:
     if number is signal.SIGKILL or not _PROC:
         # a group is hit as a whole, with those that were born while it was counted

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
+from forge_cli.files.regular import open_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.toolsets.executables.registry import Program, digest
 
@@ -79,7 +80,7 @@ def read_files(folder: Path, names: Iterable[str]) -> dict[str, File]:
     files: dict[str, File] = {}
     room = TEXT_LIMIT
     for name in sorted(names):
-        with open(folder / name, "rb") as file:
+        with open_regular(folder / name) as file:
             size, executable = os.fstat(file.fileno()).st_size, os.fstat(file.fileno()).st_mode & 0o111 != 0
             content = file.read() if size <= room else None
             file.seek(0)

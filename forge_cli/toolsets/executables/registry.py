@@ -13,6 +13,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import visible
+from forge_cli.files.regular import open_regular
 from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
 from forge_cli.toolsets.executables.script import Requirements, read_script
@@ -179,7 +180,7 @@ def digest(folder: Path, files: Iterable[str]) -> str:
     """The hash over names, modes and contents of files."""
     total = hashlib.sha256()
     for name in sorted(files):
-        with open(folder / name, "rb") as file:
+        with open_regular(folder / name) as file:
             content = hashlib.file_digest(file, "sha256").digest()
             executable = os.fstat(file.fileno()).st_mode & 0o111 != 0
         total.update(f"{name}\0{executable:d}\0".encode(errors="surrogateescape") + content)

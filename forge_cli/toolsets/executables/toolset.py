@@ -21,7 +21,7 @@ from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.core.tool import Args, Preview, Source, Tool
+from forge_cli.core.tool import LONGEST, Args, Preview, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
@@ -160,6 +160,7 @@ class ExecutablesToolset(Toolset):
             description=program.manifest.text(),
             input_schema=program.manifest.input_schema(),
             execute=partial(self._call, program),
+            timeout=LONGEST,
             preview=partial(self._preview, program),
             digest=program.digest,
             source=Source("executable", str(program.folder)),
@@ -198,6 +199,7 @@ class ExecutablesToolset(Toolset):
             description="Call a tool in ~/.forge/tools by its name, with arguments and a time limit of your own.",
             input_schema=_RUN_INPUT,
             execute=self._execute_run,
+            timeout=LONGEST,
             preview=self._preview_run,
             stands_for=self._target,
         )

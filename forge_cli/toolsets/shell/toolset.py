@@ -17,7 +17,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.paths import ReadPath
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
-from forge_cli.core.tool import Args, Preview, tool
+from forge_cli.core.tool import LONGEST, Args, Preview, tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import full_sandbox
@@ -108,7 +108,7 @@ class ShellToolset(Toolset):
     def _unsure(self) -> Approval:
         return Approval.strictest(Approval.ASK, self.config.default)
 
-    @tool(needs_approval="_line_approval", effects=DOES)
+    @tool(needs_approval="_line_approval", effects=DOES, timeout=LONGEST)
     async def shell(
         self,
         command: CommandArgument,
@@ -120,7 +120,7 @@ class ShellToolset(Toolset):
         done = await self._processes.run(bash(command), env=self._environment, timeout=seconds, together=room)
         return outcome.result(command, done, seconds)
 
-    @tool(needs_approval="_start_approval", effects=DOES)
+    @tool(needs_approval="_start_approval", effects=DOES, timeout=LONGEST)
     async def exec_command(
         self,
         command: CommandArgument,
@@ -140,7 +140,7 @@ class ShellToolset(Toolset):
             await child.stop()
             raise
 
-    @tool(needs_approval="_input_approval", preview="_show_session", effects=DOES)
+    @tool(needs_approval="_input_approval", preview="_show_session", effects=DOES, timeout=LONGEST)
     async def write_stdin(
         self,
         session_id: Annotated[int, Field(ge=1, description="The number that exec_command gave")],

@@ -18,11 +18,12 @@ from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
 
+from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.hookspecs import Renderer
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.text import readable, visible
-from forge_cli.core.wire import error_text, jsonable
+from forge_cli.core.wire import jsonable
 
 FindRenderer = Callable[[str], Renderer | None]
 LINES = 20
@@ -145,9 +146,12 @@ def _custom(value: Custom, find: FindRenderer, view: View) -> RenderableType:
     renderer = find(value.kind)
     if renderer:
         try:
-            return render(renderer(value), no_renderers, lines=view.lines, exact=view.exact)
-        except Exception as error:  # third-party code: a renderer that fails only loses its looks
-            failed = plain(visible(f"(the renderer of {value.kind} failed: {error_text(error)})"), style="dim")
+            drawn = call_within(LATER, "it", renderer, value)
+            return render(drawn, no_renderers, lines=view.lines, exact=view.exact)
+        except BaseException as error:  # third-party code: a renderer that fails only loses its looks
+            if not is_fault(error):
+                raise
+            failed = plain(visible(f"(the renderer of {value.kind} failed: {fault_text(error)})"), style="dim")
             return Group(failed, _with_summary(value, view))
     return _with_summary(value, view)
 

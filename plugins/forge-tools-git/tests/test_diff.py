@@ -140,3 +140,12 @@ def test_files_that_are_no_text(repo: Repo) -> None:
     patch = repo.call("git_diff", staged=True).value.data
     assert "Binary files /dev/null and b/blob differ" in patch
     assert "+gr\ufffdn" in patch
+
+
+def test_an_index_that_is_a_pipe_is_told_and_never_waited_for(repo: Repo) -> None:
+    repo.commit(a="1\n")
+    (repo.folder / ".git/index").unlink()
+    os.mkfifo(repo.folder / ".git/index")
+    outcome = repo.call("git_diff")
+    assert outcome.status == "error"
+    assert str(outcome.error).endswith(".git/index is not a regular file, so there is no index to compare with")

@@ -444,7 +444,7 @@ def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, pr
         ),
         (
             TOOLSET.format(more="    async def __aexit__(self, *error):\n        raise RuntimeError('no end')\n"),
-            "cannot be listed: RuntimeError: no end",
+            "cannot be closed: RuntimeError: no end",
         ),
     ],
 )

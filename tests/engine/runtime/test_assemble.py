@@ -190,8 +190,11 @@ def test_a_worker_without_toolsets_has_no_tools(project: Project) -> None:
         ("filesystem: {zones: []}", "FILE:3:16: toolsets.filesystem: unknown key 'zones'; "),
         ("box: {greting: x}", "FILE:3:9: toolsets.box: unknown key 'greting'; did you mean 'greeting'?"),
         ("box: {greeting: 3}", "FILE:3:19: toolsets.box.greeting: must be a string, not 3"),
-        ("broken: {}", "FILE:3:3: toolsets.broken: it cannot start: ConnectionError: no server"),
-        ("mute: {}", "FILE:3:3: toolsets.mute: its tools cannot be listed: RuntimeError: cannot say"),
+        ("broken: {}", "FILE:3:3: toolsets.broken (forge-tools-box 1.0): it cannot start: ConnectionError: no server"),
+        (
+            "mute: {}",
+            "FILE:3:3: toolsets.mute (forge-tools-box 1.0): its tools cannot be listed: RuntimeError: cannot say",
+        ),
         (
             "unsound: {}",
             'FILE:3:3: toolsets.unsound: the tool \'odd\' is unsound: the top level must say "type": "object"',

@@ -162,6 +162,8 @@ class Repository:
         cached = ("--cached",) if staged else ()
         with tempfile.TemporaryDirectory(prefix="forge-git-") as scratch:
             copy = Path(scratch) / "index"
+            if place.exists() and not place.is_file():
+                raise ToolError(f"{place} is not a regular file, so there is no index to compare with")
             if place.exists():
                 shutil.copy2(place, copy)  # with its time, by which git knows what may have changed since
             found = await self.read("diff", *cached, *PLAIN_DIFF, *SUBMODULES, *argv, "--", *pathspecs, index=copy)

@@ -1,0 +1,135 @@
+"""One execution of a tool: in a task of its own and within its time, so that nothing it does can hold the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from forge_cli.core.bounds import (
+    LETTING_GO,
+    OutOfTime,
+    Overdue,
+    Section,
+    begin,
+    end,
+    forget_task,
+    is_cancelled,
+    run_section,
+    shrug_off_cancel,
+)
+from forge_cli.core.tool import TIME_LIMIT
+
+TOOL = "the tool "
+
+
+@dataclass
+class CallClock:
+    """The time of one call; without a limit of its own there is the usual one, and child workers do not count in it."""
+
+    timeout: float | None
+    delegating: int = 0
+    section: Section | None = None
+    _away: float = 0.0
+    _began: float = field(default_factory=time.monotonic)
+
+    @property
+    def limit(self) -> float:
+        return TIME_LIMIT if self.timeout is None else self.timeout
+
+    def left(self) -> float:
+        if self.delegating and self.timeout is None:
+            return math.inf
+        return max(0.0, self._began + self._away + self.limit - time.monotonic())
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """While a child worker works."""
+        since, self.delegating = time.monotonic(), self.delegating + 1
+        self._tell()
+        try:
+            yield
+        finally:
+            self.delegating -= 1
+            if self.timeout is None and not self.delegating:
+                self._away += time.monotonic() - since
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.section:
+            self.section.due = time.monotonic() + self.left()
+
+
+@dataclass(frozen=True)
+class Performed:
+    """How an execution ended: with a value, with whatever was raised, or late."""
+
+    value: Any = None
+    error: BaseException | None = None
+    late: bool = False
+
+
+async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[Any]]) -> Performed:
+    """Await third-party code in a task of its own: its cancelling, raising and blocking stay there.
+
+    Late, or when this task is cancelled, it is cancelled and has a moment to let go; then it is left behind.
+    """
+    section = clock.section = begin(what, clock.limit)
+    task = asyncio.create_task(_contain(section, function))
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while not task.done() and not cancelled and (left := clock.left()) != 0:
+            try:
+                await asyncio.wait({task}, timeout=min(left, TIME_LIMIT))
+            except asyncio.CancelledError as error:
+                if is_cancelled():
+                    cancelled = error
+                else:
+                    shrug_off_cancel()
+        late = not task.done() and not cancelled
+        if not task.done():
+            await _let_go(task, clock)
+    finally:
+        end(section)
+    performed = task.result() if task.done() else Performed(error=asyncio.CancelledError())
+    stopped = isinstance(performed.error, asyncio.CancelledError | Overdue)
+    if cancelled and stopped:
+        raise cancelled
+    return Performed(late=True) if stopped and (late or isinstance(performed.error, Overdue)) else performed
+
+
+async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:
+    """What third-party code returns, or raises; OutOfTime when it is late, whether or not it lets go."""
+    done = await perform(what, CallClock(seconds), function)
+    if done.late:
+        raise OutOfTime(what, seconds)
+    if done.error:
+        raise done.error
+    return done.value
+
+
+async def _contain(section: Section, function: Callable[[], Awaitable[Any]]) -> Performed:
+    try:
+        return Performed(await run_section(section, function))
+    except BaseException as error:  # third-party code: even what would end the event loop is a result
+        return Performed(error=error)
+
+
+async def _let_go(task: asyncio.Task[Performed], clock: CallClock) -> None:
+    """Cancel and wait for a moment; for child workers, which are bounded themselves, until they have ended."""
+    task.cancel()
+    until = time.monotonic() + LETTING_GO
+    with anyio.CancelScope(shield=True):
+        while not task.done() and (clock.delegating or time.monotonic() < until):
+            try:
+                await asyncio.wait({task}, timeout=LETTING_GO)
+            except asyncio.CancelledError:
+                shrug_off_cancel()
+    if not task.done():
+        forget_task(task)

@@ -1,0 +1,68 @@
+"""What a session owes before it may end: a result for every call that is open, and an end of every child worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from forge_cli.core.calls import OutcomeStatus
+from forge_cli.core.events import Event, SessionEnd, ToolResult, ToolStarted, WorkerUpdate
+from forge_cli.core.phrases import INTERRUPTED_CALL
+from forge_cli.core.results import Text
+
+Key = tuple[str | None, str]
+
+
+class OpenCalls:
+    """Hears every event before the record does, and knows what has started and not ended."""
+
+    def __init__(self, record: Callable[[Event], None] | None = None) -> None:
+        self._record = record
+        self._open: dict[Key, ToolStarted | WorkerUpdate] = {}
+        self._over = False
+
+    def __call__(self, event: Event) -> None:
+        if self._over:
+            return
+        task = event.origin.delegation if event.origin else None
+        match event:
+            case ToolStarted():
+                self._open[task, event.tool_call_id] = event
+            case ToolResult():
+                self._open.pop((task, event.tool_call_id), None)
+            case WorkerUpdate(status="started" | "resumed"):
+                self._open[task, ""] = event
+            case WorkerUpdate():
+                self._open.pop((task, ""), None)
+            case _:
+                pass
+        if self._record:
+            self._record(event)
+
+    @property
+    def count(self) -> int:
+        """How many calls are open."""
+        return sum(isinstance(event, ToolStarted) for event in list(self._open.values()))
+
+    def ends(self, late: str | None = None) -> Iterator[Event]:
+        """How everything that is open ends, the innermost first; calls of the tool ``late`` were out of time."""
+        for event in sorted(self._open.values(), key=_inside_out):
+            if isinstance(event, WorkerUpdate):
+                yield replace(event, status="interrupted")
+            else:
+                status: OutcomeStatus = "timeout" if event.tool_name == late else "interrupted"
+                sentence = f"{late} would not end, and was left behind" if status == "timeout" else INTERRUPTED_CALL
+                result = ToolResult(event.tool_call_id, event.tool_name, status, Text(sentence), 0, sentence)
+                yield replace(result, origin=event.origin)
+
+    def close(self, end: SessionEnd, late: str | None) -> None:
+        """Record how everything ends, past the bus, whose subscribers may be what holds the session."""
+        ends, self._over = list(self.ends(late)), True
+        for event in (*ends, end):
+            if self._record:
+                self._record(event)
+
+
+def _inside_out(event: ToolStarted | WorkerUpdate) -> tuple[int, bool]:
+    """The calls of a child worker end before it does, and it ends before the call that it was started by."""
+    return -(event.origin.depth if event.origin else 0), isinstance(event, WorkerUpdate)

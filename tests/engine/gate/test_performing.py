@@ -1,0 +1,132 @@
+"""One execution of a tool, whatever it does to the task that it runs in."""
+
+import asyncio
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import Tool
+from forge_cli.core import bounds
+from forge_cli.engine.gate import performing
+from forge_cli.engine.gate.performing import CallClock, perform, perform_within
+
+from ..conftest import OpenGate
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(performing, "LETTING_GO", 0.1)
+    monkeypatch.setattr(bounds, "FORGOTTEN", [])
+
+
+class Deaf:
+    """Lets go only when the test does."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    async def __call__(self) -> str:
+        while not self.over.is_set():
+            try:
+                await self.over.wait()
+            except BaseException:
+                continue
+        return "at last"
+
+
+def tool_of(function: Any, **options: Any) -> Tool:
+    return Tool.from_function(function, name="act", needs_approval=False, **options)
+
+
+async def test_a_tool_that_swallows_its_time_out_is_left_behind(gate: OpenGate) -> None:
+    deaf = Deaf()
+
+    async def act() -> str:
+        return await deaf()
+
+    with anyio.fail_after(5):
+        outcome = await gate(tool_of(act, timeout=0.01))("act")
+    assert (outcome.status, outcome.error) == ("timeout", "act was stopped after 0.01 seconds")
+    (left,) = bounds.FORGOTTEN
+    assert left not in asyncio.all_tasks()
+    deaf.over.set()
+    await left
+
+
+async def test_a_tool_that_swallows_an_interrupt_is_left_behind(gate: OpenGate) -> None:
+    deaf, started = Deaf(), anyio.Event()
+
+    async def act() -> str:
+        started.set()
+        return await deaf()
+
+    opened = gate(tool_of(act))
+    outcomes = []
+
+    async def work() -> None:
+        outcomes.append(await opened("act"))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            await started.wait()
+            opened.interrupt.interrupt()
+    assert [outcome.status for outcome in outcomes] == ["interrupted"]
+    deaf.over.set()
+    await bounds.FORGOTTEN[0]
+
+
+@pytest.mark.parametrize("whom", ["itself", "everybody"])
+async def test_a_tool_that_cancels_tasks_has_failed(gate: OpenGate, whom: str) -> None:
+    async def act() -> str:
+        for task in asyncio.all_tasks() if whom == "everybody" else [asyncio.current_task()]:
+            assert task
+            if task in (mine, asyncio.current_task()):
+                task.cancel()
+        await asyncio.sleep(5)
+        return "never"
+
+    mine = asyncio.current_task()
+    outcome = await gate(tool_of(act))("act")
+    assert (outcome.status, outcome.error) == ("error", "CancelledError")
+    assert mine
+    assert mine.cancelling() == 0
+
+
+async def test_the_usual_limit_is_for_tools_that_say_nothing(gate: OpenGate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(performing, "TIME_LIMIT", 0.02)
+
+    async def act() -> None:
+        await anyio.sleep_forever()
+
+    outcome = await gate(tool_of(act))("act")
+    assert (outcome.status, outcome.error) == ("timeout", "act was stopped after 0.02 seconds")
+
+
+@pytest.mark.parametrize(("timeout", "late"), [(None, False), (0.02, True)])
+async def test_child_workers_count_in_a_limit_of_its_own_only(
+    monkeypatch: pytest.MonkeyPatch, timeout: float | None, late: bool
+) -> None:
+    monkeypatch.setattr(performing, "TIME_LIMIT", 0.02)
+    clock = CallClock(timeout)
+
+    async def act() -> str:
+        with clock.pause():
+            await anyio.sleep(0.1)
+        return "done"
+
+    done = await perform("it", clock, act)
+    assert (done.late, done.value) == (late, None if late else "done")
+
+
+async def test_within_a_limit_what_is_raised_comes_through() -> None:
+    async def fail() -> None:
+        raise KeyError("k")
+
+    with pytest.raises(KeyError):
+        await perform_within(5, "it", fail)
+    with pytest.raises(bounds.OutOfTime, match="it did not end within 0.01 seconds"):
+        await perform_within(0.01, "it", anyio.sleep_forever)
