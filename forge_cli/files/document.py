@@ -6,7 +6,7 @@ import math
 import os
 import re
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -14,6 +14,7 @@ import yaml
 from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut
+from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

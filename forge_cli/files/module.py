@@ -8,7 +8,6 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -17,6 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 
 PREFIX = "forge_local_"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import assert_never
 
 from forge_cli.core.approval import ApprovalDecision
@@ -38,6 +38,7 @@ from forge_cli.core.messages import CallResult, Message
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
 from forge_cli.core.results import for_model
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.record.line import Line
 from forge_cli.sandbox.secrets import has_mark
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from forge_cli.core.values import dataclass
 
 LETTERS, WORD = "A-Za-z0-9", "A-Za-z0-9_-"
 APART = rf"(?:(?<![{WORD}])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{{2}}))"

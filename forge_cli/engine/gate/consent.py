@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
@@ -13,6 +13,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import Preview
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Judge, Judged, Refusal

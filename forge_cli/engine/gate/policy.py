@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from forge_cli.core.approval import Approval, Verdict
@@ -13,6 +13,7 @@ from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.tool import Args, Tool, positional_count
 from forge_cli.core.toolset import ApprovalConfig
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.tool import Source
+from forge_cli.core.values import dataclass
 from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from forge_cli.core.config import Config, Loc, parse_config
@@ -14,6 +14,7 @@ from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import digest_of
 from forge_cli.core.toolset import Toolset, ToolsetEnv
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalController

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import file_digest
 from io import BufferedReader
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileInfo, FileKind
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.atomic import replace_file
 from forge_cli.sandbox.files.place import Place, kind_of, make_parent
 from forge_cli.sandbox.files.virtual import ParsedPath

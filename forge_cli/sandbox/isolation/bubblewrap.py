@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.names import shown

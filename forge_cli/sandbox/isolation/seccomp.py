@@ -10,8 +10,9 @@ import errno
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+
+from forge_cli.core.values import dataclass
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
