@@ -74,8 +74,7 @@ LATER = frozenset(
         "forge_cli.engine.runtime.runtime",
         "forge_cli.engine.turns",
         "forge_cli.models",
-        "forge_cli.record.log",
-        "forge_cli.record.recorder",
+        "forge_cli.record",
         "forge_cli.ui",
     }
 )

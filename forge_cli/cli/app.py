@@ -53,7 +53,7 @@ def carry_out(args: list[str]) -> int:
         return 0
     end_on_sigterm()
     # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     # pydantic would read the metadata of everything installed, to look for plugins of its own
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from forge_cli.cli.commands import dispatch

@@ -24,6 +24,11 @@ class ToolCall:
     unreadable: str | None = None
 
 
+def call_identity(name: str, args: object) -> str:
+    """The same tool with the same args, whatever the call's id."""
+    return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
+
+
 def read_args(text: str) -> JsonObject:
     """The args that a model wrote; a ValueError says why they are not one JSON object whose keys are all different."""
     try:

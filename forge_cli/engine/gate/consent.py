@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.bus import EventBus, new_id
@@ -18,7 +18,9 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Judge, Judged, Refusal
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.record.resume import Pending
+
+if TYPE_CHECKING:
+    from forge_cli.record.resume import Pending
 
 
 @dataclass(frozen=True, kw_only=True)
