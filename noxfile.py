@@ -11,7 +11,18 @@ nox.options.sessions = ["tests", "lint", "types", "build"]
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PLUGINS = [str(path.parent) for path in sorted(Path("plugins").glob("*/pyproject.toml"))]
 PLUGIN_TESTS = [str(path) for path in sorted(Path("plugins").glob("*/tests"))]
-MEASURED = ("startup", "first_request", "loop", "search", "shell", "process", "parallel", "executables", "sessions")
+MEASURED = (
+    "startup",
+    "first_request",
+    "loop",
+    "search",
+    "shell",
+    "process",
+    "parallel",
+    "executables",
+    "sessions",
+    "redaction",
+)
 BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 PARALLEL = ["-n", "2", "--dist", "worksteal"]

@@ -1,6 +1,7 @@
 """What a command does not import: the modules are counted, because a stopwatch would lie."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,20 +21,28 @@ import sys
 sys.argv = ["forge", *sys.argv[2:]]
 from forge_cli.cli.app import main
 code, modules = main(), sorted(sys.modules)
+import gc
 import json
 with open({seen!r}, "w") as file:
-    json.dump([code, modules], file)
+    json.dump([code, modules, gc.get_stats()[0]["collections"]], file)
 """
 
 
-def imported_by(tmp_path: Path, *args: str) -> set[str]:
-    """The modules that are loaded once ``forge`` has carried out the arguments, which must succeed."""
+def seen_of(tmp_path: Path, *args: str) -> tuple[set[str], int]:
+    """The modules that are loaded, and how often garbage was collected, once ``forge`` has carried out the arguments.
+
+    It must succeed.
+    """
     seen = tmp_path / "seen.json"
     command = [sys.executable, "-c", LOOK.format(seen=str(seen)), "forge", *args]
     done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=60, check=False)
-    code, modules = json.loads(seen.read_text())
+    code, modules, collections = json.loads(seen.read_text())
     assert code == 0, done.stderr
-    return set(modules)
+    return set(modules), collections
+
+
+def imported_by(tmp_path: Path, *args: str) -> set[str]:
+    return seen_of(tmp_path, *args)[0]
 
 
 def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path) -> None:
@@ -59,8 +68,47 @@ def test_the_help_needs_typer_and_no_command(tmp_path: Path, args: list[str]) ->
     }
 
 
-@pytest.mark.parametrize(
-    "args", [["worker", "check", WORKER], ["tools", "list"], ["run", "--help"]], ids=lambda args: " ".join(args[:2])
+COMMANDS = [["worker", "check", WORKER], ["tools", "list"]]
+LATER = frozenset(
+    {
+        "forge_cli.cli.run",
+        "forge_cli.engine.replay",
+        "forge_cli.engine.runtime.runtime",
+        "forge_cli.engine.turns",
+        "forge_cli.models",
+        "forge_cli.record",
+        "forge_cli.ui",
+    }
 )
+"""What only a conversation needs."""
+
+
+@pytest.mark.parametrize("args", [*COMMANDS, ["run", "--help"]], ids=lambda args: " ".join(args[:2]))
 def test_commands_without_a_model_need_no_sdk(tmp_path: Path, args: list[str]) -> None:
     assert not imported_by(tmp_path, *args) & SDKS
+
+
+@pytest.mark.parametrize("args", COMMANDS, ids=lambda args: " ".join(args[:2]))
+def test_commands_that_look_load_little_and_collect_no_garbage(tmp_path: Path, args: list[str]) -> None:
+    """Twice, since what is found out about plugins is cached."""
+    seen_of(tmp_path, *args)
+    modules, collections = seen_of(tmp_path, *args)
+    assert not modules & LATER
+    assert collections < 20
+
+
+def test_a_worker_loads_only_the_toolsets_that_it_names(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, "worker", "check", WORKER)
+    loaded = {name.split(".")[2] for name in modules if name.startswith("forge_cli.toolsets.")}
+    assert loaded == {"custom"}
+
+
+def test_values_that_every_command_loads_are_made_fast() -> None:
+    """A frozen dataclass of the standard library compiles six methods at each start; forge's own compiles one."""
+    slow = [
+        path.name
+        for path in sorted((ROOT / "forge_cli/core").glob("*.py"))
+        if "@dataclass(frozen=True" in (text := path.read_text())
+        and re.search(r"^from dataclasses import .*\bdataclass\b", text, re.MULTILINE)
+    ]
+    assert slow == []

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NoReturn
 
 from forge_cli.core.json_schema import DEPTH
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut
+from forge_cli.core.values import dataclass
 
 OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
 
@@ -24,6 +25,11 @@ class ToolCall:
     name: str
     args: JsonObject
     unreadable: str | None = None
+
+
+def call_identity(name: str, args: object) -> str:
+    """The same tool with the same args, whatever the call's id."""
+    return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
 
 
 TOO_DEEP = "is nested too deeply"

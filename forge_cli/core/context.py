@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.values import dataclass
 
 _CALL: ContextVar[str | None] = ContextVar("call", default=None)
 

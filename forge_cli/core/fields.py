@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from forge_cli.core.signature import JsonObject, SchemaError, is_model, model_schema, subschemas
 from forge_cli.core.text import cut
+from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forge_cli.core.config import Loc
 from forge_cli.core.fields import alternatives, lookup
 from forge_cli.core.signature import JsonObject, subschemas
 from forge_cli.core.text import cut
+from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import Unreadable, jsonable, own_reader, read, wire
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import GetJsonSchemaHandler
@@ -13,6 +12,7 @@ from pydantic_core import CoreSchema
 from forge_cli.core.config import Loc
 from forge_cli.core.fields import alternatives, member
 from forge_cli.core.signature import JsonObject, subschemas
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access
 
 FORMAT, ACCESS, KIND = "path", "x-forge-access", "x-forge-kind"

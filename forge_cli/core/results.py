@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, get_type_hints
 
 from forge_cli.core.text import cut
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import (
     Unreadable,
     camel_case,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -44,6 +43,7 @@ from forge_cli.core.signature import (
     signature_model,
 )
 from forge_cli.core.text import cut, did_you_mean
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import MAX_BITS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property, partial
 from typing import Any, Literal, TypeVar, overload
 
@@ -20,6 +20,7 @@ from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
 from forge_cli.core.results import ResultValue
 from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
 from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
+from forge_cli.core.values import dataclass
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict

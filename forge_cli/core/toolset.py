@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from forge_cli.core.notify import Notify
 from forge_cli.core.processes import Processes
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 
 

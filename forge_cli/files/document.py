@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -12,6 +12,7 @@ import yaml
 from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut
+from forge_cli.core.values import dataclass
 from forge_cli.files.regular import NotRegularError, read_regular
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -20,6 +19,7 @@ from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
+from forge_cli.core.values import dataclass
 from forge_cli.files.regular import read_regular
 
 PREFIX = "forge_local_"

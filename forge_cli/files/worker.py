@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from pydantic import Field, SkipValidation, field_validator
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.values import dataclass
 from forge_cli.files.document import read_document
 
 SUFFIXES = (".yaml", ".yml", ".md", ".worker")

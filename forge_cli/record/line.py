@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import Unreadable, camel_case
 
 Redact = Callable[[Any], Any]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import assert_never
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.calls import ToolCall
+from forge_cli.core.calls import ToolCall, call_identity
 from forge_cli.core.events import (
     AnyEvent,
     ApprovalDecided,
@@ -38,6 +37,7 @@ from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
 from forge_cli.core.results import for_model
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.record.line import Line
 from forge_cli.sandbox.secrets import has_mark
 
@@ -137,11 +137,6 @@ class Resumed:
     @property
     def session_id(self) -> str | None:
         return self.last.session if self.last else None
-
-
-def call_identity(name: str, args: object) -> str:
-    """The same tool with the same arguments, whatever the call's id."""
-    return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
 
 
 def read_past(lines: Iterable[Line], delegation: str | None = None) -> Past:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 from forge_cli.sandbox.shapes import BLOCK, LONGEST, SHAPES
@@ -22,6 +23,9 @@ KEY_NAME = re.compile(
 )
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]*:(?P<password>[^\s/?#]+)@")
 _ANCHORS = tuple(shape.anchor for shape in SHAPES)
+_STARTS = tuple(shape.start for shape in SHAPES)
+_BEGINNINGS = frozenset(start[:end] for start in _STARTS for end in range(1, len(start)))
+_LONGEST_START = max(map(len, _STARTS))
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
 _LONG = 4096
@@ -52,15 +56,17 @@ class Redactor:
         return value
 
     def redact_text(self, text: str) -> str:
-        pattern = self._pattern(text)
-        return pattern.sub(self._mark, text) if pattern else text
+        return self.settle(text, whole=True)[0]
 
     def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
         """What can be told of a text from ``start`` on, however it continues, and where the rest begins."""
         begun = len(text) if whole else self._begun(text, start)
-        pattern, told = self._pattern(text), list[str]()
-        while pattern and (match := pattern.search(text, start)) and match.start() < begun:
-            told += text[start : match.start()], self._mark(match)
+        told: list[str] = []
+        for match, mark in self._matches(text, start):
+            if match.start() >= begun:
+                break
+            lead, close = text[match.start() : match.start(1)], text[match.end(1) : match.end()]
+            told += text[start : match.start()], self.redact_text(lead) if lead else "", mark, close
             start = match.end()
             if begun < start:
                 begun = self._begun(text, start)
@@ -70,30 +76,42 @@ class Redactor:
         """Where a secret begins that is not complete, or may become longer; the end of the text if nowhere."""
         last_space = max(text.rfind(space) for space in " \n\t")
         near = max(start, min(last_space, len(text)) - LONGEST)
-        places = [
-            found.start() for found in (_begun_block().search(text, start), _begun_key().search(text, near)) if found
-        ]
-        first = min(places, default=len(text))
-        for value in self._values:
-            for index in range(max(start, len(text) - len(value) + 1), first):
-                if value.startswith(text[index:]):
-                    first = index
-                    break
+        first = _beginning(text, start)
+        for shape in [index for index, literal in enumerate(_STARTS) if literal in text]:
+            found = _begun_shape(shape).search(text, start if SHAPES[shape] is BLOCK else near)
+            first = min(first, found.start()) if found else first
+        for value in self._longest_first:
+            place = text.find(value[0], max(start, len(text) - len(value) + 1), first)
+            while place >= 0 and not value.startswith(text[place:]):
+                place = text.find(value[0], place + 1, first)
+            first = place if place >= 0 else first
         return first
 
-    def _pattern(self, text: str) -> re.Pattern[str] | None:
-        """For what can be in this text at all, which is much faster than to try every shape at every place."""
-        known = tuple(value for value in self._longest_first if value in text)
-        shapes = tuple(index for index, anchor in enumerate(_ANCHORS) if anchor in text)
-        return _compiled(known, shapes) if known or shapes else None
+    def _matches(self, text: str, start: int) -> Iterator[tuple[re.Match[str], str]]:
+        """Each secret from left to right with its mark; of those that begin at one place the first kind counts.
 
-    def _mark(self, match: re.Match[str]) -> str:
-        group = match.lastgroup or ""
-        if group == "known":
-            return self._values[match.group()]
-        lead, end = match.start(group + "s"), match.end(group + "s")
-        mark = MARK.format(name=SHAPES[int(group[1:])].name)
-        return self.redact_text(match.string[match.start() : lead]) + mark + match.string[end : match.end()]
+        Only what can be in this text is looked for, and each kind by itself, since the literal text that it starts
+        with is found much faster than all kinds are tried at every place.
+        """
+        known = [(_literal(value), self._values[value]) for value in self._longest_first if value in text]
+        shapes = [_compiled(index) for index, anchor in enumerate(_ANCHORS) if anchor in text]
+        kinds = [*known, *shapes]
+        found = [
+            (match.start(), kind, match)
+            for kind, (pattern, _) in enumerate(kinds)
+            if (match := pattern.search(text, start))
+        ]
+        heapify(found)
+        while found:
+            begin, kind, match = found[0]
+            pattern, mark = kinds[kind]
+            if begin >= start:
+                yield match, mark
+                start = match.end()
+            elif later := pattern.search(text, start):
+                heapreplace(found, (later.start(), kind, later))
+            else:
+                heappop(found)
 
 
 class RedactedStream:
@@ -127,20 +145,32 @@ class RedactedStream:
         return self._redactor.settle(text, start, whole=True)[0]
 
 
-@cache
-def _begun_key() -> re.Pattern[str]:
-    return re.compile("|".join(shape.begun for shape in SHAPES if shape is not BLOCK))
+def _beginning(text: str, start: int) -> int:
+    """Where the literal text of a shape begins and is cut off by the end of the text."""
+    for index in range(max(start, len(text) - _LONGEST_START + 1), len(text)):
+        if text[index:] in _BEGINNINGS and _any_beginning().match(text, index):
+            return index
+    return len(text)
 
 
 @cache
-def _begun_block() -> re.Pattern[str]:
-    return re.compile(BLOCK.begun)
+def _any_beginning() -> re.Pattern[str]:
+    return re.compile("|".join(shape.beginning for shape in SHAPES))
+
+
+@cache
+def _begun_shape(index: int) -> re.Pattern[str]:
+    return re.compile(SHAPES[index].begun)
+
+
+@cache
+def _compiled(index: int) -> tuple[re.Pattern[str], str]:
+    return re.compile(SHAPES[index].whole), MARK.format(name=SHAPES[index].name)
 
 
 @lru_cache(maxsize=256)
-def _compiled(known: tuple[str, ...], shapes: tuple[int, ...]) -> re.Pattern[str]:
-    values = [f"(?P<known>{'|'.join(map(re.escape, known))})"] if known else []
-    return re.compile("|".join(values + [SHAPES[index].whole(f"g{index}") for index in shapes]))
+def _literal(value: str) -> re.Pattern[str]:
+    return re.compile(f"({re.escape(value)})")
 
 
 def has_mark(value: Any) -> bool:

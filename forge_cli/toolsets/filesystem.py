@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
@@ -24,7 +23,7 @@ from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool, digest_
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
-from forge_cli.sandbox.files.held import HeldFile
+from forge_cli.sandbox.files.held import READ_MAX, HeldFile
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search.grep import grep
 from forge_cli.sandbox.search.tree import list_dir
@@ -42,7 +41,6 @@ CHANGING = frozenset({Effect.READ, Effect.WRITE})
 ABSENT = "absent"
 SHOWN_MAX = 4 * ORIGINAL_LIMIT
 """Bytes of a file that a diff repeats, if at all: a character takes no more than four."""
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class FilesystemToolset(Toolset):
@@ -83,14 +81,8 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> FileContent:
         """Read a text file."""
-        data = context.sandbox.read_bytes(path)
-        text = _text(path, data)
-        if offset > 1 or limit is not None:
-            lines = _LINE.findall(text)
-            if offset > max(len(lines), 1):
-                raise ToolError(f"{path} has {len(lines)} lines, so there is nothing at line {offset}")
-            text = "".join(lines[offset - 1 : None if limit is None else offset - 1 + limit])
-        return FileContent(path, text, size=len(data))
+        read = partial(_read, context.sandbox, path, offset, limit)
+        return await to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def write_file(
         self,
@@ -256,13 +248,18 @@ def _refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None])
         )
 
 
-def _text(path: str, data: bytes) -> str:
-    if b"\0" in data[:8192]:
-        raise ToolError(f"{path} is a binary file of {len(data)} bytes; file_info tells its size")
+def _read(view: SandboxView, path: str, offset: int, limit: int | None) -> FileContent:
+    with _held(view, path, Access.READ) as file:
+        size, part = file.info().size, offset > 1 or limit is not None
+        if size > READ_MAX and not part:
+            raise ToolError(f"{path} has {size} bytes; read some lines of it at a time, with offset and limit")
+        if b"\0" in file.read(8192):
+            raise ToolError(f"{path} is a binary file of {size} bytes; file_info tells its size")
+        data = file.read_lines(offset, limit) if part else file.read()
     try:
-        return data.decode()
+        return FileContent(path, data.decode(), size=size if part else len(data))
     except UnicodeDecodeError:
-        raise ToolError(f"{path} is not UTF-8 text ({len(data)} bytes)") from None
+        raise ToolError(f"{path} is not UTF-8 text ({size} bytes)") from None
 
 
 def _diff(path: str, before: bytes | None, content: str) -> Diff:

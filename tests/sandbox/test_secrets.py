@@ -3,6 +3,8 @@
 Covers forge_cli.sandbox.shapes.
 """
 
+import random
+import re
 import string
 from time import process_time
 
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
+from forge_cli.sandbox.shapes import SHAPES
 
 ABC = "Ab1" * 40
 HEX = "0a1f" * 20
@@ -158,6 +161,43 @@ def test_marks_stay_as_they_are() -> None:
 words = st.sampled_from([*SECRETS, " ", "\n", "@", "/", "-----", "Bearer ", "://", "a", "sk-", "eyJ", "s", "ghp_"])
 noise = st.text(string.ascii_letters + string.digits + " \n\\_-.:/@=%+~é", max_size=12)
 texts = st.lists(words | noise, max_size=6).map("".join)
+
+
+KNOWN = {value: f"[redacted:{name}]" for name, value in ENVIRON.items()}
+EVERYTHING = re.compile(
+    "|".join(
+        [f"(?P<known>{'|'.join(map(re.escape, sorted(KNOWN, key=len, reverse=True)))})"]
+        + [f"(?P<shape{index}>{shape.whole})" for index, shape in enumerate(SHAPES)]
+    )
+)
+
+
+def tried_everywhere(text: str) -> str:
+    """What a text is without secrets, found the slow way: every kind is tried at every place, in one expression."""
+
+    def mark(match: re.Match[str]) -> str:
+        kind = match.lastgroup or ""
+        if kind == "known":
+            return KNOWN[match.group()]
+        lead, end = match.span((match.re.groupindex[kind]) + 1)
+        name = f"[redacted:{SHAPES[int(kind.removeprefix('shape'))].name}]"
+        return tried_everywhere(text[match.start() : lead]) + name + text[end : match.end()]
+
+    return EVERYTHING.sub(mark, text)
+
+
+@given(texts)
+@settings(max_examples=400, deadline=None)
+def test_looking_for_each_kind_by_itself_finds_what_trying_them_everywhere_finds(text: str) -> None:
+    assert REDACTOR.redact(text) == tried_everywhere(text)
+
+
+def test_in_a_large_text_the_same_secrets_are_found() -> None:
+    draw = random.Random(1)
+    starts = [shape.start for shape in SHAPES]
+    words = draw.choices([*SECRETS, *starts, " ", "\n", "-", ":", "word ", "a_long_name = ", ABC, HEX], k=5_000)
+    text = "".join(words)
+    assert REDACTOR.redact(text) == tried_everywhere(text) != text
 
 
 @given(texts, st.data())

@@ -9,6 +9,7 @@ import pytest
 from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, TurnStart
 from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
+from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.ui.terminal.render import render_text
 
@@ -94,6 +95,24 @@ def test_what_cannot_be_read(worker: Project, args: dict[str, Any], sentence: st
     (worker.folder / "src/binary").write_bytes(b"\x00\x01\x02\x03")
     (worker.folder / "src/latin").write_bytes("füße\n".encode("latin-1"))
     assert refused(worker, "read_file", **args) == ("error", sentence)
+
+
+def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
+    line = "x" * 1023 + "\n"
+    with (worker.folder / "src/large").open("w") as file:
+        file.writelines(line * 1024 for _ in range(64))
+        file.write("the end\n")
+    size = READ_MAX + 8
+    assert refused(worker, "read_file", path="/src/large") == (
+        "error",
+        f"/src/large has {size} bytes; read some lines of it at a time, with offset and limit",
+    )
+    read = outcome(worker, "read_file", path="/src/large", offset=64 * 1024, limit=5).value
+    assert read == FileContent("/src/large", line + "the end\n", size)
+    assert refused(worker, "read_file", path="/src/large", offset=65_538) == (
+        "error",
+        "/src/large has 65,537 lines, so there is nothing at line 65538",
+    )
 
 
 def test_an_empty_file_is_no_error(worker: Project) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import Source
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginError, PluginHost

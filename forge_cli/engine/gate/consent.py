@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.bounds import fault_text, is_fault
@@ -15,11 +15,14 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Preview
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.record.resume import Pending
+
+if TYPE_CHECKING:
+    from forge_cli.record.resume import Pending
 
 
 @dataclass(frozen=True, kw_only=True)

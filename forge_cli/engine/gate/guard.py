@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
 from forge_cli.core.text import counted
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked

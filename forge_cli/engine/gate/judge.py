@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from forge_cli.core.schema import InvalidInput
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Tool
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import own_verdict
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.caps import seen_from

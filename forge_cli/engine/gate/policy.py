@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.tool import Args, Tool, positional_count
 from forge_cli.core.toolset import ApprovalConfig
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.performing import perform_within
 
 CHECK = "it"

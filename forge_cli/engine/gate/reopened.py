@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.calls import ToolCall
+from forge_cli.core.calls import ToolCall, call_identity
 from forge_cli.core.wire import jsonable
-from forge_cli.record.resume import Past, Pending, call_identity
+
+if TYPE_CHECKING:
+    from forge_cli.record.resume import Past, Pending
 
 
 class ReopenedCalls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import TracebackType
 
 from forge_cli.core.bounds import LATER, OPENING, call_within, fault_text, is_fault, wait_within
@@ -13,6 +13,7 @@ from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Toolset
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import Policy
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,6 +18,7 @@ from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source
+from forge_cli.core.values import dataclass
 from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:

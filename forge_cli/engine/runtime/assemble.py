@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import digest_of
 from forge_cli.core.toolset import Toolset, ToolsetEnv
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard

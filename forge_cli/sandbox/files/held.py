@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import file_digest
 from io import BufferedReader
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileInfo, FileKind
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.atomic import replace_file
+from forge_cli.sandbox.files.lines import read_lines
 from forge_cli.sandbox.files.place import Place, kind_of, make_parent
 from forge_cli.sandbox.files.virtual import ParsedPath
 
@@ -53,6 +54,11 @@ class HeldFile:
                 size = os.fstat(file.fileno()).st_size
                 raise ToolError(f"{self.asked} has {size} bytes, and at most {READ_MAX} are read as a whole")
             return data
+
+    def read_lines(self, first: int, count: int | None = None) -> bytes:
+        """So many lines from the ``first`` on, counted from 1; the file may be of any size."""
+        with self._reading() as file:
+            return read_lines(file, first, count, at_most=READ_MAX, name=self.asked.text)
 
     def digest(self) -> str:
         """Equal for equal content of a file, however large."""

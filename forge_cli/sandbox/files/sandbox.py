@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict
@@ -14,6 +13,7 @@ from forge_cli.core.paths import PathUse
 from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry
 from forge_cli.core.text import visible
 from forge_cli.core.toolset import ToolsetEnv
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files import capability
 from forge_cli.sandbox.files.consent import consent

@@ -9,13 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule

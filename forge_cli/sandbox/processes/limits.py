@@ -7,8 +7,9 @@ import resource
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.processes.tree import children_of
 
 _SETTING = threading.Lock()

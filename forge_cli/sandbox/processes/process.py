@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Protocol, Self, TypedDict
@@ -20,6 +19,7 @@ from anyio.abc import TaskGroup
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.groups import ControlGroup, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.guardian import Guardian

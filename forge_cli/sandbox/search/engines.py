@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any, cast
+from tempfile import NamedTemporaryFile, TemporaryFile
+from typing import IO, Any, Protocol, cast
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
@@ -22,10 +23,9 @@ from forge_cli.sandbox.processes.process import clean_environment
 from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects
 from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, SearchStart
+from forge_cli.sandbox.search.scan import BINARY, LARGE, UNREADABLE
 from forge_cli.sandbox.secret import DOT_ENV
 
-Found = Callable[[bytes, Sequence[int]], bool]
-"""Takes the path of a file, below the root, and the numbers of its lines; False is enough."""
 Split = Callable[[bytes], tuple[list[bytes], bytes]]
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
@@ -35,8 +35,6 @@ _TYPE = "forgeinclude"
 _MATCH, _NUMBER = b'{"type":"match",', b'"line_number":'
 _RIPGREP = (
     "--no-config",
-    "--json",
-    "--sort=path",
     "--case-sensitive",
     "--encoding=none",
     "--no-mmap",
@@ -45,25 +43,50 @@ _RIPGREP = (
     "--no-ignore-exclude",
     "--no-ignore-global",
     "--no-ignore-parent",
-    f"--max-filesize={SIZE_MAX}",
     f"--max-count={LINES_MAX}",
     "--glob=!.git",
     f"--iglob=!{DOT_ENV}*",
 )
+_SIZE_LIMIT = f"--max-filesize={SIZE_MAX}"
+_SYSTEM_ERROR = re.compile(rb" \(os error \d+\)$", re.MULTILINE)
+
+
+class Listener(Protocol):
+    """Who is told what an engine finds; paths are below the root."""
+
+    def found(self, path: bytes, numbers: Sequence[int]) -> bool:
+        """A file has matches in these lines; False is enough."""
+
+    def left_out(self, path: bytes | None, why: str) -> None:
+        """A file is too large or cannot be read, or it matches and is binary; None where its path is not known."""
 
 
 class EngineFailed(ToolError):
     """The engine did not get to the end of its answer."""
 
 
-async def ripgrep(program: str, start: SearchStart, query: Query, found: Found) -> None:
-    """Search with ripgrep."""
-    argv = [program, *_RIPGREP]
+async def ripgrep(program: str, start: SearchStart, query: Query, listener: Listener) -> None:
+    """Search with ripgrep; too large is what it lists only as long as it is told no limit."""
+    options, place = [program, *_RIPGREP], ["--", start.below or "."]
     if query.last_name:
-        argv += [f"--type-add={_TYPE}:{query.last_name}", f"--type={_TYPE}"]
-    with _rules_above(start) as files:
-        argv += [*files, f"--regexp={query.pattern.rust}", "--", start.below or "."]
-        await _read_matches(argv, start.root, _lines, _RipgrepAnswer(found).takes)
+        options += [f"--type-add={_TYPE}:{query.last_name}", f"--type={_TYPE}"]
+    with _rules_above(start) as files, TemporaryFile() as errors:
+        options += files
+        search = ["--json", "--sort=path", "--binary", _SIZE_LIMIT, f"--regexp={query.pattern.rust}"]
+        takes = _RipgrepAnswer(listener).takes
+        if await _read_matches([*options, *search, *place], start.root, _lines, takes, errors):
+            errors.seek(0)
+            for _ in _SYSTEM_ERROR.findall(errors.read()):
+                listener.left_out(None, UNREADABLE)
+            listing = [*options, "--files", "--null"]
+            every = await _listed([*listing, *place], start.root)
+            for path in every - await _listed([*listing, _SIZE_LIMIT, *place], start.root):
+                listener.left_out(path, LARGE)
+
+
+async def _listed(argv: Sequence[str], root: Path) -> set[bytes]:
+    done = await anyio.run_process(argv, cwd=root, env=clean_environment(), stderr=subprocess.DEVNULL, check=False)
+    return {path.removeprefix(b"./") for path in done.stdout.split(b"\0") if path}
 
 
 @contextmanager
@@ -79,7 +102,7 @@ def _rules_above(start: SearchStart) -> Iterator[list[str]]:
         yield [f"--ignore-file={file.name}"]
 
 
-async def python(start: SearchStart, query: Query, found: Found) -> None:
+async def python(start: SearchStart, query: Query, listener: Listener) -> None:
     """Search with Python; its regular expressions take a while to be there, and a plain text does without."""
     pattern = query.pattern
     program = _PROGRAM.format("text" if pattern.is_text else "expression")
@@ -87,8 +110,11 @@ async def python(start: SearchStart, query: Query, found: Found) -> None:
     argv += [pattern.literal] if pattern.is_text else _expression_args(pattern)
 
     def takes(record: bytes) -> bool | None:
-        path, _, numbers = record.partition(b"\0")
-        return found(path, [int(number) for number in numbers.split(b",")]) if path else None
+        path, _, told = record.partition(b"\0")
+        if told and not told[:1].isdigit():
+            listener.left_out(path, told.decode())
+            return True
+        return listener.found(path, [int(number) for number in told.split(b",")]) if path else None
 
     await _read_matches(argv, start.root, _records, takes)
 
@@ -97,13 +123,22 @@ def _expression_args(pattern: Dialects) -> list[str]:
     return [pattern.plain, pattern.careful, pattern.literal, "any case" if pattern.any_case else ""]
 
 
-async def _read_matches(argv: Sequence[str], root: Path, split: Split, takes: Callable[[bytes], bool | None]) -> None:
-    """Pass each record that a program prints to ``takes`` until that returns False (enough) or None (the end)."""
+async def _read_matches(
+    argv: Sequence[str],
+    root: Path,
+    split: Split,
+    takes: Callable[[bytes], bool | None],
+    errors: IO[bytes] | int = subprocess.DEVNULL,
+) -> bool:
+    """Pass each record that a program prints to ``takes`` until that returns False (enough) or None (the end).
+
+    Returns whether the end was reached.
+    """
     try:
         process = await anyio.open_process(
             argv,
             stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
             cwd=root,
             env=clean_environment(),
             start_new_session=True,
@@ -119,6 +154,7 @@ async def _read_matches(argv: Sequence[str], root: Path, split: Split, takes: Ca
                 _end(process)
     if answer is True:
         raise EngineFailed("the search ended without an answer")
+    return answer is None
 
 
 async def _read_records(stream: ByteReceiveStream, split: Split, takes: Callable[[bytes], bool | None]) -> bool | None:
@@ -159,8 +195,8 @@ def _records(data: bytes) -> tuple[list[bytes], bytes]:
 class _RipgrepAnswer:
     """The messages of ripgrep, one file at a time: only at its end it is known whether it is binary."""
 
-    def __init__(self, found: Found) -> None:
-        self._found = found
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
         self._numbers: list[int] = []
 
     def takes(self, line: bytes) -> bool | None:
@@ -171,8 +207,11 @@ class _RipgrepAnswer:
             return True
         message: dict[str, Any] = json.loads(line)
         numbers, self._numbers = self._numbers, []
-        if message["type"] == "end" and message["data"]["binary_offset"] is None:
-            return self._found(_path(message["data"]["path"]), numbers)
+        if message["type"] == "end":
+            path = _path(message["data"]["path"])
+            if message["data"]["binary_offset"] is None:
+                return self._listener.found(path, numbers)
+            self._listener.left_out(path, BINARY)
         return None if message["type"] == "summary" else True
 
 

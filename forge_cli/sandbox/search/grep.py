@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,18 +13,26 @@ from typing import Literal
 import anyio
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.text import MORE, cut
+from forge_cli.core.text import MORE, counted, cut
 from forge_cli.sandbox.files.caps import name_in
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search import engines
-from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, FileFilter, Query, SearchStart
+from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, FileFilter, Query, SearchStart, is_usable
+from forge_cli.sandbox.search.scan import BINARY, LARGE, UNREADABLE
 
 Engine = Literal["ripgrep", "python"]
 
 COUNTED_MAX = LINES_MAX - 1
 LINE_MAX = 500
+NAME = "name"
+REASONS = {
+    LARGE: f"{{}} over {SIZE_MAX // 1024**2} MiB",
+    UNREADABLE: "{} or folders that cannot be read",
+    BINARY: "{} with a match that are binary",
+    NAME: "{} with a match that have a name no tool can use",
+}
 
 
 @dataclass(frozen=True)
@@ -36,14 +45,19 @@ class Matches:
     total: int
     stopped: str | None = None
     """Why the search did not get to its end; then ``total`` is only what it had found."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many files were not searched or not shown, by the reason."""
 
     def text(self) -> str:
         more = self.total - len(self.lines)
         notes = [f"[{more} more]"] if more > 0 else []
         if self.stopped:
             notes.append(f"[{self.stopped}; name a folder, a file pattern, or a longer pattern]")
+        if self.left_out:
+            reasons = [REASONS[why].format(counted(number, "file")) for why, number in sorted(self.left_out.items())]
+            notes.append(f"[left out: {', '.join(reasons)}]")
         nothing = f"No match for {shown(self.pattern)} in {shown(self.path)}."
-        return "\n".join([*self.lines, *notes]) or nothing
+        return "\n".join([*(self.lines or [nothing]), *notes])
 
 
 async def grep(
@@ -58,7 +72,8 @@ async def grep(
 ) -> Matches:
     """Search a file, or every file below a folder, ``/`` being all zones.
 
-    Left out are hidden files, what ``.gitignore`` names, ``.env*``, binary files, those over 10 MiB, and links.
+    Left out are hidden files, what ``.gitignore`` names, ``.env*``, binary files, those over 10 MiB, and links;
+    what nobody would expect to be left out is counted.
     ``engine`` is ripgrep where there is one, unless it is named.
     """
     query = Query.of(pattern, include)
@@ -70,22 +85,20 @@ async def grep(
         for start in _starts(sandbox, path):
             await _search(program, start, query, hits)
     stopped = f"stopped after {timeout:g} seconds" if scope.cancelled_caught else hits.stopped
-    return Matches(pattern, path, tuple(hits.lines()), hits.total, stopped)
+    return Matches(pattern, path, tuple(hits.lines()), hits.total, stopped, hits.left_out)
 
 
 async def _search(program: str | None, start: SearchStart, query: Query, hits: _Hits) -> None:
     """One start by ripgrep; by the other engine where there is none, or one that fails, being too old perhaps."""
-    choice = FileFilter(start, query)
-
-    def found(path: bytes, numbers: Sequence[int]) -> bool:
-        return not choice.takes(path) or hits.add(start, path, numbers)
-
+    listener = _Listener(start, FileFilter(start, query), hits)
+    if start.size > SIZE_MAX:
+        return listener.left_out(os.fsencode(start.below), LARGE)
     if program:
         try:
-            return await engines.ripgrep(program, start, query, found)
+            return await engines.ripgrep(program, start, query, listener)
         except engines.EngineFailed:
             pass
-    return await engines.python(start, query, found)
+    return await engines.python(start, query, listener)
 
 
 def _ripgrep(sandbox: Sandbox) -> str | None:
@@ -106,7 +119,28 @@ def _starts(sandbox: Sandbox, path: str) -> Iterator[SearchStart]:
         raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
     _, name, *below = info.path.split("/")
     root = next(zone.path for zone in sandbox.zones if zone.name == name)
-    yield SearchStart(root, "/".join(below), is_file=info.kind == "file")
+    yield SearchStart(root, "/".join(below), is_file=info.kind == "file", size=info.size if info.kind == "file" else 0)
+
+
+@dataclass
+class _Listener:
+    """Takes what an engine finds from one start on to the hits, if it counts."""
+
+    start: SearchStart
+    choice: FileFilter
+    hits: _Hits
+
+    def found(self, path: bytes, numbers: Sequence[int]) -> bool:
+        if not self.choice.takes(path):
+            return True
+        if not is_usable(path):
+            self.left_out(path, NAME)
+            return True
+        return self.hits.add(self.start, path, numbers)
+
+    def left_out(self, path: bytes | None, why: str) -> None:
+        if path is None or why == UNREADABLE or self.choice.takes(path):
+            self.hits.leave_out(why, self.start.root / os.fsdecode(path) if path else object())
 
 
 @dataclass
@@ -117,6 +151,7 @@ class _Hits:
     limit: int
     total: int = 0
     stopped: str | None = None
+    _left_out: set[tuple[str, object]] = field(default_factory=set)
     _kept: dict[str, list[int]] = field(default_factory=dict)
     _files: set[str] = field(default_factory=set)
 
@@ -126,8 +161,9 @@ class _Hits:
         An engine that stops in the middle of a file has not seen whether it is binary.
         """
         name = self._virtual(start.root, os.fsdecode(path))
-        cut = len(numbers) >= LINES_MAX
-        if name not in self._files and not (cut and b"\0" in self._content(name)):
+        if len(numbers) >= LINES_MAX and b"\0" in self._content(name):
+            self.leave_out(BINARY, start.root / os.fsdecode(path))
+        elif name not in self._files:
             self._files.add(name)
             room = self.limit - sum(map(len, self._kept.values()))
             if room > 0:
@@ -136,6 +172,13 @@ class _Hits:
         if self.total > COUNTED_MAX:
             self.stopped = f"stopped after more than {COUNTED_MAX} lines"
         return self.stopped is None
+
+    def leave_out(self, why: str, file: object) -> None:
+        self._left_out.add((why, file))
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return Counter(why for why, _ in self._left_out)
 
     def lines(self) -> Iterator[str]:
         """The kept lines, read by the sandbox: what an engine saw beyond the zones is not shown."""

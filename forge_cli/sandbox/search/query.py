@@ -70,6 +70,8 @@ class SearchStart:
     root: Path
     below: str = ""
     is_file: bool = False
+    size: int = 0
+    """Of a file."""
 
 
 @dataclass
@@ -81,10 +83,11 @@ class FileFilter:
     _levels: dict[bytes, IgnoreLevel | None] = field(default_factory=dict)
 
     def takes(self, path: bytes) -> bool:
+        """Whether a file counts."""
         if self.start.is_file:
             return True
         level = self._level(path.rpartition(b"/")[0])
-        if level is None or _is_closed(path) or level.leaves_out(path, is_folder=False):
+        if level is None or is_secret(_name(path)) or level.leaves_out(path, is_folder=False):
             return False
         below = path[len(self._first) + 1 :] if self._first else path
         return self.query.names is None or self.query.names.matches(below)
@@ -104,12 +107,15 @@ class FileFilter:
         if folder == self._first:
             return IgnoreLevel.above_folder(folder, root=root).enter(folder, root=root)
         level = self._level(folder.rpartition(b"/")[0]) if folder else None
-        if level is None or _is_closed(folder) or level.leaves_out(folder, is_folder=True):
+        if level is None or is_secret(_name(folder)) or level.leaves_out(folder, is_folder=True):
             return None
         return level.enter(folder, root=root)
 
 
-def _is_closed(path: bytes) -> bool:
-    """Whether the name of a file or folder keeps a search out: it may hold secrets, or no tool could use it."""
-    name = os.fsdecode(path.rpartition(b"/")[2])
-    return is_secret(name) or unusable(name) is not None
+def is_usable(path: bytes) -> bool:
+    """Whether every tool could be given this path: the names in it have no newlines, say."""
+    return not any(unusable(os.fsdecode(name)) for name in path.split(b"/"))
+
+
+def _name(path: bytes) -> str:
+    return os.fsdecode(path.rpartition(b"/")[2])

@@ -2,7 +2,7 @@
 
 A search in a thread could not: Python's regular expressions let nothing else run, and nothing can interrupt them.
 Such a program is started with the root of a zone as its working directory and prints, for every file that matches, the
-path, a NUL and the numbers of the lines; an empty path ends the answer.
+path, a NUL and the numbers of the lines, or why the file was left out; an empty path ends the answer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _RULES = FILE.encode()
+LARGE, UNREADABLE, BINARY = "large", "unreadable", "binary"
+
+
+class LeftOut(Exception):
+    """A file is not searched; the only argument is why."""
 
 
 class Scan:
@@ -35,10 +40,14 @@ class Scan:
     def answer(self, find: Find) -> None:
         """Tell the lines that ``find`` gives for the content of each file; one that is binary has none."""
         for path in self.files():
-            data = read(path, self.size_max)
-            if data and (numbers := find(data)) and b"\0" not in data:
-                tell(path, numbers)
-        tell(b"", [])
+            try:
+                data = read(path, self.size_max)
+            except LeftOut as left:
+                tell(path, left.args[0])
+                continue
+            if data and (numbers := find(data)):
+                tell(path, BINARY if b"\0" in data else ",".join(map(str, numbers)))
+        tell(b"", "")
 
     def files(self) -> Iterator[bytes]:
         if self.start and not os.path.isdir(self.start):
@@ -58,6 +67,7 @@ class Scan:
             with os.scandir(folder or b".") as found:
                 entries = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in found]
         except OSError:
+            tell(folder, UNREADABLE)
             return []
         if any(name == _RULES for name, _, _ in entries):
             level = level.enter(folder)
@@ -81,25 +91,29 @@ def _by_path(found: tuple[bytes, bool, IgnoreLevel]) -> bytes:
 
 
 def read(path: bytes, size_max: int) -> bytes | None:
-    """What a regular file holds, unless it is too large."""
+    """What a regular file holds; None for other files, and LeftOut where it is too large or cannot be read."""
     try:
         descriptor = os.open(path, _READING)
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise LeftOut(UNREADABLE) from error
     try:
         info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode) or info.st_size > size_max:
+        if not stat.S_ISREG(info.st_mode):
             return None
+        if info.st_size > size_max:
+            raise LeftOut(LARGE)
         data = os.read(descriptor, info.st_size)
         while len(data) < info.st_size and (more := os.read(descriptor, info.st_size)):
             data += more
         return data
-    except OSError:
-        return None
+    except OSError as error:
+        raise LeftOut(UNREADABLE) from error
     finally:
         os.close(descriptor)
 
 
-def tell(path: bytes, numbers: list[int]) -> None:
-    sys.stdout.buffer.write(path + b"\0" + ",".join(map(str, numbers)).encode() + b"\n")
+def tell(path: bytes, found: str) -> None:
+    sys.stdout.buffer.write(path + b"\0" + found.encode() + b"\n")
     sys.stdout.buffer.flush()

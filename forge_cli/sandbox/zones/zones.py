@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Self
@@ -17,6 +17,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from forge_cli import OnAsk
+from forge_cli.core.calls import call_identity
 from forge_cli.core.events import WorkerUpdate
 from forge_cli.record.line import Line
-from forge_cli.record.resume import Resumed, call_identity, read_past
+from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Seen, call, calls
 
 from ..tree import ASK_HELPER, Tree, allowed, custom, recorded, script, texts, unanswered

@@ -92,8 +92,38 @@ class TestGrep:
         (root / "scratch/binary").write_bytes(b"hit\n" * 50_000 + b"\0")
         (root / "scratch/large").write_bytes(b"hit\n" + b"x" * SIZE_MAX)
         (root / "scratch/largest").write_bytes(b"hit\n" + b"x" * (SIZE_MAX - 4))
-        assert search("hit").lines == ("/scratch/largest:1:hit",)
-        assert search("hit", "/scratch/binary").lines == ()
+        (root / "scratch/picture").write_bytes(b"\0\n hit\n")
+        (root / "scratch/other").write_bytes(b"\0\n")
+        found = search("hit")
+        assert found.lines == ("/scratch/largest:1:hit",)
+        assert found.left_out == {"large": 1, "binary": 2}
+        assert found.text().endswith("\n[left out: 2 files with a match that are binary, 1 file over 10 MiB]")
+        assert search("hit", "/scratch/binary").left_out == {"binary": 1}
+        assert search("none").text() == "No match for 'none' in '/scratch'.\n[left out: 1 file over 10 MiB]"
+        assert search("hit", include="*.py").left_out == {}
+
+    def test_a_file_that_is_named_and_too_large_is_not_searched_either(self, search: Search, root: Path) -> None:
+        (root / "scratch/large").write_bytes(b"hit\n" + b"x" * SIZE_MAX)
+        found = search("hit", "/scratch/large")
+        assert (found.lines, found.left_out) == ((), {"large": 1})
+
+    def test_what_is_left_out_on_purpose_is_not_counted(self, search: Search, root: Path) -> None:
+        write(root, **{".gitignore": "/ignored", "ignored": "x" * (SIZE_MAX + 1), ".hidden": "hit\0", ".env": "hit\0"})
+        assert search("hit").left_out == {}
+
+    def test_files_whose_names_no_tool_can_use_are_counted(self, search: Search, root: Path) -> None:
+        write(root, **{"two\nlines": "hit", "odd\x1b__name": "hit", "other\n": "miss", "plain": "hit"})
+        found = search("hit")
+        assert (found.lines, found.left_out) == (("/scratch/plain:1:hit",), {"name": 2})
+
+    @pytest.mark.needs("user")
+    def test_what_cannot_be_read_is_counted(self, search: Search, root: Path) -> None:
+        write(root, file="hit", folder__x="hit", other="hit")
+        (root / "scratch/file").chmod(0)
+        (root / "scratch/folder").chmod(0)
+        found = search("hit")
+        (root / "scratch/folder").chmod(0o700)
+        assert (found.lines, found.left_out) == (("/scratch/other:1:hit",), {"unreadable": 2})
 
     def test_hidden_files_are_left_out_unless_named(self, search: Search, root: Path) -> None:
         write(root, **{".hidden": "hit", ".folder__x": "hit", ".git__config": "hit"})
