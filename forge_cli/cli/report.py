@@ -9,6 +9,8 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from forge_cli.core.phrases import INTERRUPTED_ANSWER
+
 if TYPE_CHECKING:
     from forge_cli.record.line import Line
 
@@ -47,7 +49,7 @@ class ResultReport:
         found: dict[str, Any] = {
             "status": "interrupted" if stopped else "failed",
             "exit_code": code,
-            "response": "[Interrupted]" if stopped else "",
+            "response": INTERRUPTED_ANSWER if stopped else "",
             "output": None,
             "session_id": self.session,
             "worker": self.worker,

@@ -19,15 +19,9 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.zones import IsolationLevel, SandboxConfig
-from forge_cli.toolsets.custom import CustomToolset
-from forge_cli.toolsets.executables.toolset import ExecutablesToolset
-from forge_cli.toolsets.external import ExternalToolset
-from forge_cli.toolsets.shell.policy import ShellConfig
-from forge_cli.toolsets.shell.toolset import ShellToolset
-from forge_cli.toolsets.workers import WorkersToolset, allowed_by
 
 Section = Mapping[str, Any]
-STARTS_COMMANDS = (ShellToolset.name, ExecutablesToolset.name)
+STARTS_COMMANDS = ("shell", "executables")
 
 
 @dataclass(frozen=True)
@@ -73,9 +67,9 @@ def _sections(worker: Worker) -> Iterator[tuple[str, Section]]:
 
 def _code(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
-        if name == CustomToolset.name:
+        if name == "custom":
             yield Grant("code", f"{section.get('module')} runs in forge's own process, unconfined")
-        elif name == ExternalToolset.name:
+        elif name == "external":
             yield Grant("code", f"the package {section.get('package')} runs in forge's own process, unconfined")
 
 
@@ -96,7 +90,9 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
 
 def _commands(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
-        if name == ShellToolset.name:
+        if name == "shell":
+            from forge_cli.toolsets.shell.policy import ShellConfig
+
             config = parse_config(ShellConfig, section, at=("toolsets", name), file=str(worker.path))
             rules = [rule.pattern for rule in config.rules if rule.approval is Approval.PRE_APPROVED]
             yield from (Grant("command", pattern) for pattern in rules)
@@ -134,5 +130,7 @@ def _variables(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
 
 def _workers(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
-        if name == WorkersToolset.name:
+        if name == "workers":
+            from forge_cli.toolsets.workers import allowed_by
+
             yield from (Grant("worker", entry) for entry in allowed_by(section))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.events import Event, SessionEnd, ToolResult, ToolStarted, WorkerUpdate
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import Text
+from forge_cli.record.recorder import Recorder
 
 Key = tuple[str | None, str]
 
@@ -16,7 +17,7 @@ Key = tuple[str | None, str]
 class OpenCalls:
     """Hears every event before the record does, and knows what has started and not ended."""
 
-    def __init__(self, record: Callable[[Event], None] | None = None) -> None:
+    def __init__(self, record: Recorder | None = None) -> None:
         self._record = record
         self._open: dict[Key, ToolStarted | WorkerUpdate] = {}
         self._over = False
@@ -58,9 +59,8 @@ class OpenCalls:
     def close(self, end: SessionEnd, late: str | None) -> None:
         """Record how everything ends, past the bus, whose subscribers may be what holds the session."""
         ends, self._over = list(self.ends(late)), True
-        for event in (*ends, end):
-            if self._record:
-                self._record(event)
+        if self._record:
+            self._record.take_over([*ends, end])
 
 
 def _inside_out(event: ToolStarted | WorkerUpdate) -> tuple[int, bool]:
