@@ -125,7 +125,7 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
         cause = cause.exceptions[0]
     if isinstance(cause, SystemExit) and isinstance(cause.code, int | None):
         return cause.code or 0, None, None
-    stop = find_stop(cause)
+    stop = None if is_told(cause) else find_stop(cause)
     if stop is not None:
         return getattr(stop, "exit_code", 130), None, None
     if isinstance(cause, OutputLost):
@@ -143,6 +143,13 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
     import traceback
 
     return 1, f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}", None
+
+
+def is_told(error: BaseException) -> bool:
+    """Is it a sentence for the user already, even where a module that was imported raised KeyboardInterrupt?"""
+    from forge_cli.core.errors import ForgeError
+
+    return isinstance(error, ForgeError)
 
 
 def find_stop(error: BaseException | None) -> BaseException | None:
