@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import did_you_mean, visible
@@ -43,3 +45,9 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
     files = [path for beside in FOLDERS for path in (folder / beside).glob("*") if path.suffix in (".yaml", ".md")]
     folders = [path.parent for beside in FOLDERS for path in (folder / beside).glob("*/worker.yaml")]
     return [*(path.stem for path in files), *(path.name for path in folders)]
+
+
+def allowed_by(section: Any) -> list[str]:
+    """The entries of ``allowed:`` in a section that is not checked yet, as far as they make sense."""
+    given = section.get("allowed") if isinstance(section, Mapping) else None
+    return [entry for entry in given if isinstance(entry, str)] if isinstance(given, list) else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Args, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.files.allowed import find_allowed, places
+from forge_cli.files.allowed import allowed_by, find_allowed, places
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.files.worker import Worker, load_worker
 
@@ -113,12 +113,6 @@ def _attachment(path: str, sandbox: SandboxView) -> Attachment:
     if len(data) > LARGEST:
         raise ToolError(f"{path} cannot go along: at most {LARGEST} bytes can")
     return Attachment(sandbox.resolve(path).rpartition("/")[2], media_type(data), data)
-
-
-def allowed_by(section: Any) -> list[str]:
-    """The entries of ``allowed:`` in a section that is not checked yet, as far as they make sense."""
-    given = section.get("allowed") if isinstance(section, Mapping) else None
-    return [entry for entry in given if isinstance(entry, str)] if isinstance(given, list) else []
 
 
 def _digest(path: Path) -> str:

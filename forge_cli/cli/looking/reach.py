@@ -16,7 +16,7 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.files.allowed import find_allowed
+from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.module import imported_beside
 from forge_cli.files.worker import Worker, load_worker
@@ -25,7 +25,6 @@ from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.process import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, Redactor
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
-from forge_cli.toolsets.workers import WorkersToolset, allowed_by
 
 OWN = ("config.yaml", "tools", "cache")
 """Of forge's own folder: what decides about tools, and what was found out about plugins."""
@@ -143,7 +142,7 @@ def _read(worker: str | Path) -> Iterator[Worker]:
 
 
 def _children(worker: Worker) -> Iterator[Worker]:
-    for entry in allowed_by(worker.config.toolsets.get(WorkersToolset.name)):
+    for entry in allowed_by(worker.config.toolsets.get("workers")):
         with suppress(ForgeError, OSError):
             yield find_allowed(worker.folder, entry, None)
 

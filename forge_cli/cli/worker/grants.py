@@ -1,6 +1,6 @@
 """What a worker grants itself: everything in its file that lets something happen with nobody asked, in plain words.
 
-Only files that people write are read, in this process: no code of the worker has a say in it.
+Only files that people write are read, in this process, after they were found sound: no code of the worker has a say.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.zones import IsolationLevel, SandboxConfig
 
 Section = Mapping[str, Any]
+ALLOWED = Approval.PRE_APPROVED.value
 STARTS_COMMANDS = ("shell", "executables")
 
 
@@ -39,7 +40,7 @@ def grants_of(worker: Worker, workspace: Path) -> list[Grant]:
     return [
         *_code(sections),
         *_isolation(sandbox, starts=any(name in STARTS_COMMANDS for name, _ in sections)),
-        *_commands(worker, sections),
+        *_commands(sections),
         *_calls(worker, sections),
         *(grant for zone in declared_zones(worker, workspace) for grant in _zone(zone, worker.folder, workspace)),
         *_variables(sections),
@@ -88,15 +89,12 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
             yield Grant("limits", f"{name} {shown} instead of {spelled(usual) if name != 'processes' else usual}")
 
 
-def _commands(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Grant]:
+def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "shell":
-            from forge_cli.toolsets.shell.policy import ShellConfig
-
-            config = parse_config(ShellConfig, section, at=("toolsets", name), file=str(worker.path))
-            rules = [rule.pattern for rule in config.rules if rule.approval is Approval.PRE_APPROVED]
-            yield from (Grant("command", pattern) for pattern in rules)
-            if config.default is Approval.PRE_APPROVED:
+            rules = [rule for rule in section.get("rules") or () if rule.get("approval") == ALLOWED]
+            yield from (Grant("command", str(rule.get("pattern"))) for rule in rules)
+            if section.get("default") == ALLOWED:
                 yield Grant("command", "every command that no rule covers (default: preApproved)")
 
 
@@ -131,6 +129,4 @@ def _variables(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
 def _workers(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "workers":
-            from forge_cli.toolsets.workers import allowed_by
-
-            yield from (Grant("worker", entry) for entry in allowed_by(section))
+            yield from (Grant("worker", str(entry)) for entry in section.get("allowed") or ())

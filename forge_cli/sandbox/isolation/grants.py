@@ -20,7 +20,7 @@ _BOUND = (Reach.HIDDEN, Reach.PRIVATE, Reach.SHOWN, Reach.READ, Reach.WRITE)
 
 
 @dataclass(frozen=True)
-class Grant:
+class PathGrant:
     """A path that may be used with all that lies below it."""
 
     path: Path
@@ -29,7 +29,7 @@ class Grant:
     """Whether a rule says so of this very path, and not of a folder around it."""
 
 
-def grants(rules: Iterable[ReachRule]) -> list[Grant]:
+def grants(rules: Iterable[ReachRule]) -> list[PathGrant]:
     """What may be read, and what may be written; where no rule holds, the host can be read."""
     reaches = {rule.path: rule.reach for rule in rules if rule.reach in _BOUND}
     tree = _Tree({_ROOT: Reach.READ, **reaches})
@@ -49,14 +49,14 @@ class _Tree:
             for entry, folder in zip((path, *path.parents), path.parents, strict=False):
                 self._ways.setdefault(folder, set()).add(entry)
 
-    def allowed(self, allows: Callable[[Reach], bool], *, write: bool) -> Iterator[Grant]:
+    def allowed(self, allows: Callable[[Reach], bool], *, write: bool) -> Iterator[PathGrant]:
         waiting = [(_ROOT, self._reaches[_ROOT])]
         while waiting:
             path, around = waiting.pop()
             reach = self._reaches.get(path, around)
             if self._is_alike(path, allows, allows(reach)):
                 if allows(reach):
-                    yield Grant(path, write, named=path in self._reaches)
+                    yield PathGrant(path, write, named=path in self._reaches)
                 continue
             inside = {*self._ways[path], *(_entries(path) if allows(reach) else ())}
             waiting += [(entry, reach) for entry in inside]

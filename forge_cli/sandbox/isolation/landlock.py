@@ -23,7 +23,7 @@ from typing import ClassVar
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation import enter
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
-from forge_cli.sandbox.isolation.grants import Grant, grants
+from forge_cli.sandbox.isolation.grants import PathGrant, grants
 from forge_cli.sandbox.isolation.places import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.process import Command
@@ -128,7 +128,7 @@ def _own(folder: Path) -> Iterator[ReachRule]:
     yield from (ReachRule(path, Reach.WRITE) for path in _DEVICES if path.exists())
 
 
-def _allow(ruleset: int, grant: Grant, handled: int) -> None:
+def _allow(ruleset: int, grant: PathGrant, handled: int) -> None:
     """Allow what a grant says; what is gone meanwhile, unless a rule names it, is just not there."""
     try:
         place = open_exactly(grant.path)

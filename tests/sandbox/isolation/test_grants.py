@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
-from forge_cli.sandbox.isolation.grants import Grant, grants
+from forge_cli.sandbox.isolation.grants import PathGrant, grants
 
 NAMES = [""] + ["/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)]
 REACHES = (Reach.HIDDEN, Reach.PRIVATE, Reach.SHOWN, Reach.READ, Reach.WRITE)
@@ -53,5 +53,5 @@ def test_links_and_single_names_are_left_out(tree: Path, tmp_path: Path) -> None
         ReachRule(zone / "secret", Reach.HIDDEN),
         ReachRule(zone / "file", Reach.PROTECTED),
     ]
-    kinds = [Grant(zone / "file", write, named=False) for write in (False, True)]
+    kinds = [PathGrant(zone / "file", write, named=False) for write in (False, True)]
     assert grants(rules) == kinds
