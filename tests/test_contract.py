@@ -131,6 +131,8 @@ class Way:
     settings: Callable[[str], JsonObject] = lambda group: {"group": group}
     lacks: frozenset[str] = frozenset()
     """Groups and stories that cannot come in that way."""
+    plugins: tuple[str, ...] = ()
+    """What the worker names at its top, where the toolset lies beside it."""
 
 
 def _plugin(site: Path, distribution: str, version: str) -> None:
@@ -154,6 +156,27 @@ def package(site: Path, project: Project) -> Way:
 def local(site: Path, project: Project) -> Way:
     project.write("tools.py", MODULE)
     return Way("custom", "local ./tools.py", lambda group: {"module": "./tools.py", "tools": [group]})
+
+
+def file(site: Path, project: Project) -> Way:
+    """The module of the package, as a file with hooks of its own."""
+    project.write("contract.py", MODULE)
+    return Way("contract", "local ./contract.py", plugins=("./contract.py",))
+
+
+def folder(site: Path, project: Project) -> Way:
+    """The same as a package that can be imported."""
+    project.write("contracts/__init__.py", "from .toolset import *\nfrom contracts.toolset import forge_toolsets\n")
+    project.write("contracts/toolset.py", MODULE)
+    return Way("contract", "local contracts", plugins=("contracts",))
+
+
+def unpublished(site: Path, project: Project) -> Way:
+    """The same as a project that could be built and published."""
+    entry = '[project.entry-points.forge]\ncontract = "contract_module"\n'
+    project.write("forge-tools-contract/pyproject.toml", f'[project]\nname = "forge-tools-contract"\n{entry}')
+    project.write("forge-tools-contract/src/contract_module.py", MODULE)
+    return Way("contract", "local ./forge-tools-contract", plugins=("./forge-tools-contract",))
 
 
 def external(site: Path, project: Project) -> Way:
@@ -226,6 +249,9 @@ SOURCES: dict[str, Callable[[Path, Project], Way]] = {
     "builtin": builtin,
     "package": package,
     "local": local,
+    "file": file,
+    "folder": folder,
+    "unpublished": unpublished,
     "external": external,
     "executables": executables,
 }
@@ -258,7 +284,7 @@ class Bench:
 
     def worker(self, group: str, approval: JsonObject, sandbox: JsonObject | None = None) -> Path:
         section = {**self.way.settings(group), "approval": approval}
-        text = f"name: w\ntoolsets:\n  {self.way.toolset}: {section!r}\n"
+        text = f"name: w\nplugins: {list(self.way.plugins)!r}\ntoolsets:\n  {self.way.toolset}: {section!r}\n"
         return self.project.write("worker.yaml", text + (f"sandbox: {sandbox!r}\n" if sandbox else ""))
 
     def run(
@@ -306,7 +332,7 @@ def test_the_same_tools_but_for_where_they_come_from(benches: dict[str, Bench], 
         tools = sorted(anyio.run(tools_of, bench.worker(group, {})), key=lambda each: each.name)
         assert [str(each.source) for each in tools] == [bench.way.source.format(name=each.name) for each in tools]
         assert tools
-        return [(each.name, each.description, each.schema.json_schema, each.mode, each.timeout) for each in tools]
+        return [(each.name, each.description, each.schema.json_schema, each.mode) for each in tools]
 
     offers = from_each(benches, group, offered)
     assert alike(offers), offers

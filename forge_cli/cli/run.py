@@ -248,7 +248,8 @@ def _trace(flag: TraceLevel | None, print_only: bool) -> TraceLevel:
 
 
 async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> ExitCode:
-    bus, host, worker = EventBus(), PluginHost(only=None if plan.plugins else ()), load_worker(plan.worker)
+    bus, worker = EventBus(), load_worker(plan.worker)
+    host = PluginHost(only=None if plan.plugins else (), worker=worker)
     screen = TerminalUI(
         bus,
         trace=plan.trace,

@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
+from forge_cli.core.hookspecs import GROUP, hookimpl
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
@@ -41,6 +43,65 @@ async def tools_from(
 
 def is_toolset(thing: Any) -> bool:
     return isinstance(thing, type) and issubclass(thing, Toolset)
+
+
+class ModuleTools(Toolset):
+    """What a module of plain functions offers: each public name that can be a tool, made when it is asked for."""
+
+    module: ClassVar[ModuleType]
+
+    @property
+    def names(self) -> list[str]:
+        return offerable_names(self.module)
+
+    async def tools(self) -> Sequence[Tool]:
+        return [tool for name in self.names for tool in await self.tools_named(name)]
+
+    async def tools_named(self, name: str) -> Sequence[Tool]:
+        """What one name stands for: a Tool, a Toolset with its tools, or a typed function; a SchemaError otherwise."""
+        thing = getattr(self.module, name)
+        if is_hook(thing):
+            raise SchemaError(f"'{name}' is a hook, which forge calls itself, and not a tool")
+        schema = _schema_beside(self.module, name)
+        return await tools_from(thing, name, env=self.env, stack=self.stack, schema=schema)
+
+
+class ModuleAdapter:
+    """A module of plain functions as a plugin: its hook offers them, as the hook of a package offers toolsets."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    @hookimpl
+    def forge_toolsets(self) -> list[type[Toolset]]:
+        return [type("LocalTools", (ModuleTools,), {"name": "local", "module": self._module})]
+
+
+def offerable_names(module: ModuleType) -> list[str]:
+    """The names in a module that could be listed under ``tools:``."""
+    return sorted(
+        name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)
+    )
+
+
+def _offerable(thing: Any, module: ModuleType) -> bool:
+    if isinstance(thing, Tool):
+        return True
+    own = getattr(thing, "__module__", None) == module.__name__
+    return own and not is_hook(thing) and (inspect.isfunction(thing) or is_toolset(thing))
+
+
+def is_hook(thing: Any) -> bool:
+    """Whether it is marked with ``@hookimpl``."""
+    return hasattr(thing, f"{GROUP}_impl")
+
+
+def _schema_beside(module: ModuleType, name: str) -> Any:
+    """The schema that stands beside a function, under either of its two names."""
+    spellings = [spelling for spelling in (f"{name}_schema", f"{name}Schema") if spelling in vars(module)]
+    if len(spellings) > 1:
+        raise SchemaError(f"there are both {' and '.join(spellings)}; keep one")
+    return getattr(module, spellings[0]) if spellings else None
 
 
 def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +54,8 @@ class ToolsetEnv:
     notify: Notify
     policy: Any = None
     """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""
+    register: Callable[[object, str], Sequence[type[Toolset]]] = lambda plugin, name: plugin.forge_toolsets()  # type: ignore[attr-defined]
+    """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
     parent: Any = None
     """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
 

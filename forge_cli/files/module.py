@@ -67,6 +67,42 @@ class LocalModule:
         return module
 
 
+@dataclass(frozen=True)
+class LocalPackage:
+    """The modules below a folder, found by nobody else; ``digest`` covers every file of the package."""
+
+    root: Path
+    digest: str
+
+    @classmethod
+    def read(cls, root: Path, top: str) -> LocalPackage:
+        """``top`` is a package or a module in the folder ``root``."""
+        files = sorted((root / top).rglob("*.py")) or [root / f"{top}.py"]
+        digest = sha256()
+        for file in (file for file in files if file.is_file()):
+            digest.update(b"\0%b\0%b" % (str(file.relative_to(root)).encode(), read_regular(file)))
+        return cls(root, digest.hexdigest())
+
+    def load(self, module: str) -> ModuleType:
+        """Import one of its modules; what goes wrong is a WorkerError with the line that it went wrong at."""
+        name = f"{PREFIX}{sha256(f'{self.root}{self.digest}'.encode()).hexdigest()[:16]}"
+        if name not in sys.modules:
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [str(self.root)]
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            sys.meta_path.insert(0, _BesideFinder(name, self.root))
+        file = self.root.joinpath(*module.split("."))
+        path = next((each for each in (file / "__init__.py", file.with_suffix(".py")) if each.is_file()), self.root)
+        before_third_party(str(path))
+        try:
+            return call_within(OPENING, "it", importlib.import_module, f"{name}.{module}")
+        except BaseException as error:  # third-party code: whatever happens while it is imported
+            if not is_fault(error):
+                raise
+            problem = cut(fault_text(error), LONGEST_ERROR)
+            raise WorkerError(_blame(error, path), f"cannot be imported: {problem}") from error
+
+
 def imported_beside(path: Path) -> set[Path]:
     """The files beside a module that it imports, and those that they import, as far as import statements tell."""
     folder, found, waiting = path.parent, {path}, [path] if path.is_file() else []

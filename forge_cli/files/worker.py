@@ -44,6 +44,7 @@ class WorkerConfig(Config):
     agents_md: bool = False
     output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None
     sandbox: dict[str, Any] | None = None
+    plugins: list[str] = Field(default_factory=list)
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
 
     @field_validator("approval")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.offering import is_toolset, tools_from
+from forge_cli.core.offering import ModuleAdapter, ModuleTools
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
@@ -29,6 +27,7 @@ class CustomConfig(ToolsetConfig):
 class CustomToolset(Toolset):
     name = "custom"
     Config = CustomConfig
+    repeatable = True
     picks = True
     imports = True
 
@@ -51,52 +50,25 @@ class CustomToolset(Toolset):
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
         local = LocalModule.read(path)
-        module, digest = local.load(), local.digest
+        (offered,) = self.env.register(ModuleAdapter(local.load()), f"{path}:{local.digest}")
+        module = await self.stack.enter_async_context(offered(ToolsetConfig(), self.env))
         source = Source("local", self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):
-            where = self.config.where("tools", index)
-            found += [
-                replace(tool, digest=digest, source=source) for tool in await self._tools_named(module, name, where)
-            ]
+            tools = await self._tools_named(cast(ModuleTools, module), name, self.config.where("tools", index))
+            found += [replace(tool, digest=local.digest, source=source) for tool in tools]
         return found
 
-    async def _tools_named(self, module: ModuleType, name: str, where: Mark | None) -> Sequence[Tool]:
-        """What one listed name stands for: a Tool, a Toolset with its tools, or a typed function."""
-        file = Path(str(module.__file__)).name
-        if not hasattr(module, name):
-            offered = offerable_names(module)
-            hint = did_you_mean(name, offered, "") or None
-            raise WorkerError(where, f"{file} has no '{name}'; it offers: {', '.join(offered) or 'nothing'}", hint=hint)
+    async def _tools_named(self, offered: ModuleTools, name: str, where: Mark | None) -> Sequence[Tool]:
+        file = Path(str(offered.module.__file__)).name
+        if not hasattr(offered.module, name):
+            hint = did_you_mean(name, offered.names, "") or None
+            known = ", ".join(offered.names) or "nothing"
+            raise WorkerError(where, f"{file} has no '{name}'; it offers: {known}", hint=hint)
         try:
-            schema = _schema_beside(module, name)
-            return await tools_from(getattr(module, name), name, env=self.env, stack=self.stack, schema=schema)
+            return await offered.tools_named(name)
         except SchemaError as error:
             raise WorkerError(where, f"{file}: {error}") from None
-
-
-def _schema_beside(module: ModuleType, name: str) -> Any:
-    """The schema that stands beside a function, under either of its two names."""
-    found = {
-        spelling: vars(module)[spelling] for spelling in (f"{name}_schema", f"{name}Schema") if spelling in vars(module)
-    }
-    if len(found) > 1:
-        raise SchemaError(f"there are both {' and '.join(found)}; keep one")
-    return next(iter(found.values()), None)
-
-
-def offerable_names(module: ModuleType) -> list[str]:
-    """The names in a module that could be listed under ``tools:``."""
-    return sorted(
-        name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)
-    )
-
-
-def _offerable(thing: Any, module: ModuleType) -> bool:
-    if isinstance(thing, Tool):
-        return True
-    own = getattr(thing, "__module__", None) == module.__name__
-    return own and (inspect.isfunction(thing) or is_toolset(thing))
 
 
 @hookimpl

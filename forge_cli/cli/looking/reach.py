@@ -111,6 +111,8 @@ def _files(worker: str | Path | None, folder: Path | None) -> Iterator[Path]:
 def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
     yield worker.path
     yield worker.folder
+    for entry in worker.config.plugins:
+        yield (worker.folder / entry).parent if entry.endswith(".py") else worker.folder / entry
     for section in worker.config.toolsets.values():
         for module in _modules(section):
             yield (worker.folder / module).parent
@@ -131,9 +133,10 @@ def sandbox_section(worker: Worker) -> SandboxConfig:
 
 
 def _modules(section: Any) -> Iterator[str]:
-    module = section.get("module") if isinstance(section, Mapping) else None
-    if isinstance(module, str):
-        yield module
+    for part in section if isinstance(section, list) else [section]:
+        module = part.get("module") if isinstance(part, Mapping) else None
+        if isinstance(module, str):
+            yield module
 
 
 def _read(worker: str | Path) -> Iterator[Worker]:

@@ -111,7 +111,7 @@ def read_args(invocation: Invocation, tool: Tool) -> JsonObject:
 
 async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out: TextIO) -> ExitCode:
     """Open the worker's tools, call one of them as the operator, and show the result."""
-    bus, host = EventBus(), PluginHost()
+    bus, host = EventBus(), PluginHost(worker=worker)
     interactive = is_interactive()
     mode = invocation.mode or ApprovalMode.strictest(
         worker.config.approval.mode, load_settings(forge_home()).approval.mode

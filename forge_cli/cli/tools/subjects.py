@@ -16,6 +16,7 @@ from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import needs_settings
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.offering import offerable_names
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginError, PluginHost
@@ -23,7 +24,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import user_home
 from forge_cli.files.module import LocalModule
 from forge_cli.sandbox.names import shown
-from forge_cli.toolsets.custom import CustomToolset, offerable_names
+from forge_cli.toolsets.custom import CustomToolset
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import CREATE, RUN
@@ -150,7 +151,7 @@ class ToolsFile:
 
     def _names(self) -> list[str]:
         module = LocalModule.read(self.path).load()
-        return [name for name in offerable_names(module) if not hasattr(getattr(module, name), HOOK)]
+        return offerable_names(module)
 
     async def _check_tools(self, names: list[str], called: str | None = None) -> list[ConformanceCheck]:
         return await _check_tools(CustomToolset.name, {"module": str(self.path), "tools": names}, called)

@@ -37,6 +37,8 @@ class OpenToolset:
     where: Mark | None
     announce: Callable[[], None] | None = None
     """Called before code of a toolset that may not be forge's own."""
+    digest: str | None = None
+    """Content that its tools are bound to, where they say none themselves."""
     warned: set[str] = field(default_factory=set)
     good: list[Offer] | None = None
     """What it offered last, when nothing was wrong with it."""
@@ -137,7 +139,12 @@ class OpenToolset:
             problem = f"'{tool.name}' decides by its arguments; a worker can tighten its verdict, never loosen it"
             self.warn(config.approval.where("tools", tool.name), problem, notify)
         try:
-            offered = replace(tool, name=prefixed(config.prefix, tool.name), source=tool.source or self.source)
+            offered = replace(
+                tool,
+                name=prefixed(config.prefix, tool.name),
+                source=tool.source or self.source,
+                digest=tool.digest or self.digest,
+            )
         except SchemaError as error:
             raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
         try:

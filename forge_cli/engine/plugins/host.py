@@ -19,8 +19,10 @@ from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.engine.plugins.local import LocalCode, LocalPlugin, local_plugins
 from forge_cli.engine.plugins.scan import OWN, Plugin, installed
 from forge_cli.files.home import forge_home
+from forge_cli.files.worker import Worker
 
 MODEL, RENDER = "model.", "render."
 
@@ -37,8 +39,10 @@ class PluginHost:
     ``FORGE_LOAD_PLUGINS=a,b`` limits third-party plugins to these distributions; forge's own are always there.
     """
 
-    def __init__(self, only: Collection[str] | None = None) -> None:
+    def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
+        """``worker`` may name plugins that lie beside it."""
         named = os.environ.get("FORGE_LOAD_PLUGINS")
+        self._stated, self._worker = only, worker
         allowed = only if only is not None or named is None else named.split(",")
         self._only = None if allowed is None else {_canonical(name) for name in allowed}
         self._manager = pluggy.PluginManager(GROUP)
@@ -46,8 +50,34 @@ class PluginHost:
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
-        """All that are installed and allowed, forge's own first."""
-        return tuple(plugin for plugin in installed(forge_home() / "cache") if self._allowed(plugin))
+        """All that are installed and allowed, forge's own first, and those that the worker names."""
+        found = [plugin for plugin in installed(forge_home() / "cache") if self._allowed(plugin)]
+        for local in local_plugins(self._worker) if self._worker else ():
+            found += [local] if isinstance(local, Plugin) else self._offered(local)
+        return tuple(found)
+
+    def beside(self, worker: Worker) -> PluginHost:
+        """The host of this worker, which knows the plugins that its file names."""
+        known = self._worker.config.plugins if self._worker else []
+        same = not known and not worker.config.plugins
+        return self if same or self._worker is worker else PluginHost(self._stated, worker=worker)
+
+    def _offered(self, code: LocalCode) -> list[LocalPlugin]:
+        """A plugin for each thing that a file or package offers by its hooks."""
+        plugin = code.plugin(code.module)
+        toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
+        models = [getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")]
+        drawn = {str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")}
+        names = [*toolsets, *(f"{MODEL}{prefix}" for prefix in models), *(f"{RENDER}{name}" for name in sorted(drawn))]
+        if not names:
+            problem = f"plugins: {code.spelled} has no hooks, so it offers nothing"
+            raise WorkerError(code.where, problem, hint="mark forge_toolsets with @hookimpl, or use toolsets.custom")
+        return [code.plugin(name) for name in names if isinstance(name, str)]
+
+    def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
+        """What a module beside a worker offers, once it is registered like every other plugin."""
+        self._register(plugin, name)
+        return [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
 
     def _allowed(self, plugin: Plugin) -> bool:
         return plugin.distribution == OWN or self._only is None or _canonical(plugin.distribution) in self._only
@@ -128,25 +158,31 @@ class PluginHost:
                 raise
             raise PluginError(
                 f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}",
-                hint=f"ask its author, or pip uninstall {plugin.distribution}",
+                hint=_remedy(plugin),
             ) from error
 
     def _answers(self, plugin: Plugin, hook: str) -> list[Iterable[Any]]:
-        loaded = self._load(plugin)
+        loaded = plugin.load()
+        self._register(loaded, plugin.name)
+        return self._ask(loaded, hook)
+
+    def _ask(self, loaded: Any, hook: str) -> list[Iterable[Any]]:
         others = [other for other in self._manager.get_plugins() if other is not loaded]
         return list(self._manager.subset_hook_caller(hook, others)())
 
-    def _load(self, plugin: Plugin) -> Any:
-        loaded = plugin.load()
+    def _register(self, loaded: Any, name: str) -> None:
         if not self._manager.is_registered(loaded):
             try:
-                self._manager.register(loaded, plugin.name)
+                self._manager.register(loaded, name)
                 self._manager.check_pending()
             except pluggy.PluginValidationError:
                 if self._manager.is_registered(loaded):
                     self._manager.unregister(loaded)
                 raise
-        return loaded
+
+
+def _remedy(plugin: Plugin) -> str | None:
+    return None if isinstance(plugin, LocalPlugin) else f"ask its author, or pip uninstall {plugin.distribution}"
 
 
 def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:

@@ -40,6 +40,11 @@ class Plugin:
     def source(self) -> Source:
         return Source("builtin" if self.distribution == OWN else "package", str(self))
 
+    @property
+    def digest(self) -> str | None:
+        """Content that a remembered grant is bound to; of what is installed the source names a version."""
+        return None
+
     def load(self) -> Any:
         """Import what the entry point names: ``module`` or ``module:attribute``."""
         module, _, attributes = self.value.partition(":")

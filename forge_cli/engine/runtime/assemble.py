@@ -25,6 +25,7 @@ from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.settings import load_settings
@@ -120,6 +121,7 @@ async def assemble(
     ``parent`` is the parent worker: it caps the zones, and what it blocks is blocked. Without
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     """
+    host = host.beside(worker)
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
     for name, (cls, _) in named.items():
         if cls.imports:
@@ -144,6 +146,7 @@ async def assemble(
         sandbox=sandbox.view(),
         processes=await stack.enter_async_context(processes),
         notify=notify,
+        register=host.toolsets_of,
     )
     toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None)
     for name, (cls, plugin) in named.items():
@@ -196,6 +199,7 @@ def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
 
 
 def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
+    yield from plugin_files(worker)
     for name in worker.config.toolsets:
         try:
             cls, plugin = host.toolset(name)
@@ -255,6 +259,6 @@ async def _open(
             raise
         except BaseException as error:  # third-party code: a toolset that cannot start
             raise toolset_failure(name, plugin.source, where, "it cannot start", error) from error
-        opened.append(OpenToolset(toolset, plugin.source, where, plugin.announce))
+        opened.append(OpenToolset(toolset, plugin.source, where, plugin.announce, plugin.digest))
         stack.push_async_exit(opened[-1].close)
     return opened

@@ -78,6 +78,7 @@ class WorkerRuntime:
     ) -> None:
         """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change."""
         wiring = wiring or Wiring()
+        wiring = replace(wiring, host=wiring.host.beside(worker))
         if session is not None:
             resume = session.resumed
             wiring = replace(wiring, session_id=session.id, sinks=(*session.sinks, *wiring.sinks))

@@ -1,0 +1,133 @@
+"""Plugins beside a worker: a file, a package or a project that its ``plugins:`` names, asked like an installed one."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.hookspecs import GROUP
+from forge_cli.core.thirdparty import before_third_party
+from forge_cli.core.tool import Source
+from forge_cli.core.values import dataclass
+from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.files.module import LocalModule, LocalPackage, imported_beside
+from forge_cli.files.regular import read_regular
+from forge_cli.files.worker import Worker
+
+PROJECT = "pyproject.toml"
+
+
+@dataclass(frozen=True)
+class LocalPlugin(Plugin):
+    """One that lies beside a worker; ``distribution`` is how the worker file spells it, ``version`` its content."""
+
+    code: LocalModule | LocalPackage
+
+    @property
+    def source(self) -> Source:
+        return Source("local", self.distribution)
+
+    @property
+    def digest(self) -> str:
+        return self.version
+
+    def load(self) -> Any:
+        loaded: Any = _load_once(self.code, self.module)
+        for attribute in filter(None, self.value.partition(":")[2].strip().split(".")):
+            loaded = getattr(loaded, attribute)
+        return loaded
+
+    @property
+    def module(self) -> str:
+        return self.value.partition(":")[0].strip()
+
+    def announce(self) -> None:
+        before_third_party(f"the plugin {self.distribution}")
+
+    def stamp(self) -> str:
+        return self.version
+
+    def __str__(self) -> str:
+        return self.distribution
+
+
+@cache
+def _load_once(code: LocalModule | LocalPackage, module: str) -> ModuleType:
+    """Like a package that is installed, the same code is imported once."""
+    return code.load() if isinstance(code, LocalModule) else code.load(module)
+
+
+@dataclass(frozen=True)
+class LocalCode:
+    """A file or package whose hooks say what it offers; nothing of it is imported yet."""
+
+    spelled: str
+    where: Mark | None
+    code: LocalModule | LocalPackage
+    module: str
+
+    def plugin(self, name: str) -> LocalPlugin:
+        return LocalPlugin(name, self.module, self.spelled, self.code.digest, self.code)
+
+
+def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
+    """What the worker's ``plugins:`` names: projects say by their entry points what they offer, the rest when asked."""
+    for index, entry in enumerate(worker.config.plugins):
+        where = worker.config.where("plugins", index)
+        path = (worker.folder / entry).resolve()
+        if path.suffix == ".py" and path.is_file():
+            yield LocalCode(entry, where, LocalModule.read(path), path.stem)
+        elif (path / PROJECT).is_file():
+            yield from _project(entry, path, where)
+        elif (path / "__init__.py").is_file():
+            yield LocalCode(entry, where, LocalPackage.read(path.parent, path.name), path.name)
+        else:
+            problem = f"plugins: {entry} is neither a Python file nor a package nor a project"
+            raise WorkerError(where, problem, hint=f"name a .py file, a folder with __init__.py, or one with {PROJECT}")
+
+
+def plugin_files(worker: Worker) -> Iterator[Path]:
+    """The files of a worker's plugins, and those that could be imported with them, whether or not they exist."""
+    for entry in worker.config.plugins:
+        path = (worker.folder / entry).resolve()
+        if path.is_dir():
+            yield path / PROJECT
+            folders = [path, *(each for each in path.rglob("*") if each.is_dir())]
+        else:
+            yield from imported_beside(path)
+            folders = [path.parent]
+        for folder in folders:
+            yield folder / "*.py"
+            yield folder / "*" / "__init__.py"
+
+
+def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin]:
+    file = path / PROJECT
+    try:
+        data = tomllib.loads(read_regular(file).decode())
+    except (OSError, ValueError) as error:
+        raise WorkerError(Mark(str(file)), f"cannot be read: {error}") from None
+    points = _table(data, "project", "entry-points", GROUP)
+    if not points:
+        problem = f"plugins: {entry} has no entry points of the group '{GROUP}'"
+        raise WorkerError(where, problem, hint=f"add [project.entry-points.{GROUP}] to {file}")
+    for name, value in points.items():
+        top = str(value).partition(":")[0].partition(".")[0].strip()
+        root = next((place for place in (path / "src", path) if _holds(place, top)), path)
+        package = LocalPackage.read(root, top)
+        yield LocalPlugin(name, str(value), entry, package.digest, package)
+
+
+def _holds(folder: Path, module: str) -> bool:
+    return (folder / module).is_dir() or (folder / f"{module}.py").is_file()
+
+
+def _table(data: Any, *keys: str) -> Mapping[str, Any]:
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data if isinstance(data, Mapping) else {}

@@ -1,0 +1,142 @@
+"""Plugins beside a worker: what ``plugins:`` may name, what it brings, and what is said when it is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.events import ApprovalRequired
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.files.worker import load_worker
+from forge_cli.testing import Project, call, calls
+
+HOOKS = """
+from forge_cli import Custom, ModelFactory, Text, TextDelta, Toolset, ToolsetConfig, TurnEnd, Usage, hookimpl, tool
+
+class Settings(ToolsetConfig):
+    word: str = "hi"
+
+class Greeting(Toolset):
+    name = "greeting"
+    Config = Settings
+
+    @tool(needs_approval=True)
+    def greet(self) -> Custom:
+        "Greet."
+        return Custom("greeting.said", {"word": self.config.word})
+
+class Parrot:
+    name, context_window = "parrot:x", None
+    async def stream(self, request):
+        yield TextDelta("polly")
+        yield TurnEnd("end", Usage())
+    async def aclose(self): ...
+
+@hookimpl
+def forge_toolsets():
+    return [Greeting]
+
+@hookimpl
+def forge_renderers():
+    return {"greeting.said": lambda value: Text(f"~ {value.data['word']} ~")}
+
+@hookimpl
+def forge_models():
+    return [ModelFactory(prefix="parrot", make=lambda name, env: Parrot())]
+"""
+WORKER = "name: w\nplugins: [./hooks.py]\ntoolsets: {greeting: {word: ahoy}}\n"
+
+
+def test_a_file_brings_toolsets_renderers_and_models(project: Project) -> None:
+    project.write("hooks.py", HOOKS)
+    project.write("worker.yaml", WORKER)
+    done = project.forge("tools", "call", "greet", "--worker", "worker.yaml", "-y")
+    assert (done.returncode, done.stdout) == (0, "~ ahoy ~\n")
+    said = project.forge("run", "worker.yaml", "hello", "-m", "parrot:x", "-p")
+    assert (said.returncode, said.stdout) == (0, "polly\n")
+    listed = project.forge("tools", "list", "worker.yaml", "--json")
+    assert '"source": "local"' in listed.stdout
+    assert "hooks.py" in listed.stdout
+
+
+def test_without_the_worker_naming_it_nothing_of_it_is_there(project: Project) -> None:
+    project.write("hooks.py", HOOKS)
+    project.write("worker.yaml", "name: w\ntoolsets: {greeting: {}}\n")
+    with pytest.raises(WorkerError, match="toolsets.greeting: no such toolset"):
+        project.run("never said")
+
+
+def test_a_worker_does_not_bring_plugins_into_another(project: Project) -> None:
+    project.write("hooks.py", HOOKS)
+    mine = load_worker(project.write("worker.yaml", WORKER))
+    other = load_worker(project.write("other.yaml", "name: o\n"))
+    host = PluginHost()
+    with project.environment():
+        assert host.beside(other) is host
+        assert "greeting" in [plugin.name for plugin in host.beside(mine).plugins]
+        assert "greeting" not in [plugin.name for plugin in host.beside(mine).beside(other).plugins]
+
+
+def test_its_files_are_protected(project: Project) -> None:
+    project.write("hooks.py", HOOKS)
+    zones = "sandbox: {zones: [{name: here, path: ., mode: rw, approval: {write: preApproved}}]}\n"
+    project.write("worker.yaml", WORKER.replace("toolsets: {", f"{zones}toolsets: {{filesystem: {{}}, "))
+    for path in ("/here/hooks.py", "/here/new.py"):
+        seen = project.run(calls(call("write_file", path=path, content="x")), "done", answers=[False])
+        assert [event.request.tool_name for event in seen.of(ApprovalRequired)] == ["write_file"]
+
+
+def test_a_changed_file_is_another_plugin(project: Project) -> None:
+    """What was approved of one content does not hold for another."""
+    path = project.write("hooks.py", HOOKS)
+    worker = load_worker(project.write("worker.yaml", WORKER))
+    with project.environment():
+        first = PluginHost(worker=worker).toolset("greeting")[1].digest
+        path.write_text(HOOKS + "\n# changed\n")
+        assert PluginHost(worker=worker).toolset("greeting")[1].digest != first
+
+
+@pytest.mark.parametrize(
+    ("entry", "files", "sentence"),
+    [
+        ("./gone.py", {}, "plugins: ./gone.py is neither a Python file nor a package nor a project"),
+        ("folder", {"folder/x.txt": ""}, "plugins: folder is neither a Python file nor a package nor a project"),
+        ("./plain.py", {"plain.py": "def f(): ...\n"}, "plugins: ./plain.py has no hooks, so it offers nothing"),
+        ("./broken.py", {"broken.py": "x = 1\n1 / 0\n"}, "broken.py:2:1: cannot be imported: ZeroDivisionError"),
+        ("p", {"p/pyproject.toml": "[project]\n"}, "plugins: p has no entry points of the group 'forge'"),
+        ("p", {"p/pyproject.toml": "[project"}, "pyproject.toml:1:1: cannot be read: "),
+        (
+            "p",
+            {"p/pyproject.toml": "[project.entry-points.forge]\ngreeting = 'gone'\n"},
+            "cannot be imported: ModuleNotFoundError",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(
+    project: Project, entry: str, files: dict[str, str], sentence: str
+) -> None:
+    for name, content in files.items():
+        project.write(name, content)
+    project.write("worker.yaml", f"name: w\nplugins: [{entry}]\ntoolsets: {{greeting: {{}}}}\n")
+    with pytest.raises(ForgeError) as caught:
+        project.run("never said")
+    assert sentence in str(caught.value)
+    assert caught.value.exit_code == 3
+
+
+def test_a_hook_is_not_taken_for_a_tool(project: Project) -> None:
+    project.write("hooks.py", HOOKS)
+    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: hooks.py, tools: [forge_toolsets]}}\n")
+    with pytest.raises(WorkerError, match="'forge_toolsets' is a hook, which forge calls itself, and not a tool"):
+        project.run("never said")
+
+
+def test_custom_may_be_a_list(project: Project, tmp_path: Path) -> None:
+    project.write("one.py", "def first() -> str:\n    'One.'\n    return '1'\n")
+    project.write("two.py", "def second() -> str:\n    'Two.'\n    return '2'\n")
+    sections = "[{module: one.py, tools: [first]}, {module: two.py, tools: [second]}]"
+    project.write("worker.yaml", f"name: w\ntoolsets: {{custom: {sections}}}\n")
+    seen = project.run(calls(call("first"), call("second")), "done", approval_mode="approve_all")
+    assert [outcome.value.text() for outcome in seen.outcomes] == ["1", "2"]
+    check = project.forge("worker", "check", "worker.yaml")
+    assert (check.returncode, check.stderr) == (0, "")
