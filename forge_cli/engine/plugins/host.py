@@ -75,7 +75,9 @@ class PluginHost:
         return [code.plugin(name) for name in names if isinstance(name, str)]
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
-        """What a module beside a worker offers, once it is registered like every other plugin."""
+        """What a module beside a worker offers, once it is registered like every other plugin; the last one counts."""
+        if self._manager.has_plugin(name):
+            self._manager.unregister(name=name)
         self._register(plugin, name)
         return [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
 

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
+from forge_cli import WorkerRuntime
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import ApprovalRequired
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import load_worker
-from forge_cli.testing import Project, call, calls
+from forge_cli.testing import Project, call, calls, scripted_model
 
 HOOKS = """
 from forge_cli import Custom, ModelFactory, Text, TextDelta, Toolset, ToolsetConfig, TurnEnd, Usage, hookimpl, tool
@@ -140,3 +143,21 @@ def test_custom_may_be_a_list(project: Project, tmp_path: Path) -> None:
     assert [outcome.value.text() for outcome in seen.outcomes] == ["1", "2"]
     check = project.forge("worker", "check", "worker.yaml")
     assert (check.returncode, check.stderr) == (0, "")
+
+
+def test_a_module_may_be_opened_again(project: Project) -> None:
+    """Two runs in one process, with one host, each have tools of their own."""
+    project.write("tools.py", "def first() -> str:\n    'One.'\n    return '1'\n")
+    worker = load_worker(
+        project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: tools.py, tools: [first]}}\n")
+    )
+    host = PluginHost()
+
+    async def main() -> None:
+        for _ in range(2):
+            wiring = Wiring(host=host)
+            async with WorkerRuntime(worker=worker, model=scripted_model("x"), wiring=wiring) as runtime:
+                assert [tool.name for tool in runtime.tools] == ["first"]
+
+    with project.environment():
+        anyio.run(main)
