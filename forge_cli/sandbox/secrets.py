@@ -9,6 +9,8 @@ from functools import cache, lru_cache
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
+from anyio import CancelScope, to_thread
+
 from forge_cli.sandbox.shapes import BLOCK, LONGEST, SHAPES
 
 MARK = "[redacted:{name}]"
@@ -29,6 +31,9 @@ _LONGEST_START = max(map(len, _STARTS))
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
 _LONG = 4096
+_LARGE = 65_536
+_REMEMBERED = 4
+"""How many large texts are remembered without their secrets."""
 
 
 class Redactor:
@@ -43,6 +48,7 @@ class Redactor:
             for secret in secrets:
                 if len(secret) >= SHORTEST:
                     self._values.setdefault(secret, MARK.format(name=name))
+        self._known: dict[str, str] = {}
         self._longest_first = sorted(self._values, key=len, reverse=True)
 
     def redact(self, value: Any) -> Any:
@@ -56,7 +62,23 @@ class Redactor:
         return value
 
     def redact_text(self, text: str) -> str:
-        return self.settle(text, whole=True)[0]
+        """A large text is looked at once, although the record, the history and the model's log all ask for it."""
+        if len(text) < _LARGE:
+            return self.settle(text, whole=True)[0]
+        known = self._known.get(text)
+        if known is None:
+            known = self.settle(text, whole=True)[0]
+            while len(self._known) >= _REMEMBERED:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[text] = known
+        return known
+
+    async def redact_ahead(self, value: Any) -> None:
+        """Do the work on large texts in a thread, before the event loop needs what comes of it."""
+        large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._known]
+        if large:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(self.redact, large[-_REMEMBERED:])
 
     def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
         """What can be told of a text from ``start`` on, however it continues, and where the rest begins."""
@@ -112,6 +134,15 @@ class Redactor:
                 heapreplace(found, (later.start(), kind, later))
             else:
                 heappop(found)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """The texts in JSON data, but for the keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
 
 
 class RedactedStream:

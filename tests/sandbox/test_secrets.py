@@ -6,8 +6,10 @@ Covers forge_cli.sandbox.shapes.
 import random
 import re
 import string
+import threading
 from time import process_time
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -275,3 +277,30 @@ def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
     assert "".join(stream([text])) == told
     assert "".join(stream([text[at : at + 50] for at in range(0, len(text), 50)])) == told
     assert process_time() - began < 5
+
+
+def test_a_large_text_is_looked_at_in_a_thread_and_once() -> None:
+    """What it costs is not paid by the event loop, and only once for all who ask."""
+
+    class Watched(Redactor):
+        looks: ClassVar[list[tuple[int, int]]] = []
+
+        def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
+            if len(text) > 60_000:
+                self.looks.append((len(text), threading.get_ident()))
+            return super().settle(text, start, whole=whole)
+
+    redactor = Watched({"MY_API_KEY": "correct-horse"})
+    large = "x correct-horse " * 6000
+
+    async def main() -> None:
+        await redactor.redact_ahead({"stdout": large, "parts": ["small", 1, None]})
+        assert redactor.redact_text(large) == "x [redacted:MY_API_KEY] " * 6000
+
+    anyio.run(main)
+    ((length, thread),) = redactor.looks
+    assert length == len(large)
+    assert thread != threading.get_ident()
+    for number in range(20):
+        redactor.redact_text(f"{large}{number}")
+    assert len(redactor._known) < 10

@@ -60,6 +60,8 @@ class Guard:
     bus: EventBus
     interrupt: InterruptSignal
     delegate: Delegate | None = None
+    before_result: Callable[[Any], Awaitable[None]] | None = None
+    """Gets a result as it goes on record, just before it does."""
     repeated: Repeated | None = None
     reopened: ReopenedCalls = field(default_factory=ReopenedCalls)
     network: NetworkConsent | None = None
@@ -92,7 +94,10 @@ class Guard:
             outcome = replace(outcome, denials=self.network.take_denials())
         if self.repeated:
             outcome = self.repeated.compared(outcome)
-        return self._finish(replace(outcome, duration_ms=round((time.monotonic() - started) * 1000)))
+        outcome = replace(outcome, duration_ms=round((time.monotonic() - started) * 1000))
+        if self.before_result:
+            await self.before_result(outcome.value.wire())
+        return self._finish(outcome)
 
     async def verdict(self, call: ToolCall, caller: Caller) -> Judged:
         """The call judged; one that may have run before the session was cut off asks, whatever the policy says."""

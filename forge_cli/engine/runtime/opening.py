@@ -215,6 +215,7 @@ def _loop(
         assembly.guard,
         reopened=_reopened(spec, redactor),
         delegate=delegate,
+        before_result=redactor.redact_ahead,
         repeated=spec.wiring.replay,
     )
     output = spec.stated_schema or wanted_output(spec.worker)

@@ -184,6 +184,7 @@ class Loop:
         names = tuple(spec.name for spec in specs)
         self.bus.emit(TurnStart(tally.turns, history.digest(system, specs), names, *news))
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
+        await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])
         tally.usage += end.usage
         budget.spend(end.usage)
         keep(reply, end)
