@@ -112,6 +112,8 @@ class Tool:
     """Seconds for a call; None for the usual 30, in which child workers do not count."""
     digest: str | None = None
     """Content that a remembered grant is bound to, such as the hash of the source."""
+    version: str | None = None
+    """For people to read; nothing is decided by it."""
     source: Source | None = None
     stands_for: StandsFor | None = None
     """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.

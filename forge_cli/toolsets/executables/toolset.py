@@ -163,6 +163,7 @@ class ExecutablesToolset(Toolset):
             timeout=LONGEST,
             preview=partial(self._preview, program),
             digest=program.digest,
+            version=program.manifest.version,
             source=Source("executable", str(program.folder)),
         )
 

@@ -126,6 +126,17 @@ def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
     assert next(line.split()[:4] for line in table if line.startswith("good")) == ["good", "3", "2", "100%"]
 
 
+def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("new", "echo 1", "version: 2.1.0")
+    write_tool("plain", "echo 1")
+    assert {row["name"]: row["version"] for row in rows(worker)} == {"new": "2.1.0", "plain": "1.0.0"}
+    table = worker.forge("tools", "list", "worker.yaml").stdout.splitlines()
+    assert table[0].split() == ["name", "toolset", "source", "mode", "approval", "version", "description"]
+    assert next(line.split()[5] for line in table if line.startswith("new")) == "2.1.0"
+    assert "\nversion: 2.1.0\n" in worker.forge("tools", "show", "new").stdout
+    assert json.loads(worker.forge("tools", "show", "new", "--json").stdout)["version"] == "2.1.0"
+
+
 def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     worker.run(calls(call("good")), "done")
