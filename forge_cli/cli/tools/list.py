@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -21,6 +22,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
+from forge_cli.toolsets.executables.registry import CREATE
 from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
 app = new_app()
@@ -50,7 +52,7 @@ def list_tools(
         rows = in_loop(_rows_of_all) if worker is None else look(rows_of_worker, worker, worker=worker)
     wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
     if stats:
-        _print_stats([row for row in wanted if row.source == "executable"], as_json=as_json)
+        _print_stats(wanted, as_json=as_json)
     elif as_json:
         print_json([row.wire() for row in wanted])
     else:
@@ -65,14 +67,18 @@ def _is_open_to(row: Row, mode: ToolMode | None) -> bool:
 
 
 def _print_stats(rows: list[Row], *, as_json: bool) -> None:
-    """By the folder that each tool comes from, since a worker may give it another name."""
-    known = Stats(forge_home() / "tools").read()
-    used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows]
+    """By the folder that each tool comes from, since a worker may give it another name; and of all creations."""
+    stats = Stats(forge_home() / "tools")
+    known, creations = stats.read(), stats.creations()
+    used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows if row.source == "executable"]
     if as_json:
-        print_json([{**row.wire(), "stats": usage.wire()} for row, usage in used])
+        made = [{**row.wire(), "stats": {"creations": vars(creations)}} for row in rows if row.name.endswith(CREATE)]
+        print_json([*({**row.wire(), "stats": usage.wire()} for row, usage in used), *made])
     else:
         columns = ["name", "calls", "sessions", "success", "mean", "last use", "description"]
         print_table(columns, [{**row.wire(), **_figures(usage)} for row, usage in used])
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in vars(creations).items())
+        sys.stdout.write(f"creations: {counts}\n")
 
 
 def _figures(usage: ToolStats) -> dict[str, str]:

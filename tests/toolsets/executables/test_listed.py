@@ -137,6 +137,20 @@ def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool)
     assert json.loads(worker.forge("tools", "show", "new", "--json").stdout)["version"] == "2.1.0"
 
 
+def test_what_was_denied_and_what_failed_is_not_what_was_made(worker: Project) -> None:
+    made = [call("create_custom_tool", name=name, description="d", language="sh") for name in ("a", "b", "a", "Not")]
+    invalid = call("create_custom_tool", name="c")
+    seen = worker.run(calls(*made, invalid), "done", answers=[True, False])
+    assert seen.statuses == ["success", "denied", "error", "error", "invalid"]
+    listed = json.loads(worker.forge("tools", "list", "worker.yaml", "--stats", "--json").stdout)
+    assert {row["name"]: row["stats"].get("creations") for row in listed} == {
+        "a": None,
+        "create_custom_tool": {"created": 1, "denied": 1, "failed": 3},
+    }
+    table = worker.forge("tools", "list", "--stats").stdout
+    assert table.splitlines()[-1] == "creations: 1 created, 1 denied, 3 failed"
+
+
 def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     worker.run(calls(call("good")), "done")
