@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -90,6 +91,8 @@ class Loop:
     output: OutputSchema | None = None
     _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
+    _refresh_ms: float | None = None
+    """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
 
     @property
     def last_text(self) -> str:
@@ -155,7 +158,9 @@ class Loop:
 
     async def _turn(self, ask: Ask) -> tuple[Message, str]:
         """One turn of the model, with room made before it where there is little left, or where it says so."""
+        started = time.monotonic()
         offers = await self.toolbox.refresh()
+        self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
         tools = llm_tools([offer.tool for offer in offers.values()])
         specs = [ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools]
         lasting = {tool.name for tool in tools if tool.lasting}
@@ -182,7 +187,8 @@ class Loop:
         news = (None, None) if told == self._last_prompt else told
         self._last_prompt = told
         names = tuple(spec.name for spec in specs)
-        self.bus.emit(TurnStart(tally.turns, history.digest(system, specs), names, *news))
+        digest, refresh_ms, self._refresh_ms = history.digest(system, specs), self._refresh_ms, None
+        self.bus.emit(TurnStart(tally.turns, digest, names, news[0], news[1], refresh_ms))
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
         tally.usage += end.usage
         budget.spend(end.usage)

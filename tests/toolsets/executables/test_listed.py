@@ -1,12 +1,14 @@
 """Executables in ``forge tools list`` and ``forge doctor``: what is there, what is broken, and how it was used."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from forge_cli.core.events import TurnStart
 from forge_cli.testing import Project, call, calls
 
 WriteTool = Callable[..., Path]
@@ -157,3 +159,12 @@ def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTo
     worker.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {prefix: my}\n")
     [row] = rows(worker, "worker.yaml", "--stats")
     assert (row["name"], row["stats"]["calls"]) == ("my_good", 1)
+
+
+def test_the_trace_tells_what_looking_for_tools_takes(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("good", "echo 1")
+    worker.write("script.yaml", "turns:\n  - calls: [{tool: good, input: {}}]\n  - text: done\n")
+    done = worker.forge("run", "worker.yaml", "Do it.", "-m", "script:script.yaml", "--trace", "debug")
+    assert len(re.findall(r"turn \d: request \w+, tools \(found in [\d.]+ ms\): .*good", done.stderr)) == 2
+    seen = worker.run(calls(call("good")), "done")
+    assert all(event.refresh_ms is not None and event.refresh_ms >= 0 for event in seen.of(TurnStart))
