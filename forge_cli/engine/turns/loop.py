@@ -53,6 +53,16 @@ class Stopped(Ended):
     exit_code = ExitCode.DENIED
 
 
+class CallFailed(Ended):
+    """A call failed, and the worker says that this ends the work."""
+
+    status = "failed"
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, outcome: ToolOutcome) -> None:
+        super().__init__(f"{outcome.call.name} failed ({outcome.status}), and on_error is 'stop': {outcome.error}")
+
+
 class InvalidOutput(Ended):
     """The final answer does not fit its schema, and repairs did not help."""
 
@@ -87,6 +97,7 @@ class Loop:
     context: Context
     system: str
     stop_on_refusal: bool
+    stop_on_failure: bool = False
     redactor: Redactor
     output: OutputSchema | None = None
     _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
@@ -252,7 +263,7 @@ class Loop:
         self, calls: Sequence[ToolCall], tally: Tally, known: dict[str, CallResult] | None = None
     ) -> list[ToolOutcome]:
         """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
-        results, turn = known or {}, Turn(self.guard, self.stop_on_refusal)
+        results, turn = known or {}, Turn(self.guard, self.stop_on_refusal, self.stop_on_failure)
         lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.args)]
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:
@@ -270,6 +281,8 @@ class Loop:
         if turn.refused:
             denied = [denial.reason for denial in turn.refused.denials]
             raise Stopped("".join(denied[:1]) or turn.refused.error or "")
+        if turn.failed:
+            raise CallFailed(turn.failed)
         return turn.outcomes
 
     def _keep(self, reply: Message, end: TurnEnd) -> None:
