@@ -38,6 +38,7 @@ COMMANDS = {
     "tools test": CommandEntry("forge_cli.cli.tools.test", "Check tools, and run the examples of a tool.yaml."),
     "tools diff": CommandEntry("forge_cli.cli.tools.diff", "Show what changed since a tool was last approved."),
     "tools remove": CommandEntry("forge_cli.cli.tools.remove", "Delete a tool, without asking."),
+    "tools suggest": CommandEntry("forge_cli.cli.tools.suggest", "Name shell commands that recur in your sessions."),
     "worker check": CommandEntry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
     "worker show": CommandEntry("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
     "models list": CommandEntry(

@@ -77,6 +77,8 @@ class TurnStart(Event):
     """The system prompt; absent when it is the same as in the turn before."""
     specs: tuple[ToolSpec, ...] | None = field(default=None, compare=False, repr=False)
     """The tools as the model sees them; absent when they are the same as in the turn before."""
+    refresh_ms: float | None = field(default=None, compare=False, repr=False)
+    """How long it took to ask every toolset for its tools, the folder of executables included."""
 
 
 @dataclass(frozen=True)

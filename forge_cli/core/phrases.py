@@ -7,6 +7,7 @@ INTERRUPTED_CALL = '{"type": "interrupted"}'
 INTERRUPTED_ANSWER = "[Interrupted]"
 """Takes the place of an answer when the model was stopped before it said anything."""
 SKIPPED_CALL = "not called: an earlier call was refused, and that ends the work"
+SKIPPED_AFTER_FAILURE = "not called: an earlier call failed, and that ends the work"
 COME_AGAIN = "not called: a turn makes {most} calls at most; make this one again in your next turn"
 ELIDED_RESULT = "[This result was taken out to make room; call the tool again if it is needed.]"
 NOBODY_TO_ANSWER = "nobody is there to answer"

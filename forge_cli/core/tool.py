@@ -15,6 +15,7 @@ from anyio import to_thread
 from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
+from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
 from forge_cli.core.results import ResultValue
@@ -110,8 +111,12 @@ class Tool:
     """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
     timeout: float | None = None
     """Seconds for a call; None for the usual 30, in which child workers do not count."""
+    on_outcome: Callable[[Args, OutcomeStatus], None] | None = None
+    """Told how each call ended, refused ones included, for the tool's own statistics; what it raises is ignored."""
     digest: str | None = None
     """Content that a remembered grant is bound to, such as the hash of the source."""
+    version: str | None = None
+    """For people to read; nothing is decided by it."""
     source: Source | None = None
     stands_for: StandsFor | None = None
     """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SkipValidation, field_validator
 
@@ -42,6 +42,8 @@ class WorkerConfig(Config):
     limits: Limits = Field(default_factory=Limits)
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     agents_md: bool = False
+    on_error: Literal["continue", "stop"] = "continue"
+    """Whether a call of the model that fails ends the work."""
     output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None
     sandbox: dict[str, Any] | None = None
     plugins: list[str] = Field(default_factory=list)

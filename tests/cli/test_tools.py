@@ -70,6 +70,62 @@ def test_only_one_kind_of_source(cli, tester) -> None:
     assert "'nosuch' is not one of 'builtin', 'package', 'local'" in done.err
 
 
+MENU = """
+from forge_cli import tool
+
+@tool(manual="both", label="Push", category="Git")
+def push() -> str:
+    '''Push a branch.'''
+    return "pushed"
+
+@tool(manual="manual")
+def deploy() -> str:
+    '''Only a person deploys.'''
+    return "deployed"
+
+def echo(text: str) -> str:
+    '''Say it back.'''
+    return text
+"""
+
+
+@pytest.fixture
+def menu(project) -> None:
+    project.write("tools.py", MENU)
+    project.write("worker.yaml", "name: menu\ntoolsets: {custom: {module: ./tools.py, tools: [push, deploy, echo]}}\n")
+
+
+def test_label_and_category_of_what_people_may_call(cli, menu) -> None:
+    lines = cli("tools", "list", "worker.yaml", "--mode", "manual").out.splitlines()
+    assert lines[0].split() == ["name", "toolset", "source", "mode", "approval", "label", "category", "description"]
+    assert lines[1].split()[:7] == ["push", "custom", "local", "both", "ask", "Push", "Git"]
+    assert [line.split()[0] for line in lines[1:]] == ["push", "deploy"]
+    found = {row["name"]: row for row in json.loads(cli("tools", "list", "worker.yaml", "--json").out)}
+    assert (found["push"]["label"], found["push"]["category"]) == ("Push", "Git")
+    assert not found["deploy"].keys() & {"label", "category", "version"}
+    shown = cli("tools", "show", "push", "--worker", "worker.yaml").out
+    assert "\nlabel: Push\ncategory: Git\nmode: both\n" in shown
+    assert "label" not in cli("tools", "show", "deploy", "--worker", "worker.yaml").out
+
+
+@pytest.mark.parametrize(("mode", "names"), [("llm", ["push", "echo"]), ("both", ["push"])])
+def test_only_what_the_model_may_call(cli, menu, mode: str, names: list[str]) -> None:
+    rows = json.loads(cli("tools", "list", "worker.yaml", "--mode", mode, "--json").out)
+    assert [row["name"] for row in rows] == names
+
+
+def test_a_worker_shows_what_people_may_call(cli, menu) -> None:
+    assert cli("worker", "show", "worker.yaml").out.splitlines()[-3:] == [
+        "for people:",
+        "  push: both, label Push, category Git",
+        "  deploy: manual",
+    ]
+    assert json.loads(cli("worker", "show", "worker.yaml", "--json").out)["manual"] == [
+        {"name": "push", "mode": "both", "label": "Push", "category": "Git"},
+        {"name": "deploy", "mode": "manual", "label": None, "category": None},
+    ]
+
+
 def test_a_worker_that_is_wrong(cli, tester) -> None:
     tester.write("worker.yaml", "name: x\ntoolsets: {filesytem: {}}")
     done = cli("tools", "list", "worker.yaml")

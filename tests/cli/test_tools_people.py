@@ -50,17 +50,18 @@ def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
     expected = "ok      greet: schema, description, parameters, timeout, input, build, example 1\n"
     assert (tested.code, tested.out, tested.err) == (0, expected, "")
     called = cli("tools", "call", "greet", "-y")
-    assert (called.code, called.out) == (0, "ok\n")
+    assert (called.code, called.out) == (0, "example: \n")
+    assert cli("tools", "call", "greet", "-y", "example=a b").out == "example: a b\n"
     assert cli("tools", "diff", "greet").out.startswith("greet: nothing changed since 2")
 
     source = folder / f"greet.{language}"
-    source.write_text(source.read_text().replace("ok", "hello"))
+    source.write_text(source.read_text().replace(": %", " is %").replace("example:", "example is"))
     changed = cli("tools", "diff", "greet")
     assert (changed.code, changed.err) == (0, "")
     assert changed.out.startswith("greet: changed since 2")
     assert f"--- greet/greet.{language}\n+++ greet/greet.{language}\n@@ " in changed.out
     assert "tool.yaml" not in changed.out
-    assert cli("tools", "call", "greet", "-y").out == "hello\n"
+    assert cli("tools", "call", "greet", "-y", "example=new").out == "example is new\n"
     assert cli("tools", "diff", "greet").out.startswith("greet: nothing changed")
 
     removed = cli("tools", "remove", "greet")
@@ -207,7 +208,7 @@ def test_a_tool_that_is_broken(cli, make) -> None:
     manifest.write_text(manifest.read_text().replace("timeout: 30", "timeout: -1"))
     done = cli("tools", "build", "greet")
     assert (done.code, done.out) == (3, "")
-    assert done.err.startswith(f"forge: {manifest}:8:10: timeout: ")
+    assert done.err.startswith(f"forge: {manifest}:13:10: timeout: ")
     changed = cli("tools", "diff", "greet")
     assert changed.code == 0
     assert "-timeout: 30\n+timeout: -1\n" in changed.out

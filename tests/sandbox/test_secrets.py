@@ -8,6 +8,7 @@ import re
 import string
 import threading
 from time import process_time
+from typing import ClassVar
 
 import anyio
 import pytest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -16,11 +17,12 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.cli.tools.rows import Row, rows_of_plugin, rows_of_worker
-from forge_cli.core.tool import SourceKind
+from forge_cli.core.tool import SourceKind, ToolMode
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
+from forge_cli.toolsets.executables.registry import CREATE
 from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
 app = new_app()
@@ -35,6 +37,9 @@ def list_tools(
     worker: WorkerArgument = None,
     as_json: JsonOption = False,
     source: Annotated[SourceKind | None, typer.Option("--source", help="Only tools from there.")] = None,
+    mode: Annotated[
+        ToolMode | None, typer.Option("--mode", help="Only what the model (llm), a person (manual) or both may call.")
+    ] = None,
     stats: Annotated[
         bool, typer.Option("--stats", help="Only executables: how often each was called, and how that went.")
     ] = False,
@@ -45,24 +50,35 @@ def list_tools(
     """
     with data_output():
         rows = in_loop(_rows_of_all) if worker is None else look(rows_of_worker, worker, worker=worker)
-    wanted = [row for row in rows if source is None or row.source == source]
+    wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
     if stats:
-        _print_stats([row for row in wanted if row.source == "executable"], as_json=as_json)
+        _print_stats(wanted, as_json=as_json)
     elif as_json:
         print_json([row.wire() for row in wanted])
     else:
-        print_table(["name", "toolset", "source", "mode", "approval", "description"], [row.wire() for row in wanted])
+        found = [row.wire() for row in wanted]
+        some = [column for column in ("version", "label", "category") if any(column in row for row in found)]
+        print_table(["name", "toolset", "source", "mode", "approval", *some, "description"], found)
+
+
+def _is_open_to(row: Row, mode: ToolMode | None) -> bool:
+    """Whether it can be called that way; ``both`` is open to the model and to people, and what is broken to nobody."""
+    return mode is None or row.mode in (mode, "both")
 
 
 def _print_stats(rows: list[Row], *, as_json: bool) -> None:
-    """By the folder that each tool comes from, since a worker may give it another name."""
-    known = Stats(forge_home() / "tools").read()
-    used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows]
+    """By the folder that each tool comes from, since a worker may give it another name; and of all creations."""
+    stats = Stats(forge_home() / "tools")
+    known, creations = stats.read(), stats.creations()
+    used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows if row.source == "executable"]
     if as_json:
-        print_json([{**row.wire(), "stats": usage.wire()} for row, usage in used])
+        made = [{**row.wire(), "stats": {"creations": vars(creations)}} for row in rows if row.name.endswith(CREATE)]
+        print_json([*({**row.wire(), "stats": usage.wire()} for row, usage in used), *made])
     else:
         columns = ["name", "calls", "sessions", "success", "mean", "last use", "description"]
         print_table(columns, [{**row.wire(), **_figures(usage)} for row, usage in used])
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in vars(creations).items())
+        sys.stdout.write(f"creations: {counts}\n")
 
 
 def _figures(usage: ToolStats) -> dict[str, str]:
@@ -103,10 +119,11 @@ def _stamp_of(folder: Path) -> str:
 
 
 def _cached_rows(value: Any) -> list[Row] | None:
-    """Rows from the cache; None where nothing was, or nothing that makes sense."""
+    """Rows from the cache; None where nothing was, or nothing that this version of forge would write."""
     try:
-        return [Row(**row) for row in value]
-    except TypeError:
+        complete = all(row.keys() == Row.__dataclass_fields__.keys() for row in value)
+        return [Row(**row) for row in value] if complete else None
+    except (TypeError, AttributeError):
         return None
 
 

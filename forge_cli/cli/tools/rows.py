@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
@@ -37,6 +38,9 @@ class Row:
     mode: str = ""
     approval: str = ""
     description: str = ""
+    version: str | None = None
+    label: str | None = None
+    category: str | None = None
     error: str | None = None
 
     @classmethod
@@ -44,7 +48,8 @@ class Row:
         tool = offer.tool
         kind, origin = (tool.source.kind, tool.source.origin) if tool.source else ("", "")
         first_line = tool.description.partition("\n")[0]
-        return cls(tool.name, offer.toolset, kind, origin, tool.mode, approval_of(offer), first_line)
+        row = cls(tool.name, offer.toolset, kind, origin, tool.mode, approval_of(offer), first_line, tool.version)
+        return replace(row, label=tool.manual.label, category=tool.manual.category) if tool.manual else row
 
     @classmethod
     def broken(cls, plugin: Plugin, error: ForgeError) -> Row:
@@ -55,8 +60,8 @@ class Row:
         return cls(name, toolset, source.kind, source.origin, error=problem)
 
     def wire(self) -> dict[str, Any]:
-        found = {key: value for key, value in vars(self).items() if key != "error"}
-        return found if self.error is None else {**found, "error": self.error}
+        """What is known of it; what most tools do not have is left out where it is missing."""
+        return {key: value for key, value in vars(self).items() if value is not None}
 
 
 def approval_of(offer: Offer) -> str:

@@ -89,12 +89,15 @@ def _parameters(schema: JsonObject) -> list[str]:
 
 def _details(offer: Offer) -> Details:
     tool = offer.tool
+    menu = {"label": tool.manual.label, "category": tool.manual.category} if tool.manual else {}
+    known = {"version": tool.version, **menu}
     return {
         "name": tool.name,
         "description": tool.description,
         "toolset": offer.toolset,
         "source": tool.source.kind if tool.source else "",
         "origin": tool.source.origin if tool.source else "",
+        **{key: value for key, value in known.items() if value},
         "mode": tool.mode,
         "approval": approval_of(offer),
         "effects": sorted(effect.value for effect in tool.effects) if tool.effects is not None else "unknown",

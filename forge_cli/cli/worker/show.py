@@ -104,6 +104,11 @@ def _print_facts(found: Facts) -> None:
     _line("toolsets:")
     for toolset, tools in found["toolsets"].items():
         _line(f"  {toolset}: {', '.join(tools)}")
+    if found["manual"]:
+        _line("for people:")
+    for tool in found["manual"]:
+        menu = [f"{key} {tool[key]}" for key in ("label", "category") if tool[key]]
+        _line(f"  {tool['name']}: {', '.join([tool['mode'], *menu])}")
 
 
 def _describe_network(network: bool | list[str]) -> str:

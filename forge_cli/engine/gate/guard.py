@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from anyio import from_thread
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
+from forge_cli.core.bounds import LATER, call_within, is_fault
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.context import Delegation, ToolContext, executing
@@ -94,10 +95,21 @@ class Guard:
             outcome = replace(outcome, denials=self.network.take_denials())
         if self.repeated:
             outcome = self.repeated.compared(outcome)
+        else:
+            self._tell_tool(outcome)
         outcome = replace(outcome, duration_ms=round((time.monotonic() - started) * 1000))
         if self.before_result:
             await self.before_result(outcome.value.wire())
         return self._finish(outcome)
+
+    def _tell_tool(self, outcome: ToolOutcome) -> None:
+        offer = self.offers.get(outcome.call.name)
+        if offer and offer.tool.on_outcome:
+            try:
+                call_within(LATER, "it", offer.tool.on_outcome, deepcopy(outcome.call.args), outcome.status)
+            except BaseException as error:  # third-party code, and nothing depends on it
+                if not is_fault(error):
+                    raise
 
     async def verdict(self, call: ToolCall, caller: Caller) -> Judged:
         """The call judged; one that may have run before the session was cut off asks, whatever the policy says."""

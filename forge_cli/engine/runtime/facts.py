@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.tool import manual_tools
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import blocked_by_parent
@@ -51,6 +52,7 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "zones": [_zone(zone) for zone in sandbox.zones],
         "isolation": {"level": sandbox.isolation.level.value, "network": _network(sandbox.isolation.network)},
         "toolsets": _toolsets(assembly),
+        "manual": _manual(assembly),
     }
 
 
@@ -81,6 +83,12 @@ def _toolsets(assembly: Assembly) -> dict[str, list[str]]:
     for offer in assembly.toolbox.offers.values():
         found[offer.toolset].append(offer.tool.name)
     return found
+
+
+def _manual(assembly: Assembly) -> list[Facts]:
+    """The tools that a person may call, as a menu would have them."""
+    tools = manual_tools([offer.tool for offer in assembly.toolbox.offers.values()])
+    return [{"name": tool.name, **vars(tool.manual)} for tool in tools]
 
 
 def policy_of(assembly: Assembly) -> Facts:

@@ -236,6 +236,7 @@ def _loop(
         context=context,
         system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output),
         stop_on_refusal=spec.on_ask is OnAsk.FAIL and not guard.controller.attended,
+        stop_on_failure=spec.worker.config.on_error == "stop",
         output=output,
         redactor=redactor,
     )

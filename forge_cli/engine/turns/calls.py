@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import anyio
 
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.phrases import COME_AGAIN, SKIPPED_CALL
+from forge_cli.core.phrases import COME_AGAIN, SKIPPED_AFTER_FAILURE, SKIPPED_CALL
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged
@@ -17,24 +17,27 @@ from forge_cli.engine.gate.judge import Caller, Judged
 SIDE_BY_SIDE = 8
 MOST_CALLS = 200
 """Calls of one turn; what a model asks for beyond that is not looked at."""
+FAILURES = ("error", "timeout", "invalid", "not_found")
 
 
 @dataclass
 class Turn:
-    """Takes calls up; afterwards ``parked`` or ``refused`` says why the work cannot continue."""
+    """Takes calls up; afterwards ``parked``, ``refused`` or ``failed`` says why the work cannot continue."""
 
     guard: Guard
     stop_on_refusal: bool
+    stop_on_failure: bool = False
     outcomes: list[ToolOutcome] = field(default_factory=list)
     parked: Parked | None = None
     waiting: int = 0
     """How many calls wait for an answer."""
     refused: ToolOutcome | None = None
+    failed: ToolOutcome | None = None
 
     async def take(self, calls: Sequence[ToolCall], most: int = MOST_CALLS) -> None:
         await self._take_all(deque(calls[:most]))
         for call in calls[most:]:
-            self._note(self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS)))
+            self.outcomes.append(self._skip(call) or self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS)))
 
     async def _take_all(self, queue: deque[ToolCall]) -> None:
         while queue:
@@ -47,8 +50,8 @@ class Turn:
                 await self._take(queue.popleft(), beside[0] if beside else None)
 
     async def _beside(self, queue: deque[ToolCall]) -> list[Judged]:
-        """The calls at the front that can run side by side; after one that waits or was refused there are none."""
-        if self.parked or self.refused:
+        """The calls at the front that can run side by side; after one that waits or ends the work there are none."""
+        if self.parked or self.refused or self.failed:
             return []
         found: list[Judged] = []
         for call in queue:
@@ -61,14 +64,23 @@ class Turn:
     async def _together(self, judged: Sequence[Judged]) -> None:
         outcomes: dict[int, ToolOutcome] = {}
         failures: list[Exception] = []
-        limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
+        limiter, running = anyio.CapacityLimiter(SIDE_BY_SIDE), set[anyio.CancelScope]()
 
         async def take(index: int, each: Judged) -> None:
             async with limiter:
                 if failures:
                     return
+                if self.failed:
+                    outcomes[index] = self.guard.skip(each.call, SKIPPED_AFTER_FAILURE)
+                    return
                 try:
-                    outcomes[index] = await self.guard.call(each.call, Caller.MODEL, each)
+                    with anyio.CancelScope() as scope:
+                        running.add(scope)
+                        outcomes[index] = await self.guard.call(each.call, Caller.MODEL, each)
+                        running.discard(scope)
+                        self._check_failure(outcomes[index], running)
+                    if scope.cancelled_caught:
+                        outcomes[index] = self.guard.cut_off(each.call)
                 except Parked as parked:
                     self._park(parked)
                 except Exception as failure:  # raised below as it is, and not as one of a group
@@ -83,8 +95,8 @@ class Turn:
             raise failures[0]
 
     async def _take(self, call: ToolCall, judged: Judged | None) -> None:
-        if self.refused:
-            self._note(self.guard.skip(call, SKIPPED_CALL))
+        if skipped := self._skip(call):
+            self._note(skipped)
         elif self.parked:
             self.waiting += await self.guard.park(call)
         else:
@@ -93,11 +105,25 @@ class Turn:
             except Parked as parked:
                 self._park(parked)
 
+    def _skip(self, call: ToolCall) -> ToolOutcome | None:
+        """The result of a call that comes after one that ends the work; None where none did."""
+        if self.refused:
+            return self.guard.skip(call, SKIPPED_CALL)
+        return self.guard.skip(call, SKIPPED_AFTER_FAILURE) if self.failed else None
+
+    def _check_failure(self, outcome: ToolOutcome, running: Iterable[anyio.CancelScope] = ()) -> None:
+        """Where a failed call ends the work, stop those that run beside it."""
+        if self.stop_on_failure and outcome.status in FAILURES:
+            self.failed = self.failed or outcome
+            for scope in running:
+                scope.cancel()
+
     def _park(self, parked: Parked) -> None:
         self.parked = self.parked or parked
         self.waiting += 1
 
     def _note(self, outcome: ToolOutcome) -> None:
         self.outcomes.append(outcome)
+        self._check_failure(outcome)
         if self.stop_on_refusal and (outcome.status in ("denied", "blocked") or outcome.denials):
             self.refused = self.refused or outcome

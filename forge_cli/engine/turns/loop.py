@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -52,6 +53,16 @@ class Stopped(Ended):
     exit_code = ExitCode.DENIED
 
 
+class CallFailed(Ended):
+    """A call failed, and the worker says that this ends the work."""
+
+    status = "failed"
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, outcome: ToolOutcome) -> None:
+        super().__init__(f"{outcome.call.name} failed ({outcome.status}), and on_error is 'stop': {outcome.error}")
+
+
 class InvalidOutput(Ended):
     """The final answer does not fit its schema, and repairs did not help."""
 
@@ -86,10 +97,13 @@ class Loop:
     context: Context
     system: str
     stop_on_refusal: bool
+    stop_on_failure: bool = False
     redactor: Redactor
     output: OutputSchema | None = None
     _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
+    _refresh_ms: float | None = None
+    """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
 
     @property
     def last_text(self) -> str:
@@ -155,7 +169,9 @@ class Loop:
 
     async def _turn(self, ask: Ask) -> tuple[Message, str]:
         """One turn of the model, with room made before it where there is little left, or where it says so."""
+        started = time.monotonic()
         offers = await self.toolbox.refresh()
+        self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
         tools = llm_tools([offer.tool for offer in offers.values()])
         specs = [ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools]
         lasting = {tool.name for tool in tools if tool.lasting}
@@ -182,7 +198,8 @@ class Loop:
         news = (None, None) if told == self._last_prompt else told
         self._last_prompt = told
         names = tuple(spec.name for spec in specs)
-        self.bus.emit(TurnStart(tally.turns, history.digest(system, specs), names, *news))
+        digest, refresh_ms, self._refresh_ms = history.digest(system, specs), self._refresh_ms, None
+        self.bus.emit(TurnStart(tally.turns, digest, names, news[0], news[1], refresh_ms))
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
         await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])
         tally.usage += end.usage
@@ -247,7 +264,7 @@ class Loop:
         self, calls: Sequence[ToolCall], tally: Tally, known: dict[str, CallResult] | None = None
     ) -> list[ToolOutcome]:
         """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
-        results, turn = known or {}, Turn(self.guard, self.stop_on_refusal)
+        results, turn = known or {}, Turn(self.guard, self.stop_on_refusal, self.stop_on_failure)
         lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.args)]
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:
@@ -265,6 +282,8 @@ class Loop:
         if turn.refused:
             denied = [denial.reason for denial in turn.refused.denials]
             raise Stopped("".join(denied[:1]) or turn.refused.error or "")
+        if turn.failed:
+            raise CallFailed(turn.failed)
         return turn.outcomes
 
     def _keep(self, reply: Message, end: TurnEnd) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tempfile
 from collections.abc import AsyncIterator
@@ -30,6 +31,12 @@ NO_GO = (
     "{} cannot be compiled: there is no Go toolchain on the PATH; "
     "install Go (https://go.dev/dl), or rewrite the tool as .py or .sh"
 )
+
+VENDOR = (
+    "(nothing is downloaded for a tool: packages from elsewhere have to be in its folder, as a go.mod and a vendor/; "
+    "there, 'go mod init NAME', 'go mod tidy' and 'go mod vendor' make both)"
+)
+_OUTSIDE = re.compile(r"cannot find (?:module providing )?package|no required module provides|module lookup disabled")
 
 
 class GoBuilder:
@@ -81,7 +88,8 @@ class GoBuilder:
                 raise ToolError(TOO_LONG.format(program.name))
             if done.exit_code != 0:
                 said = (done.stderr + done.stdout).replace(f"{folder}/", "").strip()
-                raise ToolError(f"{program.name} does not compile:\n{cut(said, SAID)}")
+                hint = f"\n{VENDOR}" if _OUTSIDE.search(said) else ""
+                raise ToolError(f"{program.name} does not compile:\n{cut(said, SAID)}{hint}")
             self._move_in(Path(place, "binary"), made)
 
     def _move_in(self, binary: Path, made: Path) -> None:

@@ -88,7 +88,7 @@ class ExecutableManager:
 
     def plan(self, name: str, description: str | None = None, language: str | None = None) -> Scaffold:
         """A new program that works at once; what cannot become one is a ToolError."""
-        purpose = description or f"Says ok, until {name} is written"
+        purpose = description or f"Says what it was given, until {name} is written"
         planned = scaffold(name, purpose, language or default_language(), ())
         check_free(self.root, planned.name)
         return planned

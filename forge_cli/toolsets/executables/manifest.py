@@ -18,6 +18,7 @@ from forge_cli.core.tool import TOOL_NAME
 from forge_cli.core.wire import MAX_BITS
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
+from forge_cli.toolsets.executables.version import is_version
 
 FILE = "tool.yaml"
 TIMEOUT = 30.0
@@ -129,6 +130,13 @@ class Manifest(Config):
     def _is_text(cls, version: Any) -> Any:
         """``1.0`` without quotes is a number in YAML, and meant as it is written."""
         return str(version) if isinstance(version, int | float) and not isinstance(version, bool) else version
+
+    @field_validator("version")
+    @classmethod
+    def _is_a_version(cls, version: str) -> str:
+        if not is_version(version):
+            raise ValueError(f"{shown(version)} is not a version; write one such as 1.0.0 (SemVer or PEP 440)")
+        return version
 
     @field_validator("name")
     @classmethod

@@ -22,7 +22,7 @@ from forge_cli.core.wire import jsonable
 KIND = "executable.run"
 
 
-def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
+def outcome(name: str, done: Finished, seconds: float, hint: str | None = None) -> ResultValue:
     """The result of a program that has ended; one that failed is an error with the same result in it."""
     state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else _describe_end(done)
     data = {
@@ -35,11 +35,12 @@ def outcome(name: str, done: Finished, seconds: float) -> ResultValue:
         "truncated": done.truncated,
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    read = cut(f"{state}{done.refusals()}\n{done.stdout}{errors}", MODEL_LIMIT - 200)
+    hinted = f"{state} (hint: {hint})" if hint else state
+    read = cut(f"{hinted}{done.refusals()}\n{done.stdout}{errors}", MODEL_LIMIT - 200)
     value = Custom(KIND, data, summary=state, model_text=read)
     if failed(done):
         failure = ToolTimeout if done.timed_out else ToolError
-        raise failure(f"{name}: {state}", value=value)
+        raise failure(f"{name}: {hinted}", value=value)
     return own_result(done.stdout) or value
 
 

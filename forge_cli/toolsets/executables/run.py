@@ -15,6 +15,7 @@ from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import clean_environment
 from forge_cli.toolsets.executables.approved import Approved
+from forge_cli.toolsets.executables.mistakes import find_mistake
 from forge_cli.toolsets.executables.registry import Program
 from forge_cli.toolsets.executables.results import failed, outcome
 from forge_cli.toolsets.executables.stats import Stats
@@ -28,10 +29,12 @@ class ProgramRun:
     program: str
     done: Finished
     seconds: float
+    hint: str | None = None
+    """What may have been the mistake, where it failed."""
 
     def result(self) -> ResultValue:
         """What the model reads of it; a failure is a ToolError with its output."""
-        return outcome(self.program, self.done, self.seconds)
+        return outcome(self.program, self.done, self.seconds, self.hint)
 
 
 class Runner:
@@ -73,7 +76,8 @@ class Runner:
             together=OUTPUT_LIMIT,
         )
         self._stats.called(program.name, ok=not failed(done), duration_ms=done.duration_ms)
-        return ProgramRun(program.name, done, seconds)
+        hint = find_mistake(program.manifest, args, sandbox.zones, done) if failed(done) else None
+        return ProgramRun(program.name, done, seconds, hint)
 
     async def _ready(self, program: Program) -> ProgramStart:
         """What is started, once it is compiled or its packages are installed; a failure to do so is one of the tool."""

@@ -22,6 +22,8 @@ from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.templates import SOURCES
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+EXAMPLE = Parameter(name="example", default="", description="Example parameter")
+"""What a tool takes that was made without parameters: it shows how they are declared and read."""
 _PACKAGES = {"py": ["   Packages that it needs stand in a '# /// script' comment (PEP 723) at its top."]}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -74,7 +76,7 @@ def scaffold(name: str, description: str, language: str, parameters: Sequence[Pa
         if found := _CONTROL.search(text):
             raise ToolError(f"a description cannot hold the control character U+{ord(found[0]):04X}; leave it out")
     source = f"{name}{LANGUAGES[language]}"
-    manifest = _manifest(name, description, source, parameters)
+    manifest = _manifest(name, description, source, parameters or [EXAMPLE])
     try:
         parsed = parse_manifest(parse_document(manifest, FILE), FILE)
     except ForgeError as error:
@@ -108,7 +110,7 @@ def _manifest(name: str, description: str, source: str, parameters: Sequence[Par
         f"entrypoint: {source}",
         "usage: |",
         "  Says what it was given, until it is written for its purpose.",
-        "parameters:" if parameters else "parameters: []",
+        "parameters:",
     ]
     for parameter in parameters:
         lines += [f"  - name: {parameter.name}", f"    type: {parameter.type}"]

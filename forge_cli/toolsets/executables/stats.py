@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from forge_cli.core.signature import JsonObject
 from forge_cli.files.lock import locked
@@ -54,6 +54,18 @@ class ToolStats:
         }
 
 
+@dataclass(frozen=True)
+class Creations:
+    """How often a tool was made, or was to be made and was not."""
+
+    created: int = 0
+    denied: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Creations) -> Creations:
+        return Creations(self.created + other.created, self.denied + other.denied, self.failed + other.failed)
+
+
 class Stats:
     """The file of one home, which any number of processes write to; one that cannot be used is not a failure."""
 
@@ -64,20 +76,30 @@ class Stats:
 
     def created(self, tool: str) -> None:
         """A tool was made; what was known of another one by its name is over."""
-        self._add(tool, {"event": "created"})
+        self._add({"tool": tool, "event": "created"})
+
+    def not_created(self, outcome: Literal["denied", "failed"]) -> None:
+        """A tool was to be made, and somebody said no, or it could not be."""
+        self._add({"event": outcome})
 
     def called(self, tool: str, *, ok: bool, duration_ms: int | None = None) -> None:
         """A call has ended; one that did not even start took no time."""
-        self._add(tool, {"event": "called", "ok": ok, "durationMs": duration_ms, "session": self._session})
+        self._add({"tool": tool, "event": "called", "ok": ok, "durationMs": duration_ms, "session": self._session})
 
     def read(self) -> dict[str, ToolStats]:
         """Every tool that anything is known of."""
-        with suppress(OSError), locked(self._file, shared=True, create=False) as descriptor:
-            return _usages(_lines(descriptor))
-        return {}
+        return _usages(self._read())
 
-    def _add(self, tool: str, said: JsonObject) -> None:
-        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), "tool": tool, **said}) + "\n"
+    def creations(self) -> Creations:
+        return _creations(self._read())
+
+    def _read(self) -> list[Any]:
+        with suppress(OSError), locked(self._file, shared=True, create=False) as descriptor:
+            return list(_lines(descriptor))
+        return []
+
+    def _add(self, said: JsonObject) -> None:
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **said}) + "\n"
         with suppress(OSError):
             with locked(self._file, shared=True) as descriptor:
                 os.write(descriptor, line.encode())
@@ -90,9 +112,10 @@ class Stats:
         with locked(self._file, create=False) as descriptor:
             if os.fstat(descriptor).st_size <= LIMIT:
                 return
-            found = _usages(_lines(descriptor))
-            kept = {tool: usage for tool, usage in found.items() if (self._root / tool).is_dir()}
-            totals = ({"tool": tool, "event": "total", **vars(usage)} for tool, usage in kept.items())
+            lines = list(_lines(descriptor))
+            kept = {tool: usage for tool, usage in _usages(lines).items() if (self._root / tool).is_dir()}
+            totals = [{"tool": tool, "event": "total", **vars(usage)} for tool, usage in kept.items()]
+            totals.append({"event": "creations", **vars(_creations(lines))})
             replace_file(self._file, "".join(f"{json.dumps(total)}\n" for total in totals), mode=0o600)
 
 
@@ -103,6 +126,17 @@ def _lines(descriptor: int) -> Iterator[Any]:
         for line in file.read(16 * LIMIT).splitlines():
             with suppress(ValueError, RecursionError):
                 yield json.loads(line)
+
+
+def _creations(lines: Iterable[Any]) -> Creations:
+    found = Creations()
+    for line in lines:
+        match line:
+            case {"event": "created" | "denied" | "failed" as outcome}:
+                found += Creations(**{outcome: 1})
+            case {"event": "creations"}:
+                found += Creations(**{name: line[name] for name in vars(found) if isinstance(line.get(name), int)})
+    return found
 
 
 def _usages(lines: Iterable[Any]) -> dict[str, ToolStats]:

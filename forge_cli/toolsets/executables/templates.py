@@ -1,4 +1,4 @@
-"""The sources that a new tool begins with: they parse the declared flags and print what they were given."""
+"""The sources that a new tool begins with: they parse the declared flags, know the workspace, and print the flags."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from forge_cli.toolsets.executables.manifest import Parameter
 
+_WORKSPACE = "Where the work is done: the working directory of the worker."
+_TO_DO = "To be replaced by what the tool is for; the result goes to stdout."
 _GO_KINDS = {"string": "String", "path": "String", "number": "Float64", "integer": "Int", "boolean": "Bool"}
 _GO_EMPTY = {"string": '""', "path": '""', "number": "0", "integer": "0", "boolean": "false"}
 _PY_KINDS = {"string": "str", "path": "str", "number": "float", "integer": "int", "boolean": "boolean"}
@@ -38,8 +40,10 @@ def go_source(description: str, parameters: Sequence[Parameter]) -> str:
     printed = [
         f'\tfmt.Printf("%s: %v\\n", "{each.name}", *{name})' for name, each in zip(names, parameters, strict=True)
     ]
-    body = "\n".join([*declared, "\tflag.Parse()", *(printed or ['\tfmt.Println("ok")'])])
-    return f'// {_line(description)}\npackage main\n\nimport (\n\t"flag"\n\t"fmt"\n)\n\nfunc main() {{\n{body}\n}}\n'
+    head = [f"// {_line(description)}", "package main", "", "import (", '\t"flag"', '\t"fmt"', '\t"os"', ")", ""]
+    workspace = [f"// {_WORKSPACE}", 'var workspace = os.Getenv("FORGE_WORKSPACE")', ""]
+    body = [*declared, "\tflag.Parse()", "", f"\t// {_TO_DO}", *printed]
+    return "\n".join([*head, *workspace, "func main() {", *body, "}", ""])
 
 
 def _go_default(parameter: Parameter) -> str:
@@ -61,7 +65,8 @@ def _text(text: str) -> str:
 def py_source(description: str, parameters: Sequence[Parameter]) -> str:
     names = _identifiers(parameters)
     needs_boolean = any(each.type == "boolean" for each in parameters)
-    lines = [_text(_line(description)), "import argparse", ""]
+    lines = [_text(_line(description)), "import argparse", "import os", ""]
+    lines += [f"# {_WORKSPACE}", 'WORKSPACE = os.environ.get("FORGE_WORKSPACE", "")', ""]
     if needs_boolean:
         lines += ["", "def boolean(text):", '    return {"true": True, "false": False}[text]', ""]
     lines += ["", "def main():", "    parser = argparse.ArgumentParser(allow_abbrev=False)"]
@@ -71,21 +76,20 @@ def py_source(description: str, parameters: Sequence[Parameter]) -> str:
         options += ["required=True"] if each.required else []
         options += [f"default={default!r}"] if default is not None else []
         lines.append(f"    parser.add_argument({', '.join(options)})")
-    lines.append("    args = parser.parse_args()" if parameters else "    parser.parse_args()")
+    lines += ["    args = parser.parse_args()", "", f"    # {_TO_DO}"]
     lines += [f'    print("{each.name}:", args.{name})' for name, each in zip(names, parameters, strict=True)]
-    lines += [] if parameters else ['    print("ok")']
     return "\n".join([*lines, "", "", 'if __name__ == "__main__":', "    main()", ""])
 
 
 def sh_source(description: str, parameters: Sequence[Parameter]) -> str:
     names = _identifiers(parameters)
     lines = [f"# {_line(description)}", "set -eu", ""]
+    lines += [f"# {_WORKSPACE}", "workspace=${FORGE_WORKSPACE:-}", ""]
     lines += [f"{name}={_sh_text(_sh_default(each))}" for name, each in zip(names, parameters, strict=True)]
     lines += ["", 'for argument in "$@"; do', '    case "$argument" in']
     lines += [f"    --{each.name}=*) {name}=${{argument#*=}} ;;" for name, each in zip(names, parameters, strict=True)]
-    lines += ['    *) echo "unknown argument: $argument" >&2; exit 2 ;;', "    esac", "done", ""]
+    lines += ['    *) echo "unknown argument: $argument" >&2; exit 2 ;;', "    esac", "done", "", f"# {_TO_DO}"]
     lines += [f"printf '%s: %s\\n' {each.name} \"${name}\"" for name, each in zip(names, parameters, strict=True)]
-    lines += [] if parameters else ["echo ok"]
     return "\n".join([*lines, ""])
 
 

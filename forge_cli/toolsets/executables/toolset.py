@@ -12,6 +12,7 @@ from typing import Self, cast
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
+from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.config import parse_config
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ForgeError, ToolError
@@ -108,7 +109,8 @@ class ExecutablesToolset(Toolset):
         self._known: dict[str, tuple[Program, Tool]] = {}
         self._told_problems: dict[str, str] = {}
         self._ended: list[Finished] | None = None
-        self._runner = Runner(self.env, self.config.env, Stats(self.root))
+        self._stats = Stats(self.root)
+        self._runner = Runner(self.env, self.config.env, self._stats)
         return self
 
     @property
@@ -163,6 +165,7 @@ class ExecutablesToolset(Toolset):
             timeout=LONGEST,
             preview=partial(self._preview, program),
             digest=program.digest,
+            version=program.manifest.version,
             source=Source("executable", str(program.folder)),
         )
 
@@ -237,7 +240,15 @@ class ExecutablesToolset(Toolset):
             preview=self._preview_create,
             needs_approval=True,
             effects=frozenset({Effect.WRITE}),
+            on_outcome=self._count_creation,
         )
+
+    def _count_creation(self, args: Args, status: OutcomeStatus) -> None:
+        """What was made is counted where it is written."""
+        if status in ("denied", "blocked"):
+            self._stats.not_created("denied")
+        elif status in ("error", "timeout", "invalid"):
+            self._stats.not_created("failed")
 
     def _plan(self, args: Args) -> Scaffold:
         try:

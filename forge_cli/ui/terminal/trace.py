@@ -83,7 +83,8 @@ class _Trace:
                 self._line(3, settings, "dim")
             case TurnStart():
                 tools = ", ".join(event.tools) or "none"
-                self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools: {tools}", "dim")
+                took = "" if event.refresh_ms is None else f" (found in {event.refresh_ms:g} ms)"
+                self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}", "dim")
             case TurnEndEvent():
                 self._line(3, f"turn {event.turn} ended ({event.stop}): {_tokens(vars(event.usage))}", "dim")
             case ContextUsage():

@@ -331,3 +331,19 @@ def test_a_kind_that_does_not_fit_is_json_and_a_warning(project: Project) -> Non
     assert seen.outcomes[0].value == Json({"kind": "text", "body": "x"})
     warnings = [event.message for event in seen.events if isinstance(event, StatusEvent) and event.level == "warning"]
     assert [sentence.partition(":")[0] for sentence in warnings] == ["odd"]
+
+
+async def test_a_tool_is_told_how_its_calls_ended(gate: OpenGate) -> None:
+    told: list[tuple[dict[str, Any], str]] = []
+
+    def note(args: dict[str, Any], status: str) -> None:
+        told.append((args, status))
+        raise ValueError("nobody minds")
+
+    def act(text: str) -> str:
+        return text
+
+    opened = gate(Tool.from_function(act, needs_approval=True, on_outcome=note), answers=[True, False])
+    statuses = [(await opened("act", **args)).status for args in ({"text": "a"}, {"text": "b"}, {"n": 1})]
+    assert statuses == ["success", "denied", "invalid"]
+    assert told == [({"text": "a"}, "success"), ({"text": "b"}, "denied"), ({"n": 1}, "invalid")]

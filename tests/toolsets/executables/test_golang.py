@@ -47,6 +47,7 @@ def test_a_compile_error_is_the_result_with_file_and_line(worker: Project, write
     seen = worker.run(calls(call("broken"), call("fine")), "done")
     assert seen.statuses == ["error", "success"]
     assert "broken.go:6:14: undefined: undefined_thing" in (seen.outcomes[0].error or "")
+    assert "vendor" not in (seen.outcomes[0].error or "")
     assert binaries(folder) == []
 
 
@@ -84,13 +85,39 @@ def test_a_module_with_packages_of_its_own(worker: Project, write_tool: WriteToo
     assert stdout(worker.run(calls(call("hello")), "done")) == "two\n"
 
 
-def test_nothing_is_fetched(worker: Project, write_tool: WriteTool) -> None:
+MODULE = "module hello\n\ngo 1.19\n"
+REQUIRED = f"{MODULE}\nrequire example.com/nothing v1.0.0\n"
+
+
+@pytest.mark.parametrize(
+    "files", [{}, {"go.mod": MODULE}, {"go.mod": REQUIRED}, {"go.mod": MODULE, "vendor/modules.txt": ""}]
+)
+def test_nothing_is_fetched_and_the_error_says_what_to_do(
+    worker: Project, write_tool: WriteTool, files: dict[str, str]
+) -> None:
     source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t_ "example.com/nothing"\n)')
     folder = write_tool("hello", source, suffix=".go")
-    (folder / "go.mod").write_text("module hello\n\ngo 1.19\n")
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
     seen = worker.run(calls(call("hello")), "done")
     assert seen.statuses == ["error"]
-    assert "example.com/nothing" in (seen.outcomes[0].error or "")
+    assert "hello.go:5:2: " in (seen.outcomes[0].error or "")
+    assert "a go.mod and a vendor/" in (seen.outcomes[0].error or "")
+
+
+def test_vendored_packages_are_compiled_in(worker: Project, write_tool: WriteTool) -> None:
+    source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"example.com/words"\n)').replace(
+        '"hello")', "words.Word)"
+    )
+    folder = write_tool("hello", source, suffix=".go")
+    (folder / "go.mod").write_text(f"{MODULE}\nrequire example.com/words v1.0.0\n")
+    vendored = folder / "vendor" / "example.com" / "words"
+    vendored.mkdir(parents=True)
+    (vendored / "words.go").write_text('package words\n\nconst Word = "vendored"\n')
+    listed = "# example.com/words v1.0.0\n## explicit\nexample.com/words\n"
+    (folder / "vendor" / "modules.txt").write_text(listed)
+    assert stdout(worker.run(calls(call("hello")), "done")) == "vendored\n"
 
 
 def test_two_processes_build_one_tool_once(worker: Project, write_tool: WriteTool, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Executables in ``forge tools list`` and ``forge doctor``: what is there, what is broken, and how it was used."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from forge_cli.core.events import TurnStart
 from forge_cli.testing import Project, call, calls
 
 WriteTool = Callable[..., Path]
@@ -126,9 +128,43 @@ def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
     assert next(line.split()[:4] for line in table if line.startswith("good")) == ["good", "3", "2", "100%"]
 
 
+def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("new", "echo 1", "version: 2.1.0")
+    write_tool("plain", "echo 1")
+    assert {row["name"]: row["version"] for row in rows(worker)} == {"new": "2.1.0", "plain": "1.0.0"}
+    table = worker.forge("tools", "list", "worker.yaml").stdout.splitlines()
+    assert table[0].split() == ["name", "toolset", "source", "mode", "approval", "version", "description"]
+    assert next(line.split()[5] for line in table if line.startswith("new")) == "2.1.0"
+    assert "\nversion: 2.1.0\n" in worker.forge("tools", "show", "new").stdout
+    assert json.loads(worker.forge("tools", "show", "new", "--json").stdout)["version"] == "2.1.0"
+
+
+def test_what_was_denied_and_what_failed_is_not_what_was_made(worker: Project) -> None:
+    made = [call("create_custom_tool", name=name, description="d", language="sh") for name in ("a", "b", "a", "Not")]
+    invalid = call("create_custom_tool", name="c")
+    seen = worker.run(calls(*made, invalid), "done", answers=[True, False])
+    assert seen.statuses == ["success", "denied", "error", "error", "invalid"]
+    listed = json.loads(worker.forge("tools", "list", "worker.yaml", "--stats", "--json").stdout)
+    assert {row["name"]: row["stats"].get("creations") for row in listed} == {
+        "a": None,
+        "create_custom_tool": {"created": 1, "denied": 1, "failed": 3},
+    }
+    table = worker.forge("tools", "list", "--stats").stdout
+    assert table.splitlines()[-1] == "creations: 1 created, 1 denied, 3 failed"
+
+
 def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     worker.run(calls(call("good")), "done")
     worker.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {prefix: my}\n")
     [row] = rows(worker, "worker.yaml", "--stats")
     assert (row["name"], row["stats"]["calls"]) == ("my_good", 1)
+
+
+def test_the_trace_tells_what_looking_for_tools_takes(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("good", "echo 1")
+    worker.write("script.yaml", "turns:\n  - calls: [{tool: good, input: {}}]\n  - text: done\n")
+    done = worker.forge("run", "worker.yaml", "Do it.", "-m", "script:script.yaml", "--trace", "debug")
+    assert len(re.findall(r"turn \d: request \w+, tools \(found in [\d.]+ ms\): .*good", done.stderr)) == 2
+    seen = worker.run(calls(call("good")), "done")
+    assert all(event.refresh_ms is not None and event.refresh_ms >= 0 for event in seen.of(TurnStart))

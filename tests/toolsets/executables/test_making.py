@@ -49,6 +49,24 @@ def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
     assert lines["where"] == str(worker.folder / "f.txt")
 
 
+def test_without_parameters_it_shows_a_flag_and_the_workspace(worker: Project, language: str) -> None:
+    made = call("create_custom_tool", name="greet", description="d", language=language)
+    seen = worker.run(calls(made), calls(call("greet"), call("greet", example="a b")), "done", answers=[True])
+    assert seen.statuses == ["success"] * 3, [outcome.error for outcome in seen.outcomes]
+    assert [outcome.value.data["stdout"] for outcome in seen.outcomes[1:]] == ["example: \n", "example: a b\n"]
+    folder = worker.home / "tools" / "greet"
+    [parameter] = read_manifest(folder).parameters
+    assert (parameter.name, parameter.type, parameter.required) == ("example", "string", False)
+    source = folder / f"greet.{language}"
+    assert "FORGE_WORKSPACE" in source.read_text()
+    name = {"sh": "$workspace", "py": "WORKSPACE", "go": "workspace"}[language]
+    line = {"sh": f'echo "{name}"', "py": f"print({name})", "go": f"func init() {{ fmt.Println({name}) }}"}[language]
+    text = source.read_text()
+    source.write_text(text.replace("\n\n\ndef", f"\n{line}\n\n\ndef") if language == "py" else f"{text}{line}\n")
+    seen = worker.run(calls(call("greet")), "done")
+    assert str(worker.folder) in seen.outcomes[0].value.data["stdout"].splitlines()
+
+
 def test_its_own_example_passes(worker: Project, language: str) -> None:
     made = call("create_custom_tool", name="greet", description="d", language=language)
     made["input"]["parameters"] = [part for part in PARAMETERS if part["name"] != "where"]
@@ -100,7 +118,7 @@ def test_what_cannot_be_made_is_refused_and_nobody_is_asked(
     seen = worker.run(calls(made), "done", answers=[])
     assert seen.statuses == ["error"]
     assert problem in (seen.outcomes[0].error or "")
-    assert [path.name for path in taken.parent.iterdir()] == ["taken"]
+    assert [path.name for path in taken.parent.glob("[!.]*")] == ["taken"]
     assert (taken / "mine").read_text() == "mine"
 
 

@@ -1,4 +1,7 @@
-"""What tool.yaml may say, and where it says something wrong."""
+"""What tool.yaml may say, and where it says something wrong.
+
+Covers forge_cli.toolsets.executables.version.
+"""
 
 from pathlib import Path
 
@@ -51,9 +54,22 @@ def test_a_version_needs_no_quotes(folder: Path, written: str, read: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "version", ["0.1.0", "1.0.0-alpha.1+build.5", "1.0.0-x-y", "2.0rc1", "1!1.0.post2.dev3", "v1.2"]
+)
+def test_semver_and_the_versions_of_python_are_versions(folder: Path, version: str) -> None:
+    (folder / "tool.yaml").write_text(f"{HEAD}version: '{version}'\n")
+    assert read_manifest(folder).version == version
+
+
+@pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
         (HEAD.replace("t\n", "other\n", 1), "1:7", "must be that of its folder, 't'"),
+        (HEAD + "version: latest\n", "4:10", "'latest' is not a version; write one such as 1.0.0"),
+        (HEAD + "version: 1.0.0-\n", "4:10", "is not a version"),
+        (HEAD + "version: 1.0.0-a..b\n", "4:10", "is not a version"),
+        (HEAD + "version: ''\n", "4:10", "is not a version"),
+        (HEAD + 'version: "1.0.0\\n"\n', "4:10", "is not a version"),
         (HEAD + "parametres: []\n", "4:1", "did you mean 'parameters'?"),
         (HEAD + "parameters:\n  - {name: a, type: text}\n", "5:21", "'string', 'number'"),
         (HEAD + "parameters:\n  - {name: a}\n  - {name: a}\n", "6:12", "another parameter 'a'"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables import stats
 from forge_cli.toolsets.executables.registry import Registry
-from forge_cli.toolsets.executables.stats import FILE, Stats, ToolStats
+from forge_cli.toolsets.executables.stats import FILE, Creations, Stats, ToolStats
 
 BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
 
@@ -56,8 +56,12 @@ def test_a_large_file_becomes_a_small_one_that_says_the_same(tmp_path: Path, mon
             kept.called("a", ok=index != 0, duration_ms=10)
             kept.called("b", ok=True, duration_ms=20)
             kept.called("removed", ok=True)
+        kept.created("removed")
+        kept.not_created("denied")
+        kept.not_created("failed")
     found = Stats(tmp_path).read()
-    assert (tmp_path / FILE).stat().st_size < 2200
+    assert Stats(tmp_path).creations() == Creations(5, 5, 5)
+    assert (tmp_path / FILE).stat().st_size < 2300
     assert (found["a"].calls, found["a"].failures, found["a"].mean_ms) == (50, 5, 10)
     assert (found["b"].calls, found["b"].failures, found["b"].mean_ms) == (50, 0, 20)
     assert found.get("removed", ToolStats()).calls < 50
@@ -110,10 +114,14 @@ def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) ->
 def test_lines_that_nobody_can_read_are_left_out(tmp_path_factory: pytest.TempPathFactory, junk: list[bytes]) -> None:
     root = tmp_path_factory.mktemp("tools")
     wrong = {"tool": "a", "event": "total", "calls": "many", "created": 7, "timed": 2}
-    (root / FILE).write_bytes(b"\n".join([*junk, json.dumps(wrong).encode(), b'{"tool": "a", "eve', b""]))
+    counts = {"event": "creations", "created": 2, "denied": "many"}
+    (root / FILE).write_bytes(
+        b"\n".join([*junk, json.dumps(counts).encode(), json.dumps(wrong).encode(), b'{"tool": "a", "eve', b""])
+    )
     kept = Stats(root)
     kept.called("a", ok=True)
     assert kept.read()["a"].calls == 1
+    assert kept.creations() == Creations(created=2)
 
 
 def test_a_home_that_cannot_be_written_is_no_failure(worker: Project, write_tool, monkeypatch) -> None:

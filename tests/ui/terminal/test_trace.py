@@ -49,6 +49,11 @@ EVENTS: list[tuple[Event, int, str]] = [
     (SessionStart("script:x", "/w", "interactive"), 3, "model script:x, workspace /w, approval mode interactive\n"),
     (ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})), 3, "tools for people: deploy, push\n"),
     (TurnStart(1, "0123456789abcdef", ("a", "b")), 3, "turn 1: request 0123456789ab, tools: a, b\n"),
+    (
+        TurnStart(1, "0123456789abcdef", ("a",), refresh_ms=1.5),
+        3,
+        "turn 1: request 0123456789ab, tools (found in 1.5 ms): a\n",
+    ),
     (TurnStart(1, "0123456789abcdef", ()), 3, "turn 1: request 0123456789ab, tools: none\n"),
     (TurnEndEvent(1, "end", Usage(3, 4)), 3, "turn 1 ended (end): 3 tokens in, 4 out\n"),
     (
