@@ -162,7 +162,7 @@ def _problem(error: ErrorDetails) -> str:
             wanted = "be a mapping"
         case "bool_type" | "bool_parsing":
             wanted = "be true or false"
-        case "string_too_short" if not error["input"]:
+        case "string_too_short" | "too_short" if not error["input"]:
             return "must not be empty"
         case _:
             wanted = (

@@ -119,6 +119,7 @@ def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
         "exceeded": None,
         "appeared": [],
         "refused": [],
+        "denies": False,
     }
 
 
