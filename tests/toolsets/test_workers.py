@@ -123,7 +123,7 @@ def test_what_the_model_is_offered(project: Project) -> None:
         ),
         ("[helper, helper]", "boss.yaml:4:31: toolsets.workers: 'helper' and 'helper' are both"),
         ("[]", "boss.yaml:4:13: toolsets.workers.allowed: must not be empty"),
-        ("helper", "boss.yaml:4:22: toolsets.workers.allowed: must not be empty a list"),
+        ("helper", "boss.yaml:4:22: toolsets.workers.allowed: must be a list"),
         ("[3]", "boss.yaml:4:23: toolsets.workers.allowed[0]: must be"),
     ],
 )
