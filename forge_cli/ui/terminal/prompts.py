@@ -18,7 +18,8 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
-from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.terminal.render import Indented, plain, render
+from forge_cli.ui.views import FindRenderer, no_renderers
 
 CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
 CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
@@ -128,7 +129,7 @@ def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
             _one_line(f"  {name}: {'as below' if in_diff else json.dumps(jsonable(value), ensure_ascii=False)}")
         )
     if request.preview is not None:
-        shown.append(Indented(render(request.preview, find, lines=None, exact=True), 2))
+        shown.append(Indented(render(request.preview, find, request.distribution, lines=None, exact=True), 2))
     shown.append(_one_line(f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim"))
     return Group(plain(""), *shown)
 

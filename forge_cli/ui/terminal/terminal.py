@@ -28,8 +28,9 @@ from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.prompts import ask_on_terminal, read_line
-from forge_cli.ui.terminal.render import FindRenderer, no_renderers, plain
+from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.trace import trace_formatter
+from forge_cli.ui.views import FindRenderer, is_hidden, no_renderers
 
 Call = tuple[str | None, str]
 
@@ -90,7 +91,7 @@ class TerminalUI:
                 self._tasks.start_soon(self._ask, event.request, _call(event, event.request.tool_call_id))
             case InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
-            case ToolResult(value=Diff() as diff) if _call(event, event.tool_call_id) in self._seen_diffs:
+            case ToolResult(value=Diff() as diff) if self._has_shown(event) and not is_hidden(diff):
                 self._trace(replace(event, value=Text(diff.text())))
             case _:
                 self._trace(event)
@@ -98,6 +99,10 @@ class TerminalUI:
             prompt = self._prompts.get(_call(event, event.tool_call_id))
             if prompt:
                 prompt.cancel()
+
+    def _has_shown(self, event: ToolResult) -> bool:
+        """Was what a call has done shown before it was done?"""
+        return _call(event, event.tool_call_id) in self._seen_diffs
 
     def _leaves_a_line_open(self, event: Event) -> bool:
         """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
