@@ -38,6 +38,7 @@ _ROOMS = {
     "record.open": "OpenSession open_session",
     "ui.terminal.prompts": "cli_approval_callback",
     "ui.terminal.slash": "classify_command is_command parse_command",
+    "ui.terminal.terminal": "TerminalUI",
     "ui.terminal.trace": "trace_formatter",
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

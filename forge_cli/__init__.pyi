@@ -105,6 +105,7 @@ from forge_cli.ui.terminal.prompts import cli_approval_callback as cli_approval_
 from forge_cli.ui.terminal.slash import classify_command as classify_command
 from forge_cli.ui.terminal.slash import is_command as is_command
 from forge_cli.ui.terminal.slash import parse_command as parse_command
+from forge_cli.ui.terminal.terminal import TerminalUI as TerminalUI
 from forge_cli.ui.terminal.trace import trace_formatter as trace_formatter
 
 __version__: str
