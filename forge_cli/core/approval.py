@@ -122,7 +122,7 @@ class ApprovalRequest:
     once: bool | None = None
     """True when a yes cannot be remembered: the args do not say what the call does."""
     distribution: str | None = field(default=None, compare=False)
-    """Of a custom preview: the installed package that the tool is part of, whose renderer draws it."""
+    """Of a custom preview: the package or file that the tool is part of, whose renderer draws it."""
 
 
 @dataclass(frozen=True)

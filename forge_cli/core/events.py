@@ -148,7 +148,7 @@ class ToolResult(Event):
     duration_ms: int
     error: str | None = None
     distribution: str | None = field(default=None, compare=False)
-    """Of a custom result: the installed package that the tool is part of, whose renderer draws it."""
+    """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
 
 
 @dataclass(frozen=True)

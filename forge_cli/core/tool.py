@@ -59,7 +59,7 @@ class Source:
     kind: SourceKind
     origin: str
     distribution: str | None = field(default=None, compare=False)
-    """The installed package that it is part of, where it is part of one."""
+    """The package that it is part of, or the file as the worker spells it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.origin}"

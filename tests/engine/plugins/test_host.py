@@ -319,7 +319,7 @@ def test_a_custom_result_and_its_preview_name_the_distribution_of_the_tool(insta
     project.write("worker.yaml", f"name: w\ntoolsets:\n  weather: {{}}\n  plan: {{}}\n  {custom}\n")
     plan = call("update_plan", plan=[])
     seen = project.run(calls(call("forecast"), call("local"), plan, call("nothing")), "done", answers=[True])
-    names = ["forge-tools-weather", None, "forge-workers", None]
+    names = ["forge-tools-weather", "./tools.py", "forge-workers", None]
     assert [outcome.distribution for outcome in seen.outcomes] == names
     assert [line.get("distribution") for line in seen.lines if line["type"] == "toolResult"] == names
     assert seen.asked[0].distribution == "forge-tools-weather"
