@@ -95,16 +95,24 @@ from forge_cli.engine.replay.drift import Drift as Drift
 from forge_cli.engine.replay.repeat import replay as replay
 from forge_cli.engine.runtime.result import WorkerResult as WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime as WorkerRuntime
+from forge_cli.engine.sync import run_sync as run_sync
 from forge_cli.files.worker import Limits as Limits
 from forge_cli.files.worker import Worker as Worker
 from forge_cli.files.worker import load_worker as load_worker
 from forge_cli.record.line import Line as Line
 from forge_cli.record.open import OpenSession as OpenSession
 from forge_cli.record.open import open_session as open_session
+from forge_cli.sandbox.files.sandbox import Sandbox as Sandbox
+from forge_cli.toolsets.executables.toolset import ExecutablesToolset as ExecutablesToolset
+from forge_cli.toolsets.filesystem import FilesystemToolset as FilesystemToolset
+from forge_cli.toolsets.memory import MemoryToolset as MemoryToolset
+from forge_cli.toolsets.plan import PlanToolset as PlanToolset
+from forge_cli.toolsets.shell.toolset import ShellToolset as ShellToolset
 from forge_cli.ui.terminal.prompts import cli_approval_callback as cli_approval_callback
 from forge_cli.ui.terminal.slash import classify_command as classify_command
 from forge_cli.ui.terminal.slash import is_command as is_command
 from forge_cli.ui.terminal.slash import parse_command as parse_command
+from forge_cli.ui.terminal.terminal import TerminalUI as TerminalUI
 from forge_cli.ui.terminal.trace import trace_formatter as trace_formatter
 
 __version__: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from enum import StrEnum
 from typing import Annotated, TextIO
 
@@ -79,7 +78,7 @@ async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
     """Repeat a session; who stops it, or where it differs, is an answer too."""
     interactive = repetition.tools is Tools.LIVE and is_interactive()
     find = repetition.host.renderer
-    screen = TerminalUI(repetition.bus, trace="quiet", interactive=interactive, find=find, out=sys.stderr)
+    screen = TerminalUI(repetition.bus, trace="quiet", stream_text=False, interactive=interactive, find=find)
     with interruptible(repetition.interrupt.interrupt):
         async with screen:
             try:

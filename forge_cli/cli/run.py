@@ -252,11 +252,12 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
     host = PluginHost(only=None if plan.plugins else (), worker=worker)
     screen = TerminalUI(
         bus,
+        output=out,
         trace=plan.trace,
+        trace_output=sys.stderr,
         stream_text=plan.streams_text(out),
         interactive=plan.interactive,
         find=host.renderer,
-        out=out,
     )
     with plan.session.open(worker, plan.workspace, plan.task) as session:
         printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None

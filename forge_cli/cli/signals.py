@@ -1,4 +1,4 @@
-"""Into the event loop and out of it: the only place where it is started, and what signals do to it."""
+"""Into the event loop of forge's own process and out of it, and what signals do to it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-import anyio
-
 from forge_cli.cli.steady import SteadyLoop
 from forge_cli.core.bounds import Leave, Watchdog
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
+from forge_cli.core.loop import start_loop
 from forge_cli.sandbox.processes.tree import kill_children
 
 T = TypeVar("T")
@@ -34,8 +33,8 @@ ALWAYS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Run an async function to its end; the only place where the event loop is started."""
-    return anyio.run(function, *args, backend_options={"loop_factory": SteadyLoop})
+    """Run an async function to its end, in a process that is forge's own."""
+    return start_loop(function, *args, factory=SteadyLoop)
 
 
 @contextmanager

@@ -121,6 +121,8 @@ class ApprovalRequest:
     """The state of what the preview showed, that an answer is bound to as well."""
     once: bool | None = None
     """True when a yes cannot be remembered: the args do not say what the call does."""
+    distribution: str | None = field(default=None, compare=False)
+    """Of a custom preview: the package or file that the tool is part of, whose renderer draws it."""
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,8 @@ class ToolResult(Event):
     value: ResultValue
     duration_ms: int
     error: str | None = None
+    distribution: str | None = field(default=None, compare=False)
+    """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,21 @@ async def tools_from(
     raise SchemaError(f"'{name}' is neither a function nor a tool, but a {type(thing).__name__}")
 
 
+class GivenTools(Toolset):
+    """Functions, tools, and lists of them that a program gives a worker."""
+
+    name = "python"
+
+    def __init__(self, config: ToolsetConfig, things: Sequence[Any]) -> None:
+        super().__init__(config)
+        self._things = things
+
+    async def tools(self) -> Sequence[Tool]:
+        if "_found" not in vars(self):
+            self._found = await tools_from(list(self._things), "tools", env=self.env, stack=self.stack)
+        return self._found
+
+
 def is_toolset(thing: Any) -> bool:
     return isinstance(thing, type) and issubclass(thing, Toolset)
 

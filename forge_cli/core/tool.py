@@ -7,7 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import field, fields
 from functools import cached_property, partial
 from typing import Any, Literal, TypeVar, overload
 
@@ -18,7 +18,7 @@ from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
-from forge_cli.core.results import ResultValue
+from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
 from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
 from forge_cli.core.values import dataclass
@@ -58,6 +58,8 @@ class Source:
 
     kind: SourceKind
     origin: str
+    distribution: str | None = field(default=None, compare=False)
+    """The package that it is part of, or the file as the worker spells it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.origin}"
@@ -138,6 +140,10 @@ class Tool:
     @cached_property
     def schema(self) -> InputSchema:
         return InputSchema.of(self.input_schema)
+
+    def author_of(self, value: ResultValue) -> str | None:
+        """The distribution whose renderer draws this result of the tool, where it is a custom one."""
+        return self.source.distribution if self.source and isinstance(value, Custom) else None
 
     @property
     def mode(self) -> ToolMode:

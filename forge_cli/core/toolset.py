@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.config import Config
+from forge_cli.core.config import Config, parse_config
 from forge_cli.core.notify import Notify
 from forge_cli.core.processes import Processes
 from forge_cli.core.sandbox import SandboxView
@@ -78,10 +79,26 @@ class Toolset:
     imports: ClassVar[bool] = False
     """True where its section names code to import, which is not forge's even if the toolset is."""
 
-    def __init__(self, config: Any, env: ToolsetEnv) -> None:
-        self.config = config
-        self.env = env
+    own_sandbox: SandboxView | None = None
+    """The one that a program made it with; the worker's, too."""
+    env: ToolsetEnv
+
+    def __init__(self, config: Any = None, env: ToolsetEnv | None = None) -> None:
+        """A program gives settings as in the worker file, or none; ``env`` comes when the toolset is opened."""
+        self.config: Any = config
+        if config is None or isinstance(config, Mapping):
+            self.config = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
         self.stack = AsyncExitStack()
+        if env is not None:
+            self.env = env
+
+    def for_session(self, env: ToolsetEnv) -> Self:
+        """A copy of what a program made, for one session."""
+        mine = copy(self)
+        for name in [name for name in vars(mine) if isinstance(getattr(type(mine), name, None), cached_property)]:
+            del vars(mine)[name]
+        mine.env, mine.stack = env, AsyncExitStack()
+        return mine
 
     async def __aenter__(self) -> Self:
         await self.stack.__aenter__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,9 @@ from pydantic import Field, SkipValidation, field_validator
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.offering import GivenTools
+from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.values import dataclass
 from forge_cli.files.document import read_document
 
@@ -67,11 +71,43 @@ class WorkerConfig(Config):
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker that was read: its settings, and where they stand."""
+    """A worker that was read from a file, or made by a program: its settings, and where they stand."""
 
     config: WorkerConfig
     path: Path
     instructions: str
+    toolsets: tuple[Toolset, ...] = ()
+    """Those that a program gives it, besides those that its settings name."""
+    sandbox: SandboxView | None = None
+    """The zones that a program gives it, in the place of those in its settings."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        name: str,
+        instructions: str = "",
+        tools: Iterable[Any] = (),
+        approval: Mapping[str, Any] | None = None,
+        sandbox: SandboxView | Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Worker:
+        """A worker without a file: ``Worker.of(name="greeter", tools=[greet], model="anthropic:...")``.
+
+        ``tools`` are typed functions, Tool objects and toolsets, ``approval`` is what the worker says of the functions
+        and tools among them (``default`` and ``tools``), and ``settings`` are other keys of a worker file. ``sandbox``
+        is a ``Sandbox``, or what a worker file says of it.
+        """
+        if isinstance(sandbox, Mapping):
+            settings, sandbox = {**settings, "sandbox": dict(sandbox)}, None
+        path = Path.cwd() / f"<{name}>"
+        config = parse_config(WorkerConfig, {"name": name, **settings}, file=path.name)
+        things = [thing() if isinstance(thing, type) and issubclass(thing, Toolset) else thing for thing in tools]
+        toolsets = [thing for thing in things if isinstance(thing, Toolset)]
+        if plain := [thing for thing in things if not isinstance(thing, Toolset)]:
+            section = parse_config(ToolsetConfig, {"approval": dict(approval or {})}, file=path.name)
+            toolsets.append(GivenTools(section, plain))
+        return cls(config, path, instructions.strip(), tuple(toolsets), _one_sandbox(sandbox, toolsets))
 
     @property
     def name(self) -> str:
@@ -80,6 +116,13 @@ class Worker:
     @property
     def folder(self) -> Path:
         return self.path.parent
+
+    def content(self) -> bytes:
+        """Equal where its settings are: the bytes of its file, if it has one."""
+        if not self.path.is_file():
+            sections = [(toolset.name, toolset.config.model_dump(mode="json")) for toolset in self.toolsets]
+            return repr([self.config.model_dump(mode="json"), sections]).encode()
+        return self.path.read_bytes()
 
     def section(self, *loc: str) -> Any:
         """A raw section of the file, with its marks, for the room that reads it."""
@@ -95,6 +138,17 @@ def load_worker(path: str | Path) -> Worker:
         problem = "instructions stand both in the front matter and in the body; keep one"
         raise WorkerError(config.where("instructions"), problem)
     return Worker(config, file.absolute(), (document.body or config.instructions or "").strip())
+
+
+def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> SandboxView | None:
+    """The zones in which a worker works; its file tools cannot have been made for others."""
+    for toolset in toolsets:
+        own = toolset.own_sandbox
+        if own is not None and given not in (None, own):
+            problem = f"the toolset '{toolset.name}' was made with another sandbox than the worker's"
+            raise WorkerError(None, problem, hint="give both the same one")
+        given = own or given
+    return given
 
 
 def _find(path: Path) -> Path:

@@ -52,7 +52,7 @@ class CustomToolset(Toolset):
         local = LocalModule.read(path)
         (offered,) = self.env.register(ModuleAdapter(local.load()), f"{path}:{local.digest}")
         module = await self.stack.enter_async_context(offered(ToolsetConfig(), self.env))
-        source = Source("local", self.config.module)
+        source = Source("local", self.config.module, self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):
             tools = await self._tools_named(cast(ModuleTools, module), name, self.config.where("tools", index))

@@ -20,7 +20,7 @@ from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, DisplayHints, F
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
 from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool, digest_of
-from forge_cli.core.toolset import Toolset
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
 from forge_cli.sandbox.files.held import READ_MAX, HeldFile
@@ -45,6 +45,11 @@ SHOWN_MAX = 4 * ORIGINAL_LIMIT
 
 class FilesystemToolset(Toolset):
     name = "filesystem"
+
+    def __init__(self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None) -> None:
+        """``FilesystemToolset(sandbox)`` is for programs: the zones are given, and not those of a worker file."""
+        self.own_sandbox = config if isinstance(config, Sandbox) else None
+        super().__init__(None if isinstance(config, Sandbox) else config, env)
 
     async def tools(self) -> Sequence[Tool]:
         return self._tools
@@ -92,6 +97,7 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Diff:
         """Create a file, or replace its content; missing folders are made."""
+        _refuse_redacted(path, content, context.sandbox)
         with _held(context.sandbox, path, Access.WRITE) as file:
             before, stamp = await _look_at(_current, file)
             if context.stamp is not None and context.stamp != stamp:
@@ -155,6 +161,7 @@ class FilesystemToolset(Toolset):
     ) -> Custom:
         """Add, change, move and delete files by a patch, all of it or nothing."""
         changes = _plan(input, context.sandbox)
+        _refuse_marks_in(changes)
         if context.stamp not in (None, patches.stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
         patches.apply(changes, _whole(context.sandbox))
@@ -169,12 +176,12 @@ class FilesystemToolset(Toolset):
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
         """Every file that a patch names, and what becomes of it."""
-        for path, access in patches.accesses(patches.parse_patch(args["input"], self.env.sandbox.zones)):
+        zones = (self.own_sandbox or self.env.sandbox).zones
+        for path, access in patches.accesses(patches.parse_patch(args["input"], zones)):
             yield PathUse(path, access)
 
     def _check_patch(self, args: Args, context: CallContext) -> bool:
-        changes = _plan(args["input"], context.sandbox)
-        _refuse_marks((change.before for change in changes), (change.after for change in changes))
+        _refuse_marks_in(_plan(args["input"], context.sandbox))
         return False
 
     async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
@@ -214,9 +221,14 @@ def _plan(text: str, view: SandboxView) -> tuple[patches.Change, ...]:
 
 
 def _check_content(args: Args, context: CallContext) -> bool:
-    if has_mark(args["content"]):
-        _refuse_marks([patches.reader(_whole(context.sandbox))(args["path"])], [args["content"].encode()])
+    """Before anybody is asked; a program may put a rule of its own in the place of this one."""
+    _refuse_redacted(args["path"], args["content"], context.sandbox)
     return False
+
+
+def _refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
+    if has_mark(content):
+        _refuse_marks([patches.reader(_whole(sandbox))(path)], [content.encode()])
 
 
 async def _look_at(look: Callable[[HeldFile], T], file: HeldFile) -> T:
@@ -236,6 +248,10 @@ def _current(file: HeldFile) -> tuple[bytes | None, str]:
 
 def _entry_stamp(file: HeldFile) -> str:
     return file.digest() if file.kind == "file" else str(file.kind)
+
+
+def _refuse_marks_in(changes: Sequence[patches.Change]) -> None:
+    _refuse_marks((change.before for change in changes), (change.after for change in changes))
 
 
 def _refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> None:

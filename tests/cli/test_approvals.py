@@ -91,6 +91,7 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
         "rule": None,
         "where": None,
         "preview": None,
+        "distribution": None,
         "held_secret": False,
         "answer": None,
     }

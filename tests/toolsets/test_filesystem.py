@@ -12,6 +12,7 @@ from forge_cli.core.results import Diff, FileContent, FileList, Json, Text
 from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.ui.terminal.render import render_text
+from forge_cli.ui.views import view_of
 
 ZONES = """
 name: w
@@ -209,7 +210,7 @@ def test_writing_over_what_is_not_text_does_not_pass_for_no_change(worker: Proje
     turn = calls(call("write_file", path="/output/report.md", content="\ufffd"))
     seen = worker.run(turn, "done", answers=[ApprovalDecision(True)])
     assert seen.asked[0].preview == Diff("/output/report.md", None, "\ufffd", False, 3)
-    assert "the old content is too long to compare, or not text" in render_text(seen.asked[0].preview)
+    assert "the old content is too long to compare, or not text" in render_text(view_of(seen.asked[0].preview))
 
 
 def test_deleting(worker: Project) -> None:

@@ -56,7 +56,7 @@ def test_the_words_of_a_called_worker_are_not_the_answer() -> None:
 
     async def speak() -> None:
         bus = EventBus()
-        async with TerminalUI(bus, trace="quiet", stream_text=True, out=out):
+        async with TerminalUI(bus, trace="quiet", output=out):
             bus.emit(Streaming("s", "mine", done=False))
             bus.emit(Streaming("t", "theirs", done=False, origin=LEAF))
             bus.emit(Streaming("t", "", done=True, origin=LEAF))

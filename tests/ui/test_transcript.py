@@ -6,6 +6,7 @@ forge_cli.ui.transcript.terminal.
 
 import io
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any, Literal
@@ -15,7 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from forge_cli import ApprovalDecision, ApprovalRequest, Attachment, Message, Text, ToolCall, Usage
+from forge_cli import (
+    ApprovalDecision,
+    ApprovalRequest,
+    Attachment,
+    Custom,
+    Diff,
+    DisplayHints,
+    Message,
+    Text,
+    ToolCall,
+    Usage,
+)
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
@@ -36,6 +48,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.results import ResultValue
 from forge_cli.core.text import visible
 from forge_cli.record.line import Line
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, local_time, read_transcript
@@ -246,3 +259,38 @@ def test_a_session_that_is_resumed_says_what_is_new() -> None:
 @pytest.mark.parametrize("time", ["", "yesterday"])
 def test_a_time_that_is_none_is_left_as_it_is(time: str) -> None:
     assert local_time(time) == time
+
+
+def told_result(value: ResultValue) -> Transcript:
+    return told(said("assistant", "", ToolCall("c", "look", {})), ToolResult("c", "look", "success", value, 0))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Text("secret", DisplayHints("hidden")),
+        Diff("/secret", None, "secret", is_new=True, bytes_written=6, display=DisplayHints("hidden")),
+        Custom("a.b", ["secret"], "secret", display=DisplayHints("hidden")),
+    ],
+    ids=lambda value: value.kind,
+)
+@pytest.mark.parametrize("show", [drawn, markdown, page])
+def test_what_is_for_the_model_only_is_told_nowhere(value: ResultValue, show: Callable[[Transcript], str]) -> None:
+    assert "secret" not in show(told_result(value))
+    assert "secret" in show(told_result(replace(value, display=None)))
+
+
+def test_a_page_folds_and_bounds_what_its_hints_say() -> None:
+    assert "<details><summary>1 line</summary><pre>one" in page(told_result(Text("one", DisplayHints(collapsed=True))))
+    long = "\n".join(map(str, range(50)))
+    assert "<details>" in page(told_result(Text(long)))
+    assert "<details>" not in page(told_result(Text(long, DisplayHints(collapsed=False))))
+    assert '<pre style="max-height: 7lh; overflow: auto">' in page(told_result(Text(long, DisplayHints(max_height=7))))
+
+
+def test_a_patch_is_coloured_on_a_page_and_named_in_markdown() -> None:
+    patch = Custom("a.b", "-old\n+new", mime_type="text/x-diff")
+    assert '<span class="minus">-old</span>\n<span class="plus">+new</span>' in page(told_result(patch))
+    assert "```diff\n-old\n+new\n```" in markdown(told_result(patch))
+    assert "```python\nx = 1\n```" in markdown(told_result(Text("x = 1", DisplayHints("code", "python"))))
+    assert "```text\nx = 1\n```" in markdown(told_result(Text("x = 1", DisplayHints("code", "a b\nc"))))

@@ -67,6 +67,7 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "rule": request.rule,
         "where": str(request.where) if request.where else None,
         "preview": request.preview.wire() if request.preview else None,
+        "distribution": request.distribution,
         "time": waiting.time,
         "held_secret": has_mark(dict(request.args)),
         "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,

@@ -116,7 +116,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
     mode = invocation.mode or ApprovalMode.strictest(
         worker.config.approval.mode, load_settings(forge_home()).approval.mode
     )
-    screen = TerminalUI(bus, trace="summary", interactive=interactive, find=host.renderer)
+    screen = TerminalUI(bus, trace="summary", stream_text=False, interactive=interactive, find=host.renderer)
     signal = InterruptSignal()
     bus.subscribe(lambda event: signal.interrupt(event.reason) if isinstance(event, Interrupt) else None)
     session = opened(
@@ -134,19 +134,19 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
                 args = await fill_form(offer.tool, args, new_console())
             with interruptible(lambda reason: bus.emit(Interrupt(reason))):
                 outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
-            _show(outcome, invocation.as_json, host, out)
+            _show(outcome, offer.tool, invocation.as_json, host, out)
     stopped = Interrupted(signal.reason).exit_code
     return _code(outcome) if stopped is ExitCode.INTERRUPTED else stopped
 
 
-def _show(outcome: ToolOutcome, as_json: bool, host: PluginHost, out: TextIO) -> None:
+def _show(outcome: ToolOutcome, tool: Tool, as_json: bool, host: PluginHost, out: TextIO) -> None:
     """The value to standard output, as it is where nobody looks; what went wrong to standard error."""
     if as_json:
         out.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
         out.write(outcome.value.content.removesuffix("\n") + "\n")
     elif outcome.ok or outcome.value.text() != outcome.error:
-        new_console(out).print(render(outcome.value, host.renderer, lines=None))
+        new_console(out).print(render(outcome.value, host.renderer, tool.author_of(outcome.value), lines=None))
     if outcome.ok or outcome.status == "interrupted":
         return
     hint = "\n  -y approves it" if outcome.by == "headless" else ""

@@ -12,7 +12,7 @@ from forge_cli.cli.tools.programs import NameArgument, own_tools
 from forge_cli.core.results import Diff
 from forge_cli.toolsets.executables.approved import File
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.render import plain, render_diff
+from forge_cli.ui.terminal.render import plain, render
 
 app = new_app()
 
@@ -43,7 +43,7 @@ def _lines(path: str, old: File | None, new: File | None) -> Iterator[Renderable
     if new is None:
         yield plain(f"{path} was deleted")
     if (old is None or old.text is not None) and (new is None or new.text is not None):
-        yield render_diff(Diff.of(path, old.text if old else None, (new.text if new else None) or ""))
+        yield render(Diff.of(path, old.text if old else None, (new.text if new else None) or ""), lines=None)
     else:
         yield plain(f"{path} differs, and is not text or too long: {_sized(old)}, now {_sized(new)}")
 

@@ -118,6 +118,7 @@ class Consent:
             fingerprint=self.judge.fingerprint_of(judged),
             stamp=preview.stamp if preview else None,
             once=once or None,
+            distribution=tool.author_of(preview.value) if preview else None,
         )
 
     def may_have_run(self, judged: Judged) -> bool:

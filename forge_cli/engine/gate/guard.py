@@ -162,8 +162,18 @@ class Guard:
         return self._finish(ToolOutcome.failed(call, "interrupted", sentence))
 
     def _finish(self, outcome: ToolOutcome) -> ToolOutcome:
-        call = outcome.call
-        self.bus.emit(ToolResult(call.id, call.name, outcome.status, outcome.value, outcome.duration_ms, outcome.error))
+        call, offer = outcome.call, self.offers.get(outcome.call.name)
+        self.bus.emit(
+            ToolResult(
+                call.id,
+                call.name,
+                outcome.status,
+                outcome.value,
+                outcome.duration_ms,
+                outcome.error,
+                distribution=offer.tool.author_of(outcome.value) if offer else None,
+            )
+        )
         return outcome
 
     async def _pass(self, judged: Judged) -> ToolOutcome:

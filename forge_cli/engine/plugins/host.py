@@ -16,6 +16,7 @@ from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
+from forge_cli.core.results import Custom
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
@@ -132,11 +133,17 @@ class PluginHost:
                 return factory
         raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no model provider '{prefix}'")
 
-    def renderer(self, kind: str) -> Renderer | None:
-        """The renderer of a custom kind, where a plugin has one; a plugin that fails here only costs its rendering."""
+    def renderer(self, value: Custom, distribution: str | None = None) -> Renderer | None:
+        """The renderer of a custom result, where a plugin has one; a plugin that fails here only costs its rendering.
+
+        ``distribution`` is that of the tool which gave the result: hints of another author count more than a renderer.
+        """
+        kind = value.kind
         try:
             plugin = self._find(RENDER + kind.split(".")[0], f"renderer of '{kind}'", None)
-            offered = self._call_hook(plugin, "forge_renderers", merge=False) if plugin else []
+            if plugin is None or (value.display is not None and distribution != plugin.distribution):
+                return None
+            offered = self._call_hook(plugin, "forge_renderers", merge=False)
         except ForgeError:
             return None
         return next((mapping[kind] for mapping in offered if isinstance(mapping, Mapping) and kind in mapping), None)

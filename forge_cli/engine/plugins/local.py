@@ -30,7 +30,7 @@ class LocalPlugin(Plugin):
 
     @property
     def source(self) -> Source:
-        return Source("local", self.distribution)
+        return Source("local", self.distribution, self.distribution)
 
     @property
     def digest(self) -> str:

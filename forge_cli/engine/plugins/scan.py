@@ -38,7 +38,7 @@ class Plugin:
 
     @property
     def source(self) -> Source:
-        return Source("builtin" if self.distribution == OWN else "package", str(self))
+        return Source("builtin" if self.distribution == OWN else "package", str(self), self.distribution)
 
     @property
     def digest(self) -> str | None:

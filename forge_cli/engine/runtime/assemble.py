@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from forge_cli.core.bounds import LATER, OPENING, call_within, wait_within
 from forge_cli.core.config import Config, Loc, parse_config
-from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import digest_of
+from forge_cli.core.tool import Source, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
@@ -35,6 +36,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
 
+PYTHON = Source("local", "Python")
 T = TypeVar("T")
 
 
@@ -56,7 +58,10 @@ def open_sandbox(
     """
     section = worker.section("sandbox")
     config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
-    if parent is not None and config.zones is None:
+    given = worker.sandbox
+    if isinstance(given, Sandbox):
+        zones = given.zones
+    elif parent is not None and config.zones is None:
         zones = tuple(zone for zone in parent.zones if zone.name not in {each.name for each in brought})
     else:
         at_once, file = make_zones and parent is None, str(worker.path)
@@ -128,6 +133,7 @@ async def assemble(
             before_third_party(f"toolsets.{name}")
     home = home or forge_home()
     brought = [zone for name, (cls, plugin) in named.items() for zone in _declared(name, plugin, cls.zones, home)]
+    brought += [zone for toolset in worker.toolsets for zone in toolset.zones(home)]
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
     sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare)
@@ -152,6 +158,9 @@ async def assemble(
     for name, (cls, plugin) in named.items():
         its_env = replace(env, parent=toolbox.parent_toolset(name), policy=policies(name, cls))
         toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
+    for toolset in worker.toolsets:
+        its_env = replace(env, policy=policies(toolset.name, type(toolset)))
+        toolbox.toolsets.append(await _enter(partial(toolset.for_session, its_env), toolset.name, PYTHON, stack))
     await toolbox.refresh()
     judge = Judge(
         offers=toolbox.offers,
@@ -172,7 +181,7 @@ def _setting(worker: Worker, sandbox: Sandbox) -> str:
     ]
     isolation = sandbox.isolation.level.value, sandbox.isolation.network
     try:
-        content = worker.path.read_bytes()
+        content = worker.content()
     except OSError:
         content = b""
     return digest_of(repr([digest_of(content), str(sandbox.workspace), zones, isolation]).encode())
@@ -252,13 +261,26 @@ async def _open(
         at: Loc = ("toolsets", name, index) if listed else ("toolsets", name)
         plugin.announce()
         config = parse_config(cls.Config, part, at=at, file=str(worker.path))
-        try:
-            toolset = call_within(OPENING, "making it", cls, config, env)
-            await wait_within(OPENING, "opening it", toolset.__aenter__)
-        except ForgeError:
-            raise
-        except BaseException as error:  # third-party code: a toolset that cannot start
-            raise toolset_failure(name, plugin.source, where, "it cannot start", error) from error
-        opened.append(OpenToolset(toolset, plugin.source, where, plugin.announce, plugin.digest))
-        stack.push_async_exit(opened[-1].close)
+        toolset = await _enter(partial(cls, config, env), name, plugin.source, stack, where)
+        toolset.announce, toolset.digest = plugin.announce, plugin.digest
+        opened.append(toolset)
+    return opened
+
+
+async def _enter(
+    make: Callable[[], Toolset],
+    name: str,
+    source: Source,
+    stack: AsyncExitStack,
+    where: Mark | None = None,
+) -> OpenToolset:
+    try:
+        toolset = call_within(OPENING, "making it", make)
+        await wait_within(OPENING, "opening it", toolset.__aenter__)
+    except ForgeError:
+        raise
+    except BaseException as error:  # third-party code: a toolset that cannot start
+        raise toolset_failure(name, source, where, "it cannot start", error) from error
+    opened = OpenToolset(toolset, source, where)
+    stack.push_async_exit(opened.close)
     return opened

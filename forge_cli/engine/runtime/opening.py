@@ -30,7 +30,9 @@ from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
 from forge_cli.files.home import close_home
 from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.worker import Worker
 from forge_cli.record.recorder import Recorder
+from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.secrets import Redactor
 
 
@@ -86,7 +88,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     """Open everything that the worker names; ``stack`` closes it."""
     settings, redactor = load_settings(spec.home), Redactor(os.environ)
     closed = close_home(spec.home) if spec.is_root else None
-    workspace = (spec.workspace or Path.cwd()).resolve()
+    workspace = (spec.workspace or _own_workspace(spec.worker) or Path.cwd()).resolve()
     controller = ApprovalController(
         _approval_mode(spec, settings),
         spec.approval_callback,
@@ -126,6 +128,10 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         loop=loop,
         open_calls=open_calls,
     )
+
+
+def _own_workspace(worker: Worker) -> Path | None:
+    return worker.sandbox.workspace if isinstance(worker.sandbox, Sandbox) else None
 
 
 def _approval_mode(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:

@@ -31,6 +31,7 @@ from forge_cli.engine.runtime.conversation import Conversation
 from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
+from forge_cli.engine.runtime.stream import EventStream
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
@@ -110,6 +111,7 @@ class WorkerRuntime:
         self._work_so_far = WorkSoFar()
         self._result: WorkerResult | None = None
         self._conversation: Conversation | None = None
+        self._stream: EventStream | None = None
 
     @property
     def worker(self) -> Worker:
@@ -139,6 +141,11 @@ class WorkerRuntime:
     def has_started(self) -> bool:
         """Is or was everything open, so that an interrupt has something to stop?"""
         return self._started
+
+    @property
+    def result(self) -> WorkerResult | None:
+        """How the last task ended."""
+        return self._result
 
     @property
     def tools(self) -> list[Tool]:
@@ -258,6 +265,11 @@ class WorkerRuntime:
             wiring=replace(spec.wiring, sinks=(), session_id=spec.session_id, parent=child.parent, replay=child.replay),
         )
 
+    def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
+        """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
+        self._stream = EventStream(self.bus, lambda: self.run(task, attachments), self.interrupt)
+        return self._stream
+
     async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:
         """Call one tool by hand, through the same gate; the model's history does not learn of it."""
         call = ToolCall(new_id("manual"), tool, dict(args))
@@ -291,6 +303,8 @@ class WorkerRuntime:
         """Close what is open; the root says how it ended."""
         if self._conversation:
             self._conversation.close()
+        if self._stream:
+            await self._stream.aclose()
         self.end()
         self._open = None
         try:

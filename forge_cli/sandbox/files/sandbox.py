@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict
@@ -15,6 +16,7 @@ from forge_cli.core.text import visible
 from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone
+from forge_cli.files.home import user_home
 from forge_cli.sandbox.files import capability
 from forge_cli.sandbox.files.consent import consent
 from forge_cli.sandbox.files.held import HeldFile
@@ -23,7 +25,7 @@ from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.files.virtual import ParsedPath, parse, virtual
 from forge_cli.sandbox.files.walk import NotAFolder, locate
 from forge_cli.sandbox.names import shown, unusable
-from forge_cli.sandbox.zones.zones import Isolation
+from forge_cli.sandbox.zones.zones import Isolation, checked_name, distinct, open_zone
 
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
 _DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELETE: "DeletePath"}
@@ -65,6 +67,13 @@ class Sandbox:
         self.notified: set[str] = set()
         """Notices that the user has seen and need not get from every toolset."""
         self._own = OwnFiles(self.protected)
+
+    @classmethod
+    def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
+        """For programs: zones whose paths are relative to the working directory; folders to write in are made."""
+        folder, home = Path(workspace or ".").resolve(), user_home()
+        placed = [replace(zone, name=checked_name(zone.name), path=folder / zone.path) for zone in zones]
+        return cls(distinct(open_zone(zone, user_home=home) for zone in placed), workspace=folder)
 
     @property
     def zones(self) -> tuple[Zone, ...]:

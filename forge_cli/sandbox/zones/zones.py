@@ -35,6 +35,14 @@ class ZoneApprovalConfig(Config):
     delete: Approval = Approval.ASK
 
 
+def checked_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
+        raise ValueError(
+            f"{shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+        )
+    return name
+
+
 class ZoneConfig(Config):
     """One entry of ``sandbox.zones``."""
 
@@ -46,11 +54,7 @@ class ZoneConfig(Config):
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
-            raise ValueError(
-                f"{shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
-            )
-        return name
+        return checked_name(name)
 
 
 class IsolationLevel(Enum):

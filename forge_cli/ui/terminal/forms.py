@@ -11,7 +11,7 @@ from forge_cli.core.fields import FormField, derive_fields
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool
-from forge_cli.ui.terminal.prompts import read_line
+from forge_cli.ui.terminal.lines import LineInput
 from forge_cli.ui.terminal.render import plain
 
 
@@ -21,11 +21,12 @@ async def fill_form(tool: Tool, given: Mapping[str, object], console: Console) -
     The end of input ends the form: what is still missing is then missing.
     """
     found: JsonObject = dict(given)
+    lines = LineInput()
     for field in derive_fields(tool):
         if field.name in found:
             continue
         console.print(plain(visible(_question(field))), end="")
-        line = await read_line()
+        line = await lines.read()
         if line is None:
             console.print()
             break

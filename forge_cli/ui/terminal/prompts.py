@@ -1,15 +1,11 @@
-"""The approval prompt: what will run, why it asks, and one line read from the terminal without a thread."""
+"""The approval prompt: what will run, why it asks, and one line that is read as the answer."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
-import termios
 from collections.abc import Awaitable, Callable
 
-import anyio
 from rich.console import Console, Group, RenderableType
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -17,8 +13,10 @@ from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.lines import LineInput
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
-from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.terminal.render import Indented, plain, render
+from forge_cli.ui.views import FindRenderer, no_renderers
 
 CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
 CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
@@ -35,21 +33,23 @@ def cli_approval_callback(
     console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
     """The terminal's own way to ask, for programs that run a WorkerRuntime themselves."""
-    shown = console or new_console()
+    shown, lines = console or new_console(), LineInput()
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
-        return await ask_on_terminal(request, shown, find)
+        return await ask_on_terminal(request, shown, lines, find)
 
     return ask
 
 
-async def ask_on_terminal(request: ApprovalRequest, console: Console, find: FindRenderer) -> ApprovalDecision:
+async def ask_on_terminal(
+    request: ApprovalRequest, console: Console, lines: LineInput, find: FindRenderer
+) -> ApprovalDecision:
     """Show a request whole and read the answer; what was typed before the prompt stood there does not count."""
-    refused = await _show_request(request, console, find)
+    refused = await _show_request(request, console, lines, find)
     if refused is not None:
         return refused
     while True:
-        line = await _read_answer(CHOICES_ONCE if request.once else CHOICES, console)
+        line = await _read_answer(CHOICES_ONCE if request.once else CHOICES, console, lines)
         if line is None:
             return ApprovalDecision(False)
         decision = parse_answer(line)
@@ -58,26 +58,28 @@ async def ask_on_terminal(request: ApprovalRequest, console: Console, find: Find
         explain(request, console)
 
 
-async def _read_answer(question: str, console: Console) -> str | None:
+async def _read_answer(question: str, console: Console, lines: LineInput) -> str | None:
     """One line that was typed after the question stood there; None where the input ends before the line does."""
-    _forget_typed()
+    lines.forget_typed()
     console.print(plain(question), end="")
     console.file.flush()
-    line = await read_line()
+    line = await lines.read()
     if line is None or not line.endswith("\n"):
         console.print()
         return None
     return line
 
 
-async def _show_request(request: ApprovalRequest, console: Console, find: FindRenderer) -> ApprovalDecision | None:
+async def _show_request(
+    request: ApprovalRequest, console: Console, lines: LineInput, find: FindRenderer
+) -> ApprovalDecision | None:
     """Show all of a request, page by page where it is higher than the terminal; a no counts before its end, too."""
     pages, at_once = in_pages(describe(request, find), console), False
     for number, page in enumerate(pages, 1):
         print_page(page, console)
         if number == len(pages) or at_once:
             continue
-        answer = await _turn_page(say_below(pages[number:]), console)
+        answer = await _turn_page(say_below(pages[number:]), console, lines)
         if isinstance(answer, ApprovalDecision):
             return answer
         at_once = answer
@@ -86,10 +88,10 @@ async def _show_request(request: ApprovalRequest, console: Console, find: FindRe
     return None
 
 
-async def _turn_page(question: str, console: Console) -> ApprovalDecision | bool:
+async def _turn_page(question: str, console: Console, lines: LineInput) -> ApprovalDecision | bool:
     """A no, or whether somebody wants all the other pages at once."""
     while True:
-        line = await _read_answer(question, console)
+        line = await _read_answer(question, console, lines)
         match line and line.strip():
             case None:
                 return ApprovalDecision(False)
@@ -128,7 +130,7 @@ def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
             _one_line(f"  {name}: {'as below' if in_diff else json.dumps(jsonable(value), ensure_ascii=False)}")
         )
     if request.preview is not None:
-        shown.append(Indented(render(request.preview, find, lines=None, exact=True), 2))
+        shown.append(Indented(render(request.preview, find, request.distribution, lines=None, exact=True), 2))
     shown.append(_one_line(f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim"))
     return Group(plain(""), *shown)
 
@@ -156,32 +158,3 @@ def _one_line(text: str, style: str = "") -> RenderableType:
 
 def _line(console: Console, text: str, style: str = "") -> None:
     console.print(_one_line(text, style), end="")
-
-
-def _forget_typed() -> None:
-    try:
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    except (termios.error, ValueError, OSError):
-        return
-
-
-async def _readable(fd: int) -> None:
-    try:
-        await anyio.wait_readable(fd)
-    except PermissionError:  # a file and /dev/null cannot be waited for: they are always ready
-        return
-
-
-async def read_line() -> str | None:
-    """One line from standard input, waiting in the event loop; None at the end of input."""
-    fd, data = sys.stdin.fileno(), b""
-    while not data.endswith(b"\n"):
-        try:
-            await _readable(fd)
-            piece = os.read(fd, 4096)
-        except OSError:
-            piece = b""
-        if not piece:
-            return data.decode(errors="replace") if data else None
-        data += piece
-    return data.decode(errors="replace")

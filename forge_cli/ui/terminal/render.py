@@ -1,10 +1,9 @@
-"""Results on a terminal: each well-known kind has its looks, a custom kind goes through its renderer or its hints."""
+"""Results on a terminal: each form of a view drawn, whole or within bounds, and never obeyed."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from itertools import groupby
 from typing import Any
@@ -18,51 +17,45 @@ from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
 
-from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
-from forge_cli.core.difference import unified_diff
-from forge_cli.core.hookspecs import Renderer
-from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
+from forge_cli.core.results import ResultValue
 from forge_cli.core.text import readable, visible
-from forge_cli.core.wire import jsonable
+from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of
 
-FindRenderer = Callable[[str], Renderer | None]
 LINES = 20
 WIDE = 120
 """Columns where there is no terminal."""
 
 
-def no_renderers(kind: str) -> Renderer | None:
-    """Custom kinds as they are."""
-    return None
-
-
 def render(
-    value: ResultValue, find: FindRenderer = no_renderers, *, lines: int | None = LINES, exact: bool = False
+    value: ResultValue,
+    find: FindRenderer = no_renderers,
+    distribution: str | None = None,
+    *,
+    lines: int | None = LINES,
+    exact: bool = False,
 ) -> RenderableType:
     """A result as something rich can print; ``lines`` bounds what is long, None shows all of it.
 
-    ``exact`` is for what somebody decides upon: also the invisible parts of emoji and writing systems are shown.
+    ``distribution`` is that of the tool which gave it; ``exact`` is for what somebody decides upon.
     """
-    view = View.of(value.display, lines, exact)
-    match value:
-        case Text(content=content) | FileContent(content=content):
-            return view.show(content)
-        case Diff():
-            return render_diff(value, lines=view.lines)
-        case FileList(files=files):
-            more = [f"... {value.count - len(files)} more"] if value.count > len(files) else []
-            return replace(view, exact=True).show("\n".join([*files, *more]) or "(empty)")
-        case Json(data=data):
-            return view.show(jsonable(data))
-        case Custom():
-            return _custom(value, find, view)
+    return render_view(view_of(value, find, distribution, exact=exact), lines=lines)
 
 
-def render_text(value: ResultValue, find: FindRenderer = no_renderers) -> str:
-    """A result as plain text, whole, where there is no terminal."""
+def render_view(view: View, *, lines: int | None = LINES) -> RenderableType:
+    """A view as something rich can print."""
+    if view.form == "hidden":
+        return Group()
+    above = [plain(visible(view.note), style="dim")] if view.note else []
+    above += [plain(view.head, exact=view.exact)] if view.head else []
+    drawn = _draw(view, view.height(lines))
+    return Group(*above, drawn) if above else drawn
+
+
+def render_text(view: View) -> str:
+    """A view as plain text, whole, where there is no terminal."""
     console = Console(file=StringIO(), width=WIDE, highlight=False, soft_wrap=True, no_color=True, force_terminal=False)
     with console.capture() as shown:
-        console.print(render(value, find, lines=None))
+        console.print(render_view(view, lines=None))
     return shown.get().rstrip()
 
 
@@ -118,104 +111,52 @@ class Folded:
             yield from (*line, Segment.line())
 
 
-def render_diff(diff: Diff, *, lines: int | None = None) -> RenderableType:
-    """What changes, line by line; a new file is all additions."""
-    if diff.original is None and not diff.is_new:
-        return Group(
-            plain(f"replaces {diff.path}; the old content is too long to compare, or not text:"),
-            plain(diff.modified, lines),
-        )
-    return Group(*_styled_lines(_unified(diff), lines))
+def _draw(view: View, lines: int | None) -> RenderableType:
+    match view.form:
+        case "table":
+            return Folded(_table(view.data, lines, exact=view.exact), lines)
+        case "tree":
+            return Folded(_tree(view.label, view.data, lines, view), lines)
+        case "diff":
+            return Group(*_styled_lines(view.text.removesuffix("\n").split("\n"), lines, exact=view.exact))
+        case _:
+            return _draw_text(view, plain(view.text.removesuffix("\n"), lines, exact=view.exact))
 
 
-def _unified(diff: Diff) -> list[str]:
-    shown = unified_diff(diff.original or "", diff.modified, "/dev/null" if diff.is_new else diff.path, diff.path)
-    return shown or [f"{visible(diff.path)}: {'an empty file' if diff.is_new else 'no change'}"]
+def _draw_text(view: View, shown: Styled) -> RenderableType:
+    match view.form:
+        case "code":
+            return Folded(Syntax(shown.plain, view.language, background_color="default", word_wrap=True))
+        case "markdown":
+            return Folded(Markdown(shown.plain, hyperlinks=False))
+        case _:
+            return shown
 
 
-def _styled_lines(lines: Sequence[str], limit: int | None) -> list[Styled]:
+def _styled_lines(lines: Sequence[str], limit: int | None, *, exact: bool) -> list[Styled]:
     styles = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
     alike = groupby(lines[:limit], key=lambda line: styles.get(line[:1], ""))
-    shown = [plain("\n".join(group), style=style) for style, group in alike]
+    shown = [plain("\n".join(group), style=style, exact=exact) for style, group in alike]
     if limit is not None and len(lines) > limit:
         shown.append(plain(f"... {len(lines) - limit} more lines", style="dim"))
     return shown
 
 
-def _custom(value: Custom, find: FindRenderer, view: View) -> RenderableType:
-    renderer = find(value.kind)
-    if renderer:
-        try:
-            drawn = call_within(LATER, "it", renderer, value)
-            return render(drawn, no_renderers, lines=view.lines, exact=view.exact)
-        except BaseException as error:  # third-party code: a renderer that fails only loses its looks
-            if not is_fault(error):
-                raise
-            failed = plain(visible(f"(the renderer of {value.kind} failed: {fault_text(error)})"), style="dim")
-            return Group(failed, _with_summary(value, view))
-    return _with_summary(value, view)
-
-
-def _with_summary(value: Custom, view: View) -> RenderableType:
-    head = [plain(value.summary, exact=view.exact)] if value.summary else []
-    return Group(*head, view.show(jsonable(value.data), label=value.kind))
-
-
-@dataclass(frozen=True)
-class View:
-    """How a result would like to be shown; hints are third-party data, and one that makes no sense is not followed."""
-
-    kind: str | None
-    language: str
-    lines: int | None
-    exact: bool
-
-    @classmethod
-    def of(cls, hints: DisplayHints | None, lines: int | None, exact: bool) -> View:
-        hints = hints or DisplayHints()
-        height = 1 if hints.collapsed is True else hints.max_height
-        if lines is not None and isinstance(height, int) and height > 0:
-            lines = min(lines, height)
-        return cls(hints.preferred_view, hints.language if isinstance(hints.language, str) else "text", lines, exact)
-
-    def show(self, data: Any, label: str = "") -> RenderableType:
-        """A string, or plain JSON data, the way it is wanted."""
-        text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
-        shown = plain(text.removesuffix("\n"), self.lines, exact=self.exact)
-        match self.kind:
-            case "hidden":
-                return Group()
-            case "table" if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
-                return Folded(_table(data, self), self.lines)
-            case "tree" if isinstance(data, dict | list):
-                return Folded(_tree(label, data, self), self.lines)
-            case "code":
-                return Folded(Syntax(shown.plain, self.language, background_color="default", word_wrap=True))
-            case "markdown" if isinstance(data, str):
-                return Folded(Markdown(shown.plain, hyperlinks=False))
-            case _:
-                return shown
-
-
-def _table(rows: Sequence[dict[str, Any]], view: View) -> Table:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(*(Column(plain(visible(column)), overflow="fold") for column in columns), box=None, pad_edge=False)
-    for row in rows if view.lines is None else rows[: view.lines + 1]:
-        table.add_row(*(plain(_cell(row.get(column, "")), exact=view.exact) for column in columns))
+def _table(grid: Grid, lines: int | None, *, exact: bool) -> Table:
+    columns = (Column(plain(visible(column)), overflow="fold") for column in grid.columns)
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in grid.rows if lines is None else grid.rows[: lines + 1]:
+        table.add_row(*(plain(item, exact=exact) for item in row))
     return table
 
 
-def _cell(item: Any) -> str:
-    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-
-
-def _tree(label: str, data: dict[str, Any] | list[Any], view: View) -> Tree:
+def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view: View) -> Tree:
     tree = Tree(plain(visible(label)), hide_root=not label)
     entries = list(data.items() if isinstance(data, dict) else enumerate(data))
-    for key, item in entries if view.lines is None else entries[: view.lines + 1]:
+    for key, item in entries if lines is None else entries[: lines + 1]:
         if isinstance(item, dict | list) and item:
-            tree.children.append(_tree(str(key), item, view))
+            tree.children.append(_tree(str(key), item, lines, view))
         else:
-            shown = f"{key}: {_cell(item)}"
+            shown = str(key) if view.names_only else f"{key}: {cell(item)}"
             tree.add(plain((visible if view.exact else readable)(shown, keep=""), exact=view.exact))
     return tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, TextIO
@@ -27,9 +27,11 @@ from forge_cli.core.results import Diff, Text
 from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.prompts import ask_on_terminal, read_line
-from forge_cli.ui.terminal.render import FindRenderer, no_renderers, plain
+from forge_cli.ui.terminal.lines import LineInput
+from forge_cli.ui.terminal.prompts import ask_on_terminal
+from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.trace import trace_formatter
+from forge_cli.ui.views import FindRenderer, is_hidden, no_renderers
 
 Call = tuple[str | None, str]
 
@@ -40,44 +42,53 @@ def _call(event: Event, call: str) -> Call:
 
 
 class TerminalUI:
-    """Subscribes to a bus for as long as it is entered; it only knows events."""
+    """Subscribes to a bus for as long as it is entered (``async with``); it only knows events."""
 
     def __init__(
         self,
         bus: EventBus,
         *,
+        output: TextIO | None = None,
+        input: TextIO | None = None,
         trace: TraceLevel = "normal",
-        stream_text: bool = False,
-        interactive: bool = False,
+        trace_output: TextIO | None = None,
+        stream_text: bool = True,
+        interactive: bool | None = None,
         find: FindRenderer = no_renderers,
-        out: TextIO | None = None,
     ) -> None:
+        """``output`` gets the answer as it comes, ``trace_output`` trace and prompts; ``input`` is what prompts read.
+
+        They are standard output, standard error and standard input; with an ``output`` of its own, the trace and the
+        prompts go there, too. ``interactive`` promises an answer to every prompt: without it, that holds where there
+        is an ``input``, or a terminal on both ends.
+        """
+        if interactive is None:
+            interactive = input is not None or (sys.stdin.isatty() and sys.stderr.isatty())
         self._bus = bus
-        self._out = out or sys.stdout
-        self._console = new_console()
+        self._output = output or sys.stdout
+        self._lines = LineInput(input)
+        self._console = new_console(trace_output or output)
         self._trace = trace_formatter(trace, self._console, find)
         self._stream_text = stream_text
         self._interactive = interactive
         self._find = find
         self._prompts: dict[Call, anyio.CancelScope] = {}
         self._seen_diffs: set[Call] = set()
-        self._tasks: TaskGroup = anyio.create_task_group()
-        self._unsubscribe: Callable[[], None] | None = None
+        self._tasks: TaskGroup
+        self._stack = AsyncExitStack()
         self._open_line = False
         self._streamed = ""
 
     async def __aenter__(self) -> Self:
-        await self._tasks.__aenter__()
-        self._unsubscribe = self._bus.subscribe(self._show, answers=self._interactive)
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._stack.callback(self._tasks.cancel_scope.cancel)
+        self._stack.callback(self._bus.subscribe(self._show, answers=self._interactive))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        if self._unsubscribe:
-            self._unsubscribe()
-        self._tasks.cancel_scope.cancel()
-        return await self._tasks.__aexit__(kind, error, trace)
+        return await self._stack.__aexit__(kind, error, trace)
 
     def _show(self, event: Event) -> None:
         if self._interactive and self._leaves_a_line_open(event):
@@ -90,7 +101,7 @@ class TerminalUI:
                 self._tasks.start_soon(self._ask, event.request, _call(event, event.request.tool_call_id))
             case InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
-            case ToolResult(value=Diff() as diff) if _call(event, event.tool_call_id) in self._seen_diffs:
+            case ToolResult(value=Diff() as diff) if self._has_shown(event) and not is_hidden(diff):
                 self._trace(replace(event, value=Text(diff.text())))
             case _:
                 self._trace(event)
@@ -98,6 +109,10 @@ class TerminalUI:
             prompt = self._prompts.get(_call(event, event.tool_call_id))
             if prompt:
                 prompt.cancel()
+
+    def _has_shown(self, event: ToolResult) -> bool:
+        """Was what a call has done shown before it was done?"""
+        return _call(event, event.tool_call_id) in self._seen_diffs
 
     def _leaves_a_line_open(self, event: Event) -> bool:
         """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
@@ -116,8 +131,8 @@ class TerminalUI:
             text = "\n"
         if text:
             self._open_line = not text.endswith("\n")
-            self._out.write(text)
-            self._out.flush()
+            self._output.write(text)
+            self._output.flush()
 
     async def _ask(self, request: ApprovalRequest, call: Call) -> None:
         """Prompt until there is an answer, or until the call has ended without one."""
@@ -126,11 +141,12 @@ class TerminalUI:
             if isinstance(request.preview, Diff):
                 self._seen_diffs.add(call)
             try:
-                decision = await ask_on_terminal(request, self._console, self._find)
+                decision = await ask_on_terminal(request, self._console, self._lines, self._find)
             finally:
                 del self._prompts[call]
             self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:
         self._console.print(plain(visible(event.prompt)), end="")
-        self._bus.emit(UserInput(event.request_id, (await read_line() or "").rstrip("\n")))
+        self._console.file.flush()
+        self._bus.emit(UserInput(event.request_id, (await self._lines.read() or "").rstrip("\n")))

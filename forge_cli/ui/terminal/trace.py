@@ -34,7 +34,8 @@ from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.terminal.render import Indented, plain, render
+from forge_cli.ui.views import FindRenderer, no_renderers
 
 SHOWN = 200
 """Characters of an argument; the record has all of them."""
@@ -126,9 +127,8 @@ class _Trace:
         )
         self._line(2, f"  {event.status}{took}{why}", "green" if event.status == "success" else "red")
         if event.value.text() != event.error:
-            self._console.print(
-                Indented(render(self._redacted(event.value), self._find), 4 + len(self._indent)), end=""
-            )
+            shown = render(self._redacted(event.value), self._find, event.distribution)
+            self._console.print(Indented(shown, 4 + len(self._indent)), end="")
 
     def _redacted(self, value: ResultValue) -> ResultValue:
         told = value.wire()

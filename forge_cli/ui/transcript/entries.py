@@ -35,6 +35,7 @@ from forge_cli.core.events import (
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import counted
 from forge_cli.record.line import BadLine, Line
+from forge_cli.ui.views import is_hidden
 
 DEEPEST = 10
 
@@ -60,11 +61,14 @@ class Called:
     status: str = ""
     error: str | None = None
     value: ResultValue | None = None
+    distribution: str | None = None
+    """That of the tool, where it is known."""
 
     @property
     def shown(self) -> ResultValue | None:
-        """The result, unless it says the same as the error."""
-        return None if self.value is None or self.value.text() == self.error else self.value
+        """The result, unless it is for the model only, or says the same as the error."""
+        value = self.value
+        return None if value is None or is_hidden(value) or value.text() == self.error else value
 
 
 @dataclass(frozen=True)
@@ -221,6 +225,7 @@ class _Reader:
         key = line.delegation, event.tool_call_id
         called = self.calls.get(key) or self.call(line, event.tool_call_id, event.tool_name, {})
         called.status, called.value, called.error = event.status, event.value, event.error
+        called.distribution = event.distribution
 
     def note(self, line: Line, text: str | None) -> None:
         if text:

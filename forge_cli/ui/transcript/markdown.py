@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 
-from forge_cli.core.results import Diff
 from forge_cli.core.text import readable, visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.render import FindRenderer, no_renderers, render_text
+from forge_cli.ui.terminal.render import render_text
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
+from forge_cli.ui.views import FindRenderer, View, no_renderers, view_of
 
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
 
@@ -44,8 +45,17 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     yield _fenced(json.dumps(jsonable(entry.args), ensure_ascii=False, indent=2), "json")
     if entry.status:
         yield f"{_plain(entry.status)}{f': {_plain(entry.error)}' if entry.error else ''}"
-    if entry.shown is not None and (text := render_text(entry.shown, find)):
-        yield _fenced(text, "diff" if isinstance(entry.shown, Diff) else "text")
+    if entry.shown is not None:
+        view = view_of(entry.shown, find, entry.distribution)
+        if text := render_text(view):
+            yield _fenced(text, _language(view))
+
+
+def _language(view: View) -> str:
+    """What a fence says of what is in it."""
+    if view.form == "code" and _LANGUAGE.fullmatch(view.language):
+        return view.language
+    return "diff" if view.form == "diff" else "text"
 
 
 def _fenced(text: str, language: str) -> str:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from html import escape
 
-from forge_cli.core.results import Diff
-from forge_cli.core.text import readable, visible
+from forge_cli.core.text import counted, readable, visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.render import FindRenderer, no_renderers, render_text
+from forge_cli.ui.terminal.render import render_text
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, TranscriptEntry
+from forge_cli.ui.views import FindRenderer, View, no_renderers, view_of
 
 LONG = 30
 """Lines of a result; a longer one is folded away."""
@@ -87,15 +87,20 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     if entry.status:
         look = "success" if entry.status == "success" else "failure"
         yield f'<p class="{look}">{_line(entry.status)}{f": {_line(entry.error)}" if entry.error else ""}</p>'
-    if entry.shown is not None and (text := render_text(entry.shown, find)):
-        yield _pre(text, diff=isinstance(entry.shown, Diff))
+    if entry.shown is not None:
+        view = view_of(entry.shown, find, entry.distribution)
+        if text := render_text(view):
+            yield _pre(text, view)
 
 
-def _pre(text: str, *, diff: bool = False) -> str:
-    lines = text.split("\n")
-    shown = "\n".join(map(_coloured, lines)) if diff else _text(text)
-    block = f"<pre>{shown}</pre>"
-    return block if len(lines) <= LONG else f"<details><summary>{len(lines)} lines</summary>{block}</details>"
+def _pre(text: str, view: View | None = None) -> str:
+    """A block of text, folded away and bounded as its view says."""
+    view, lines = view or View("text", text), text.split("\n")
+    shown = "\n".join(map(_coloured, lines)) if view.form == "diff" else _text(text)
+    height = f' style="max-height: {view.max_height}lh; overflow: auto"' if view.max_height else ""
+    block = f"<pre{height}>{shown}</pre>"
+    folded = len(lines) > LONG if view.collapsed is None else view.collapsed
+    return f"<details><summary>{counted(len(lines), 'line')}</summary>{block}</details>" if folded else block
 
 
 def _coloured(line: str) -> str:

@@ -11,8 +11,9 @@ from rich.console import Console
 from forge_cli.core.results import read_result
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.terminal.render import Indented, plain, render
 from forge_cli.ui.transcript.entries import local_time
+from forge_cli.ui.views import FindRenderer, no_renderers
 
 LOST = "its input held a secret, which the session does not keep: it will be denied"
 
@@ -28,7 +29,7 @@ def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = 
     for name, value in row["args"].items():
         line(f"    {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
     if row["preview"] is not None:
-        console.print(Indented(render(read_result(row["preview"]), find), 4), end="")
+        console.print(Indented(render(read_result(row["preview"]), find, row["distribution"], exact=True), 4), end="")
     place = f" ({row['where']})" if row["where"] else ""
     line(f"  why: {row['reason']}{place}", "dim")
     if row["held_secret"]:

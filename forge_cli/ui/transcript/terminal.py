@@ -10,9 +10,10 @@ from rich.console import Console
 
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.render import FindRenderer, Indented, no_renderers, plain, render
+from forge_cli.ui.terminal.render import Indented, plain, render
 from forge_cli.ui.terminal.trace import format_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
+from forge_cli.ui.views import FindRenderer, no_renderers
 
 LINES, LETTERS = 200, 20_000
 """How much of what somebody said is shown."""
@@ -58,7 +59,8 @@ class _Page:
             why = f": {cut(entry.error, 2000)}" if entry.error else ""
             self.line(entry.depth, f"    {entry.status}{why}", "green" if entry.status == "success" else "red")
         if entry.shown is not None:
-            self._console.print(Indented(render(entry.shown, self._find), 2 * entry.depth + 6), end="")
+            shown = render(entry.shown, self._find, entry.distribution)
+            self._console.print(Indented(shown, 2 * entry.depth + 6), end="")
 
 
 def shown_arguments(args: Any) -> list[str]:

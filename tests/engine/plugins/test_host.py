@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import Custom, Text
+from forge_cli import Custom, DisplayHints, Text
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.testing import Project, call, calls
+from forge_cli.ui.views import view_of
 
 WHERE = Mark("worker.yaml", 3, 3)
 TOOLSET = """
@@ -258,13 +259,72 @@ def forge_renderers():
 def test_a_package_brings_a_renderer_for_its_kinds(install: Install) -> None:
     install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER)
     host = PluginHost()
-    assert host.renderer("zeppelin.status") is None
+    assert host.renderer(Custom("zeppelin.status", {})) is None
     assert "weather_renderer" not in sys.modules
-    renderer = host.renderer("weather.forecast")
+    forecast = Custom("weather.forecast", {"city": "Rome"})
+    renderer = host.renderer(forecast)
     assert renderer
-    assert renderer(Custom("weather.forecast", {"city": "Rome"})) == Text("Sun: Rome")
-    assert host.renderer("weather.other") is None
+    assert renderer(forecast) == Text("Sun: Rome")
+    assert host.renderer(Custom("weather.other", {})) is None
     assert "render.weather" not in [plugin.name for plugin in host.toolset_plugins()]
+
+
+@pytest.mark.parametrize(
+    ("hints", "distribution", "draws"),
+    [
+        (None, None, True),
+        (None, "forge-tools-zeppelin", True),
+        (DisplayHints("tree"), "forge-tools-weather", True),
+        (DisplayHints("tree"), "forge-tools-zeppelin", False),
+        (DisplayHints("tree"), None, False),
+    ],
+)
+def test_hints_of_another_author_count_more_than_a_renderer(
+    install: Install, hints: DisplayHints | None, distribution: str | None, draws: bool
+) -> None:
+    install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER)
+    value = Custom("weather.forecast", {"city": "Rome"}, display=hints)
+    assert (PluginHost().renderer(value, distribution) is not None) is draws
+
+
+FORECAST = """
+from forge_cli import Custom, DisplayHints, Preview, Text, Toolset, hookimpl, tool
+
+FORECAST = Custom("weather.forecast", {"city": "Rome"}, display=DisplayHints("tree"))
+
+class Weather(Toolset):
+    name = "weather"
+
+    @tool(needs_approval=True, preview="show")
+    def forecast(self) -> Custom:
+        "Tell the weather."
+        return FORECAST
+
+    async def show(self, args, context):
+        return Preview(FORECAST)
+
+@hookimpl
+def forge_toolsets():
+    return [Weather]
+"""
+
+
+def test_a_custom_result_and_its_preview_name_the_distribution_of_the_tool(install: Install, project: Project) -> None:
+    both = {"weather": "weather_plugin", "render.weather": "weather_plugin"}
+    install("forge-tools-weather", both, weather_plugin=FORECAST + RENDERER)
+    project.write(
+        "tools.py", "from weather_plugin import FORECAST\n\ndef local() -> dict:\n    return FORECAST.wire()\n"
+    )
+    custom = "custom: {module: ./tools.py, tools: [local], approval: {default: preApproved}}"
+    project.write("worker.yaml", f"name: w\ntoolsets:\n  weather: {{}}\n  plan: {{}}\n  {custom}\n")
+    plan = call("update_plan", plan=[])
+    seen = project.run(calls(call("forecast"), call("local"), plan, call("nothing")), "done", answers=[True])
+    names = ["forge-tools-weather", "./tools.py", "forge-workers", None]
+    assert [outcome.distribution for outcome in seen.outcomes] == names
+    assert [line.get("distribution") for line in seen.lines if line["type"] == "toolResult"] == names
+    assert seen.asked[0].distribution == "forge-tools-weather"
+    drawn = [view_of(result.value, PluginHost().renderer, result.distribution).data for result in seen.outcomes[:2]]
+    assert drawn == ["Sun: Rome", {"city": "Rome"}]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +338,7 @@ def test_a_package_brings_a_renderer_for_its_kinds(install: Install) -> None:
 )
 def test_a_broken_renderer_only_costs_its_rendering(install: Install, module: str) -> None:
     install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=module)
-    assert PluginHost().renderer("weather.forecast") is None
+    assert PluginHost().renderer(Custom("weather.forecast", {})) is None
 
 
 def test_one_module_may_be_behind_several_names(install: Install) -> None:
@@ -288,4 +348,4 @@ def test_one_module_may_be_behind_several_names(install: Install) -> None:
     )
     host = PluginHost()
     assert host.toolset("weather")[0].name == "weather"
-    assert host.renderer("weather.forecast")
+    assert host.renderer(Custom("weather.forecast", {}))

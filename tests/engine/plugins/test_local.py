@@ -62,6 +62,14 @@ def test_a_file_brings_toolsets_renderers_and_models(project: Project) -> None:
     assert "hooks.py" in listed.stdout
 
 
+def test_its_renderer_draws_what_its_own_tools_give_whatever_their_hints(project: Project) -> None:
+    hinted = HOOKS.replace("self.config.word})", 'self.config.word}, display=DisplayHints("tree"))')
+    project.write("hooks.py", f"from forge_cli import DisplayHints\n{hinted}")
+    project.write("worker.yaml", WORKER)
+    done = project.forge("tools", "call", "greet", "--worker", "worker.yaml", "-y")
+    assert (done.returncode, done.stdout) == (0, "~ ahoy ~\n")
+
+
 def test_without_the_worker_naming_it_nothing_of_it_is_there(project: Project) -> None:
     project.write("hooks.py", HOOKS)
     project.write("worker.yaml", "name: w\ntoolsets: {greeting: {}}\n")

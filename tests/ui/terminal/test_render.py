@@ -1,9 +1,13 @@
-"""Every kind of result on a terminal: whole where it must be, bounded where it may be, never obeyed."""
+"""Every kind of result on a terminal: whole where it must be, bounded where it may be, never obeyed.
+
+Covers forge_cli.ui.views.
+"""
 
 import io
 import re
 import time
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +18,7 @@ from rich.console import Console
 from forge_cli import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.results import ResultValue
 from forge_cli.ui.terminal.render import Indented, plain, render
+from forge_cli.ui.views import View, view_of
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
 SHOWN = "a\\x1b[2Jb\\rc\\x07\\x9b\\u202ed\\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
@@ -158,8 +163,7 @@ def test_a_diff_is_no_change_only_where_there_is_none(before: str, after: str) -
 def test_hostile_text_is_shown_escaped_in_every_view(view: str | None, make) -> None:
     text = shown(make(HOSTILE, DisplayHints(view)), width=200)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]", text)
-    if view != "hidden" or not isinstance(make(HOSTILE, None), Text | Json):
-        assert SHOWN in text
+    assert (SHOWN in text) is (view != "hidden")
 
 
 @pytest.mark.parametrize("view", ["table", "tree"])
@@ -208,9 +212,125 @@ def test_markdown_and_code() -> None:
     assert shown(Text("x", DisplayHints("code", language="no such language"))) == "x\n"
 
 
-def test_hidden_leaves_the_summary() -> None:
-    assert shown(Text("secret", DisplayHints("hidden"))) == ""
-    assert shown(Custom("a.b", "secret", "summary", display=DisplayHints("hidden"))) == "summary\n"
+HIDDEN = DisplayHints("hidden")
+EVERY_KIND = [
+    Text("secret", HIDDEN),
+    Diff("/secret", None, "secret", is_new=True, bytes_written=6, display=HIDDEN),
+    FileContent("/secret", "secret", 6, HIDDEN),
+    FileList("/", ("secret",), 1, HIDDEN),
+    Json(["secret"], HIDDEN),
+    Custom("a.b", "secret", "secret", "text/markdown", HIDDEN),
+]
+
+
+@pytest.mark.parametrize("value", EVERY_KIND, ids=lambda value: value.kind)
+def test_hidden_hides_every_kind_but_for_whoever_decides(value: ResultValue) -> None:
+    assert shown(value) == ""
+    assert "secret" in shown(value, exact=True, lines=None)
+
+
+CHANGED = Diff("/a.md", "# Old\n", "# New\n- one\n", is_new=False, bytes_written=13)
+
+
+@pytest.mark.parametrize(
+    ("hints", "expected"),
+    [
+        (DisplayHints("text"), "--- /a.md"),
+        (DisplayHints("code", "markdown"), "# New"),
+        (DisplayHints("markdown"), "• one"),
+        (DisplayHints("table"), "--- /a.md"),
+        (DisplayHints(language="markdown"), "--- /a.md"),
+    ],
+)
+def test_a_diff_follows_its_hints_but_for_whoever_decides(hints: DisplayHints, expected: str) -> None:
+    value = replace(CHANGED, display=hints)
+    assert expected in shown(value)
+    assert (shown(value) == shown(CHANGED)) is (expected == "--- /a.md")
+    assert shown(value, exact=True, lines=None) == shown(CHANGED)
+
+
+def test_a_list_of_files_as_a_tree_and_a_table() -> None:
+    files = ("a/", "a/b.py", "c/d/e", "f")
+    tree = shown(FileList("/code", files, 5, DisplayHints("tree"))).splitlines()
+    assert tree == [
+        "/code",
+        "├── a/",
+        "│   └── b.py",
+        "├── c/",
+        "│   └── d/",
+        "│       └── e",
+        "├── f",
+        "└── ... 1 more",
+    ]
+    assert shown(FileList("/code", ("a", "b"), 2, DisplayHints("table"))) == "name\na\nb\n"
+
+
+def test_text_that_holds_data_has_its_views_too() -> None:
+    rows = '[{"id": 1, "name": "Ann"}]'
+    assert shown(Text(rows, DisplayHints("table"))) == shown(Json([{"id": 1, "name": "Ann"}], DisplayHints("table")))
+    assert shown(FileContent("/a", rows, 1, DisplayHints("tree"))).splitlines() == ["0", "├── id: 1", "└── name: Ann"]
+    assert shown(Text("id,name\n1,Ann\n", DisplayHints(language="csv"))).split() == ["id", "name", "1", "Ann"]
+    assert shown(Text("no data", DisplayHints("tree"))) == "no data\n"
+
+
+def test_a_language_alone_means_code() -> None:
+    assert view_of(Text("x = 1", DisplayHints(language="python"))) == View("code", "x = 1", language="python")
+    assert view_of(Json({"a": 1}, DisplayHints("code"))).language == "json"
+
+
+@pytest.mark.parametrize(
+    ("mime", "data", "expected"),
+    [
+        ("text/markdown; charset=utf-8", "# Title\n\n- one", "• one"),
+        ("application/json", '{"a":1}', '{\n  "a": 1\n}'),
+        ("application/ld+json", '{"a":1}', '{\n  "a": 1\n}'),
+        ("application/json", "not JSON", "not JSON"),
+        ("text/csv", "id,id,name\n1,2\n", "id  id  name\n1   2"),
+        ("TEXT/CSV", "", "\n"),
+        ("text/tab-separated-values", "id\tname\n1\tAnn\n", "id  name\n1   Ann"),
+        ("image/png", "iVBORw0KGgo=", "(an image: image/png, 9 bytes)"),
+        ("image/\x1b[2J", {"url": "x"}, "(an image: image/\\x1b[2j)"),
+        ("text/plain", "words", "words"),
+    ],
+)
+def test_the_content_type_of_a_custom_result_chooses_the_drawing(mime: str, data: object, expected: str) -> None:
+    assert expected in shown(Custom("a.b", data, mime_type=mime))
+
+
+def test_a_patch_is_coloured_by_its_content_type_and_hints_count_more() -> None:
+    patch = "@@ -1 +1 @@\n-a\n+b\n"
+    assert view_of(Custom("a.b", patch, mime_type="text/x-diff")).form == "diff"
+    assert shown(Custom("a.b", patch, mime_type="text/x-diff")) == patch
+    csv = Custom("a.b", "a,b\n1,2\n", mime_type="text/csv", display=DisplayHints("text"))
+    assert shown(csv) == "a,b\n1,2\n"
+    picture = Custom("a.b", "iVBORw0KGgo=", mime_type="image/png")
+    assert shown(picture, exact=True) == "iVBORw0KGgo=\n", "whoever decides sees what there is"
+
+
+def test_markdown_drops_nothing_before_a_decision() -> None:
+    value = Text("words <!-- more -->", DisplayHints("markdown"))
+    assert "more" not in shown(value)
+    assert shown(value, exact=True) == "words <!-- more -->\n"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Text("1\n2\n3"),
+        Diff.of("/a", None, "1\n2\n3\n"),
+        FileContent("/a", "1\n2\n3", 5),
+        FileList.of("/", ("1", "2", "3")),
+        Json([1, 2, 3]),
+        Custom("a.b", "1\n2\n3"),
+        Custom("a.b", "a,b\n1,2\n3,4\n", mime_type="text/csv"),
+    ],
+    ids=lambda value: value.kind,
+)
+@pytest.mark.parametrize("hints", [DisplayHints(collapsed=True), DisplayHints(max_height=1)])
+def test_every_kind_can_be_bounded(value: ResultValue, hints: DisplayHints) -> None:
+    bounded = shown(replace(value, display=hints)).splitlines()
+    assert len(bounded) == 2
+    assert bounded[-1].startswith("...")
 
 
 def test_height_and_collapse_bound_what_is_bounded_anyway() -> None:
@@ -238,13 +358,17 @@ def test_hints_that_make_no_sense_are_not_followed(hints: DisplayHints) -> None:
 def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
     value = Custom("git.status", {"branch": "main"}, summary="clean")
     renderers = {"git.status": lambda value: Text(f"on {value.data['branch']}")}
-    assert shown(value, find=renderers.get) == "on main\n"
-    assert shown(Custom("git.log", "x"), find=renderers.get) == "x\n"
+
+    def find(value: Custom, distribution: str | None):
+        return renderers.get(value.kind)
+
+    assert shown(value, find=find) == "on main\n"
+    assert shown(Custom("git.log", "x"), find=find) == "x\n"
 
 
 @pytest.mark.parametrize("renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None])
 def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
-    text = shown(Custom("a.b", "data", "summary"), find=lambda kind: renderer)
+    text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: renderer)
     assert text.startswith("(the renderer of a.b failed: ")
     assert text.endswith("summary\ndata\n")
 

@@ -1,15 +1,21 @@
-"""The terminal itself: words as they come, colours where they are wanted, nothing that it would obey."""
+"""The terminal itself: words as they come, colours where they are wanted, nothing that it would obey.
+
+Covers forge_cli.ui.terminal.lines.
+"""
 
 import io
+import os
 import re
+from dataclasses import replace
 
+import anyio
 import pytest
 
-from forge_cli import EventBus
+from forge_cli import ApprovalDecision, EventBus, RuntimeUI, TerminalUI
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.events import Interrupt, Streaming
-from forge_cli.ui.terminal.terminal import TerminalUI
+from forge_cli.ui.terminal.prompts import CHOICES
 
 RUN = ("run", "worker.yaml", "go")
 TURNS = (r'{text: "First \e[2Jwords.", calls: [{tool: nosuch}]}', '{text: "Last words."}')
@@ -62,7 +68,7 @@ def test_lines_of_a_stream_are_closed() -> None:
 
     async def speak() -> None:
         bus = EventBus()
-        async with TerminalUI(bus, trace="quiet", stream_text=True, out=out):
+        async with TerminalUI(bus, trace="quiet", output=out):
             for delta, done in [("a", False), ("b\n", False), ("", True), ("c", False), ("", True), ("", True)]:
                 bus.emit(Streaming("s", delta, done))
             bus.emit(Interrupt("nobody looks"))
@@ -76,17 +82,112 @@ def test_without_a_stream_nothing_is_written() -> None:
 
     async def speak() -> None:
         bus = EventBus()
-        async with TerminalUI(bus, trace="quiet", out=out):
+        async with TerminalUI(bus, trace="quiet", stream_text=False, output=out):
             bus.emit(Streaming("s", "a", done=False))
 
     in_loop(speak)
     assert out.getvalue() == ""
 
 
+REQUEST = ApprovalRequest("a1", "c1", "push", {}, "w wants to call push", "it asks", "low", None, None)
+
+
+async def asked(screen: TerminalUI, bus: EventBus) -> ApprovalDecision:
+    """The answer that a terminal gives to a request; of a session, it is given once for all."""
+    with anyio.fail_after(20):
+        async with screen:
+            return await bus.ask(REQUEST)
+
+
+def test_alone_it_shows_and_asks_on_the_streams_that_it_is_given() -> None:
+    output, bus = io.StringIO(), EventBus()
+    screen = TerminalUI(bus, output=output, input=io.StringIO("?\ny\nfour words and more\n"), trace="summary")
+
+    async def converse() -> tuple[bool, str]:
+        with anyio.fail_after(20):
+            async with screen:
+                bus.emit("status", {"level": "info", "message": "working"})
+                bus.emit(Streaming("s", "Hello!", done=False))
+                bus.emit(Streaming("s", "", done=True))
+                decision = await bus.ask(REQUEST)
+                return decision.approved, await RuntimeUI(bus).get_user_input("Your name? ")
+
+    assert in_loop(converse) == (True, "four words and more")
+    shown = output.getvalue()
+    assert shown.startswith("working\nHello!\n\nw wants to call push (risk: low)\nwhy: it asks\n")
+    assert shown.count(CHOICES) == 2
+    assert "  s       yes, and for identical calls in this session\n" in shown
+    assert shown.endswith("Your name? ")
+    bus.emit(Streaming("s", "nobody looks any more", done=True))
+    assert output.getvalue() == shown
+
+
+def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
+    bus = EventBus()
+    read, write = os.pipe()
+    os.write(write, b"n not now\ny\ns")
+    os.close(write)
+    with open(read) as input:
+        screen = TerminalUI(bus, output=io.StringIO(), input=input)
+
+        async def ask() -> list[ApprovalDecision]:
+            with anyio.fail_after(20):
+                async with screen:
+                    return [await bus.ask(replace(REQUEST, request_id=f"a{number}")) for number in range(4)]
+
+        answers = in_loop(ask)
+    assert [(answer.approved, answer.note) for answer in answers] == [
+        (False, "not now"),
+        (True, None),
+        (False, None),
+        (False, None),
+    ]
+
+
+def test_on_a_terminal_what_was_typed_before_the_prompt_does_not_count() -> None:
+    master, slave = os.openpty()
+    bus, seen = EventBus(), b""
+    os.write(master, b"y\n")
+
+    async def type_no() -> None:
+        nonlocal seen
+        while CHOICES.encode() not in seen:
+            await anyio.wait_readable(master)
+            seen += os.read(master, 4096)
+        os.write(master, b"n\n")
+
+    async def both(tty: io.TextIOWrapper) -> ApprovalDecision:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(type_no)
+            return await asked(TerminalUI(bus, output=tty, input=tty), bus)
+
+    try:
+        with open(slave, "r+b", buffering=0) as raw:
+            assert in_loop(both, io.TextIOWrapper(raw, write_through=True)) == ApprovalDecision(False)
+    finally:
+        os.close(master)
+    assert b"w wants to call push" in seen
+
+
+def test_an_output_of_its_own_leaves_standard_error_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    async def show(**streams: io.StringIO) -> None:
+        bus = EventBus()
+        async with TerminalUI(bus, **streams):
+            bus.emit("status", {"level": "info", "message": "working"})
+            bus.emit(Streaming("s", "Hello!", done=False))
+
+    output, trace = io.StringIO(), io.StringIO()
+    in_loop(lambda: show(output=output, trace_output=trace))
+    assert (output.getvalue(), trace.getvalue()) == ("Hello!", "working\n")
+    assert capfd.readouterr() == ("", "")
+    in_loop(show)
+    assert capfd.readouterr() == ("Hello!", "working\n")
+
+
 def test_a_terminal_that_nobody_watches_answers_nothing() -> None:
     async def ask() -> bool:
         bus = EventBus()
-        async with TerminalUI(bus, trace="quiet"):
+        async with TerminalUI(bus, trace="quiet", interactive=False):
             request = ApprovalRequest("a1", "c1", "t", {}, "d", "r", "low", None, None)
             return (await bus.ask(request)).approved
 
