@@ -309,7 +309,8 @@ class Needy(sums.Toolset):
         ),
         (
             "package: broken, import: loud",
-            "4:31: toolsets.external: broken: the schema of 'loud' must be a pydantic model or a JSON Schema dict, not a int",
+            "4:31: toolsets.external: broken: the schema of 'loud' must be a pydantic model or a JSON Schema dict, "
+            "not a int",
         ),
         (
             "package: broken, import: Needy",

@@ -175,7 +175,7 @@ async def test_a_person_calls_a_tool_through_the_same_gate(worker: Project) -> N
         "denied",
     ]
     assert [event.tool_name for event in seen.of(ManualToolInvoke)] == ["push", "deploy", "add"]
-    assert seen.of(ManualToolInvoke)[0] == ManualToolInvoke("push", {"branch": "dev"})
+    assert seen.of(ManualToolInvoke)[0] == ManualToolInvoke("push", {"branch": "dev"}, pushed.call.id)
     assert len(seen.of(ToolStarted)) == 4
 
 
