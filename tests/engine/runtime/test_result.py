@@ -12,7 +12,7 @@ from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
 from forge_cli.engine.runtime.result import Ending, answer_or_raise
 from forge_cli.engine.turns.limits import LimitReached
-from forge_cli.engine.turns.loop import InvalidOutput, Stopped
+from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
 
 
 def test_the_object_that_json_output_prints() -> None:
@@ -67,6 +67,7 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
         (LimitReached("too long"), Ending("so far", "limit", ExitCode.LIMIT, "too long")),
         (Stopped("refused"), Ending("so far", "denied", ExitCode.DENIED, "refused")),
         (InvalidOutput("misfit"), Ending("so far", "invalid_output", ExitCode.MISFIT, "misfit")),
+        (CallFailed("it broke"), Ending("so far", "failed", ExitCode.FAILED, "it broke")),
         (Parked("it waits"), Ending("so far", "parked", ExitCode.PARKED, "it waits")),
         (UsageError("no"), Ending("so far", "failed", ExitCode.USAGE, "no")),
     ],
@@ -78,7 +79,7 @@ def test_why_a_task_ended_says_status_and_exit_code(cause: Ended | ForgeError, e
 
 def test_every_way_to_end_early_is_known() -> None:
     assert {kind.status for kind in Ended.__subclasses__()} == {
-        *("interrupted", "limit", "denied", "invalid_output", "parked")
+        *("interrupted", "limit", "denied", "invalid_output", "parked", "failed")
     }
 
 
