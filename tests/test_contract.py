@@ -585,7 +585,7 @@ KEYS = {
     "toolResult": {"toolCallId", "toolName", "status", "value", "durationMs"},
 }
 """What an event has to say of a call; an answer may have a note, a decision its request, a failure its error."""
-MORE = {"requestId", "note", "error", "preview"}
+MORE = {"requestId", "note", "error", "preview", "distribution"}
 ENVELOPE = {"v", "seq", "time", "session", "worker", "depth", "type", "prev", "hash"}
 
 
@@ -621,6 +621,8 @@ def _plain(value: Any, bench: Bench) -> Any:
                 "requestId",
                 "durationMs",
                 "duration_ms",
+                "refreshMs",
+                "distribution",
                 "fingerprint",
             }
             plain = {key: _plain(item, bench) for key, item in value.items() if key not in unstable}

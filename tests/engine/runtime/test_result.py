@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from forge_cli import ToolError, Usage, WorkerResult
+from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import TERMINATED
@@ -67,7 +68,10 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
         (LimitReached("too long"), Ending("so far", "limit", ExitCode.LIMIT, "too long")),
         (Stopped("refused"), Ending("so far", "denied", ExitCode.DENIED, "refused")),
         (InvalidOutput("misfit"), Ending("so far", "invalid_output", ExitCode.MISFIT, "misfit")),
-        (CallFailed("it broke"), Ending("so far", "failed", ExitCode.FAILED, "it broke")),
+        (
+            CallFailed(ToolOutcome.failed(ToolCall("c1", "push", {}), "error", "it broke")),
+            Ending("so far", "failed", ExitCode.FAILED, "push failed (error), and on_error is 'stop': it broke"),
+        ),
         (Parked("it waits"), Ending("so far", "parked", ExitCode.PARKED, "it waits")),
         (UsageError("no"), Ending("so far", "failed", ExitCode.USAGE, "no")),
     ],
