@@ -19,7 +19,7 @@ from forge_cli.core.notify import COMMANDS
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
-from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
+from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 from forge_cli.sandbox.network.start import NetworkProxy
@@ -80,6 +80,8 @@ class Confined:
     names: tuple[str, ...] | None = None
     """Protected names, if they have been looked up already; then those that appear are reported."""
     tell: Callable[[Sequence[str]], None] | None = None
+    shared: tuple[Path, ...] = ()
+    """Pipes that it can use wherever they lie."""
     proxy: NetworkProxy | None = None
     """The way to a network of which only some names are open."""
     confined: ClassVar[bool] = True
@@ -106,6 +108,7 @@ class Confined:
         self, argv: Sequence[str], cwd: Path, readable: Iterable[Path] = ()
     ) -> AbstractContextManager[Command]:
         rules = self.confinement.rules((*self.readable, *readable), self.writable, self.names)
+        rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
         return self.mechanism.wrap(argv, cwd, rules, network=network, sockets=named, room=room)

@@ -25,9 +25,11 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
 from forge_cli.sandbox.network.start import NetworkProxy, proxy_variables
+from forge_cli.sandbox.processes.companions import AccompaniedWrap
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
-from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
+from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, Wrap, clean_environment
+from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
@@ -42,7 +44,7 @@ class StartOptions(TypedDict):
 
     cwd: Path
     env: Mapping[str, str]
-    wrap: Confined | Unconfined
+    wrap: Wrap
     feed: bytes | None
     limits: ProcessLimits
 
@@ -101,9 +103,12 @@ class WorkerProcesses(Processes):
         writable: Iterable[Path] = (),
         errors: str = "replace",
         together: int | None = None,
+        pipes: RequestPipes | None = None,
     ) -> Finished:
-        options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
-        with _keep_hooks(options["wrap"]):
+        """What ``pipes`` answers is asked for by the command."""
+        wrap = self.wrap(readable, writable)
+        options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
+        with _keep_hooks(wrap):
             return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
 
     def stream(
@@ -118,9 +123,10 @@ class WorkerProcesses(Processes):
         writable: Iterable[Path] = (),
         errors: str = "replace",
     ) -> CommandStream:
-        options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
+        wrap = self.wrap(readable, writable)
+        options = self._options(argv, cwd, env, input, wrap)
         start = partial(self.children.start, argv, **options, timeout=timeout, errors=errors)
-        return CommandStream(start, _keep_hooks(options["wrap"]), errors)
+        return CommandStream(start, _keep_hooks(wrap), errors)
 
     def start(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, encoding: str = "utf-8"
@@ -136,7 +142,7 @@ class WorkerProcesses(Processes):
         cwd: str | Path | None,
         env: Mapping[str, str] | None,
         input: str | bytes | None,
-        wrap: Confined | Unconfined,
+        wrap: Wrap,
     ) -> StartOptions:
         """What a command is started with, once it is sure that there is a program: ``bwrap`` reports it badly."""
         folder, environment = self._workspace / (cwd or "."), self._environment(env)
@@ -205,6 +211,11 @@ class WorkerProcesses(Processes):
         """Name to the person what the file tools would have asked for."""
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
+
+
+def _with_pipes(wrap: Confined | Unconfined, pipes: RequestPipes) -> Wrap:
+    shared = replace(wrap, shared=pipes.paths) if isinstance(wrap, Confined) else wrap
+    return AccompaniedWrap(shared, pipes)
 
 
 def _keep_hooks(wrap: Confined | Unconfined) -> AbstractContextManager[None]:
