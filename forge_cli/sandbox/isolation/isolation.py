@@ -20,6 +20,7 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
+from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 from forge_cli.sandbox.network.start import NetworkProxy
@@ -77,6 +78,8 @@ class Confined:
     """What can be read although something hides it."""
     writable: tuple[Path, ...] = ()
     """Protected folders that can be written all the same, but for hooks and settings in them."""
+    hooks: KeptHooks | None = None
+    """Those in what is writable, to be put back afterwards."""
     names: tuple[str, ...] | None = None
     """Protected names, if they have been looked up already; then those that appear are reported."""
     tell: Callable[[Sequence[str]], None] | None = None
@@ -87,8 +90,10 @@ class Confined:
     confined: ClassVar[bool] = True
 
     def appeared(self) -> list[str]:
-        """The protected names that were not there when they were looked up."""
-        found = [] if self.names is None else sorted(set(self.confinement.names()).difference(self.names))
+        """The protected names that were not there when they were looked up; hooks are as they were before."""
+        found = self.hooks.restore() if self.hooks else []
+        if self.names is not None:
+            found += sorted(set(self.confinement.names()).difference(self.names))
         if found and self.tell:
             self.tell(found)
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from forge_cli.files.home import user_home
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import confinement_for
-from forge_cli.sandbox.isolation.hooks import keep_hooks
+from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
@@ -108,8 +107,7 @@ class WorkerProcesses(Processes):
         """What ``pipes`` answers is asked for by the command."""
         wrap = self.wrap(readable, writable)
         options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
-        with _keep_hooks(wrap):
-            return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
+        return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
 
     def stream(
         self,
@@ -123,17 +121,21 @@ class WorkerProcesses(Processes):
         writable: Iterable[Path] = (),
         errors: str = "replace",
     ) -> CommandStream:
-        wrap = self.wrap(readable, writable)
-        options = self._options(argv, cwd, env, input, wrap)
-        start = partial(self.children.start, argv, **options, timeout=timeout, errors=errors)
-        return CommandStream(start, _keep_hooks(wrap), errors)
+        options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
+        return CommandStream(partial(self.children.start, argv, **options, timeout=timeout, errors=errors), errors)
 
     def start(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, encoding: str = "utf-8"
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        writable: Iterable[Path] = (),
+        encoding: str = "utf-8",
     ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
-        environment, limits = self._environment(env), self._sandbox.isolation.limits
-        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": self.wrap(), "feed": None, "limits": limits}
+        environment, limits, wrap = self._environment(env), self._sandbox.isolation.limits, self.wrap((), writable)
+        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": wrap, "feed": None, "limits": limits}
         return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
     def _options(
@@ -167,7 +169,8 @@ class WorkerProcesses(Processes):
             return wrap
         opened = wrap.confinement.opened(writable)
         names = wrap.confinement.names()
-        return replace(wrap, readable=tuple(readable), writable=tuple(opened), names=names)
+        hooks = KeptHooks(opened) if opened else None
+        return replace(wrap, readable=tuple(readable), writable=tuple(opened), hooks=hooks, names=names)
 
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
@@ -216,7 +219,3 @@ class WorkerProcesses(Processes):
 def _with_pipes(wrap: Confined | Unconfined, pipes: RequestPipes) -> Wrap:
     shared = replace(wrap, shared=pipes.paths) if isinstance(wrap, Confined) else wrap
     return AccompaniedWrap(shared, pipes)
-
-
-def _keep_hooks(wrap: Confined | Unconfined) -> AbstractContextManager[None]:
-    return keep_hooks(wrap.writable) if isinstance(wrap, Confined) and wrap.writable else nullcontext()
