@@ -18,6 +18,7 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.isolation.aside import set_aside
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.hooks import KeptHooks
@@ -82,6 +83,8 @@ class Confined:
     """Those in what is writable, to be put back afterwards."""
     names: tuple[str, ...] | None = None
     """Protected names, if they have been looked up already; then those that appear are reported."""
+    accepts: Callable[[str], bool] | None = None
+    """Whether somebody else has made a protected name, or may; the others are renamed."""
     tell: Callable[[Sequence[str]], None] | None = None
     shared: tuple[Path, ...] = ()
     """Pipes that it can use wherever they lie."""
@@ -90,13 +93,20 @@ class Confined:
     confined: ClassVar[bool] = True
 
     def appeared(self) -> list[str]:
-        """The protected names that were not there when they were looked up; hooks are as they were before."""
+        """The protected names that were not there when they were looked up; hooks are as they were before.
+
+        Those that nobody accepts are renamed.
+        """
         found = self.hooks.restore() if self.hooks else []
         if self.names is not None:
-            found += sorted(set(self.confinement.names()).difference(self.names))
+            found += map(self._settle, sorted(set(self.confinement.names()).difference(self.names)))
         if found and self.tell:
             self.tell(found)
         return found
+
+    def _settle(self, name: str) -> str:
+        renamed = None if self.accepts is None or self.accepts(name) else set_aside(Path(name))
+        return f"{name} (renamed to {renamed})" if renamed else name
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
         return self._confine(argv, cwd) if self.proxy is None else self._confine_behind(self.proxy, argv, cwd)

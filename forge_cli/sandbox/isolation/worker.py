@@ -103,9 +103,10 @@ class WorkerProcesses(Processes):
         errors: str = "replace",
         together: int | None = None,
         pipes: RequestPipes | None = None,
+        names: bool = False,
     ) -> Finished:
-        """What ``pipes`` answers is asked for by the command."""
-        wrap = self.wrap(readable, writable)
+        """What ``pipes`` answers is asked for by the command; with ``names`` it may make protected names."""
+        wrap = self.wrap(readable, writable, names=names)
         options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
         return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
 
@@ -131,10 +132,12 @@ class WorkerProcesses(Processes):
         cwd: Path,
         env: Mapping[str, str] | None = None,
         writable: Iterable[Path] = (),
+        names: bool = False,
         encoding: str = "utf-8",
     ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
-        environment, limits, wrap = self._environment(env), self._sandbox.isolation.limits, self.wrap((), writable)
+        environment, limits = self._environment(env), self._sandbox.isolation.limits
+        wrap = self.wrap((), writable, names=names)
         options: StartOptions = {"cwd": cwd, "env": environment, "wrap": wrap, "feed": None, "limits": limits}
         return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
@@ -159,8 +162,10 @@ class WorkerProcesses(Processes):
         own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
         return own if self._proxy is None else {**own, **proxy_variables()}
 
-    def wrap(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> Confined | Unconfined:
-        """How a command is started that may read and write these as well."""
+    def wrap(
+        self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), *, names: bool = False
+    ) -> Confined | Unconfined:
+        """How a command is started that may read and write these as well, and with ``names`` make protected names."""
         try:
             wrap = self._wrap
         except WorkerError as error:
@@ -168,9 +173,23 @@ class WorkerProcesses(Processes):
         if isinstance(wrap, Unconfined):
             return wrap
         opened = wrap.confinement.opened(writable)
-        names = wrap.confinement.names()
-        hooks = KeptHooks(opened) if opened else None
-        return replace(wrap, readable=tuple(readable), writable=tuple(opened), hooks=hooks, names=names)
+        return replace(
+            wrap,
+            readable=tuple(readable),
+            writable=tuple(opened),
+            hooks=KeptHooks(opened) if opened else None,
+            names=wrap.confinement.names(),
+            accepts=self._keep if names or opened else self._is_kept,
+        )
+
+    def _keep(self, name: str) -> bool:
+        """Let a protected name stay, also when a command ends that runs at the same time."""
+        self._sandbox.written.add(name)
+        return True
+
+    def _is_kept(self, name: str) -> bool:
+        """Has a call that was approved for it made this name, and not the command?"""
+        return any(path == name or path.startswith(f"{name}/") for path in self._sandbox.written)
 
     @cached_property
     def _wrap(self) -> Confined | Unconfined:

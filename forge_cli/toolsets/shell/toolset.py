@@ -122,6 +122,7 @@ class ShellToolset(Toolset):
             env=self._environment,
             timeout=seconds,
             writable=self._repository(command, self.env.workspace),
+            names=self._policy.names_git(command),
             together=room,
         )
         return outcome.result(command, done, seconds)
@@ -136,9 +137,13 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Start a command that may take long or wants input; what it says later is read with write_stdin."""
         folder, encoding = self._folder(workdir), locale_encoding()
-        writable = self._repository(command, folder)
         child = self._processes.start(
-            bash(command), cwd=folder, env=self._environment, writable=writable, encoding=encoding
+            bash(command),
+            cwd=folder,
+            env=self._environment,
+            writable=self._repository(command, folder),
+            names=self._policy.names_git(command),
+            encoding=encoding,
         )
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
         session = self._sessions.add(command, child, encoding=encoding, doubt=doubt)

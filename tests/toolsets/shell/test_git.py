@@ -108,6 +108,12 @@ def test_nor_can_what_lies_around_it_be_moved_away(repository: Project, line: st
     assert "evil" not in (folder / "config").read_text()
 
 
+@pytest.mark.parametrize(("line", "kept"), [("git init -q new", True), ("mkdir -p new/.git; true", False)])
+def test_a_line_that_names_git_can_make_a_repository_and_no_other(repository: Project, line: str, kept: bool) -> None:
+    run(repository, line)
+    assert (repository.folder / "new/.git").exists() is kept
+
+
 def test_the_repository_around_the_folder_counts(repository: Project) -> None:
     (repository.folder / "sub/deep").mkdir(parents=True)
     repository.write("sub/deep/b.txt", "b")
