@@ -87,7 +87,7 @@ async def _judge_all(worker: str, workspace: Path, calls: Sequence[PastCall]) ->
     async with judging(worker, workspace) as judge:
         for past in calls:
             if before := _before(past):
-                caller = Caller.MODEL if past.by_model else Caller.PERSON
+                caller = Caller.MODEL if past.by_model else Caller.OPERATOR if past.call.parent else Caller.PERSON
                 given = past.call.args if past.call.unreadable is None else past.call.unreadable
                 after = await judge(past.call.name, given, {}, caller.value)
                 judged.append(Rejudged(past.call, before, after, past.remembered))

@@ -119,6 +119,8 @@ class ApprovalRequest:
     """The identity of the call, that an answer is bound to."""
     stamp: str | None = field(default=None, compare=False)
     """The state of what the preview showed, that an answer is bound to as well."""
+    caller: str | None = None
+    """``tool:NAME`` where a tool makes the call."""
     once: bool | None = None
     """True when a yes cannot be remembered: the args do not say what the call does."""
     distribution: str | None = field(default=None, compare=False)

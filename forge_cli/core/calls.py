@@ -25,6 +25,8 @@ class ToolCall:
     name: str
     args: JsonObject
     unreadable: str | None = None
+    parent: str | None = None
+    """The call whose tool makes this one; None where the model or a person does."""
 
 
 def call_identity(name: str, args: object) -> str:

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
 
 _CALL: ContextVar[str | None] = ContextVar("call", default=None)
@@ -51,10 +53,20 @@ class CallContext:
     tool: str
     worker: str
     caller: str
-    """``model``, ``person`` or ``operator``."""
+    """``model``, ``person``, ``operator``, or ``tool:NAME`` where a tool makes the call."""
     workspace: Path
     sandbox: SandboxView
     """Files as they are: the paths that the call declares can be read, and nothing can be changed yet."""
+
+
+class InnerCalls(Protocol):
+    """The calls that the tool of one call makes itself."""
+
+    async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome: ...
+
+    def schema(self, name: str) -> JsonObject | None:
+        """The JSON Schema of what a tool is called with; None where there is no such tool."""
+        ...
 
 
 def _no_progress(message: str, fraction: float | None) -> None:
@@ -79,6 +91,8 @@ class ToolContext:
     """What the tool's own check found out and put into its Verdict."""
     report: Callable[[str, float | None], None] = field(default=_no_progress, repr=False)
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
+    inner: InnerCalls | None = field(default=None, repr=False)
+    """None in a preview, and where no gate is around the tool."""
 
     async def delegate(
         self,
@@ -96,6 +110,15 @@ class ToolContext:
             raise ToolError(f"{self.tool} was not called by a running worker, so it cannot delegate")
         task = Delegation(worker=Path(worker), input=input, instructions=instructions, attachments=tuple(attachments))
         return await self.delegation(task)
+
+    async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
+        """Call another tool of the worker, through the same gate; a refusal is an outcome as well.
+
+        The outer call's approval does not cover it: it has a verdict of its own, and asks where that says so.
+        """
+        if self.inner is None:
+            raise ToolError(f"{self.tool} cannot call other tools here")
+        return await self.inner.call(name, args)
 
     def progress(self, message: str, fraction: float | None = None) -> None:
         """Report how far the work is; may be called from a thread."""

@@ -136,6 +136,8 @@ class ToolStarted(Event):
     tool_call_id: str
     tool_name: str
     args: Mapping[str, Any]
+    parent_call_id: str | None = None
+    """The call whose tool makes this one."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ class ToolResult(Event):
     error: str | None = None
     distribution: str | None = field(default=None, compare=False)
     """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
+    parent_call_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,8 @@ class ApprovalDecided(Event):
     reason: str
     cached: bool
     request_id: str | None = None
+    caller: str | None = None
+    """``tool:NAME`` where a tool makes the call."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ class Finished:
     exceeded: str | None = None
     """Which limit it was stopped for, as a sentence."""
     appeared: tuple[str, ...] = ()
-    """Protected names, such as ``.git`` and ``.env``, that were not there before; only of a confined command."""
+    """Protected names, such as ``.git`` and ``.env``, that were not there before, and what they were renamed to; only
+    of a confined command."""
     refused: tuple[str, ...] = ()
     """Hosts with ports that it was not allowed to reach, each with the reason; only with a list ``sandbox.network``."""
 

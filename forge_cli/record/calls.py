@@ -34,7 +34,7 @@ class PastVerdict:
 
 @dataclass
 class PastCall:
-    """A call that was made by the model, or by a person; without a verdict where it came to none."""
+    """A call that was made by the model, by a tool, or by a person; without a verdict where it came to none."""
 
     call: ToolCall
     by_model: bool
@@ -72,4 +72,5 @@ def _started(event: ToolStarted, wanted: dict[str, ToolCall]) -> PastCall:
     call = wanted.get(event.tool_call_id)
     if call is not None:
         return PastCall(call, by_model=True)
-    return PastCall(ToolCall(event.tool_call_id, event.tool_name, dict(event.args)), by_model=False)
+    call = ToolCall(event.tool_call_id, event.tool_name, dict(event.args), parent=event.parent_call_id)
+    return PastCall(call, by_model=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from functools import partial
 from typing import assert_never
 
 from forge_cli.core.approval import ApprovalDecision
@@ -63,7 +64,7 @@ class Past:
     pending: Mapping[str, Pending] = field(default_factory=dict)
     """By call: the requests that are still to be decided."""
     cut_off: tuple[ToolCall, ...] = ()
-    """Calls of the last turn that will never have another result than ``interrupted``."""
+    """Calls of the last turn, and of tools in it, that will never have another result than ``interrupted``."""
     in_flight: frozenset[str] = frozenset()
     """Identities of calls, also of workers further down, that were approved and have no result: they may have run."""
     counted: tuple[int, int] | None = None
@@ -205,6 +206,8 @@ class _Reader:
         self.requests: dict[str, Pending] = {}
         self.delegated: dict[str, dict[str, tuple[str, WorkerUpdate]]] = {}
         """By call and task: the worker that has it, and its last update."""
+        self.inner: dict[str, ToolCall] = {}
+        """Calls of tools that are open, the outer ones first."""
         self.in_flight: dict[str, str] = {}
         self.counted: tuple[int, int] | None = None
         self.mid_sentence = False
@@ -230,6 +233,9 @@ class _Reader:
                 self.ended = True
             case TurnEndEvent():
                 self.stop = event.stop
+            case ToolStarted(parent_call_id=parent) if parent is not None:
+                call = ToolCall(event.tool_call_id, event.tool_name, dict(event.args), parent=parent)
+                self.inner[call.id] = call
             case SessionStart() | TurnStart() | ToolStarted() | WorkerUpdate():
                 pass
             case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
@@ -257,7 +263,7 @@ class _Reader:
         if self.calls:
             results = [self.results.get(call.id) or interrupted_result(call) for call in self.calls]
             self.messages.append(Message("tool", results=tuple(results)))
-        self.calls, self.results, self.requests, self.delegated = (), {}, {}, {}
+        self.calls, self.results, self.requests, self.delegated, self.inner = (), {}, {}, {}, {}
 
     def answered(self, event: ApprovalResponse) -> None:
         for call, pending in self.requests.items():
@@ -267,12 +273,14 @@ class _Reader:
 
     def decided(self, event: ApprovalDecided) -> None:
         self.requests.pop(event.tool_call_id, None)
-        call = next((call for call in self.calls if call.id == event.tool_call_id), None)
+        calls = (*self.calls, *self.inner.values())
+        call = next((call for call in calls if call.id == event.tool_call_id), None)
         if call is not None and event.approved:
             self.in_flight[call.id] = call_identity(call.name, call.args)
 
     def result(self, event: ToolResult) -> None:
         call, identity = event.tool_call_id, self.in_flight.get(event.tool_call_id)
+        self.inner.pop(call, None)
         if any(call == known.id for known in self.calls):
             text = for_model(event.value)
             self.results[call] = CallResult(call, event.tool_name, text, is_error=event.status != "success")
@@ -293,10 +301,13 @@ class _Reader:
     def past(self, lines: tuple[Line, ...]) -> Past:
         """A turn with requests to decide, here or further down, is still open; any other is over, with what it has."""
         missing = tuple(call for call in self.calls if call.id not in self.results)
+        inner = tuple(reversed(self.inner.values()))
         calls, results, pending = self.calls, self.results, self.requests
-        called = {call.id: self.children_of(call, lines) for call in missing}
+        start = partial(self.children_of, lines=lines)
+        called = {call.id: start(call) for call in missing}
         children = {call: found for call, found in called.items() if any(each.past.calls for each in found)}
-        lost = tuple(each for call in called if call not in children for each in called[call] if each.open)
+        ended = [*(found for call, found in called.items() if call not in children), *map(start, inner)]
+        lost = tuple(each for found in ended for each in found if each.open)
         if not pending and not children:
             self.close_turn()
             calls, results = (), {}
@@ -307,7 +318,7 @@ class _Reader:
             calls=calls,
             results=results,
             pending=pending,
-            cut_off=() if calls else missing,
+            cut_off=inner if calls else (*inner, *missing),
             in_flight=frozenset(self.in_flight.values()),
             counted=self.counted,
             children=children,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.offering import ModuleAdapter, ModuleTools
+from forge_cli.core.offering import ModuleAdapter, ModuleTools, is_toolset
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
@@ -22,6 +22,34 @@ class CustomConfig(ToolsetConfig):
 
     module: str
     tools: list[str]
+
+
+_Stamp = tuple[tuple[int, int, int, int] | None, ...]
+
+
+def _stamp(files: Iterable[Path]) -> _Stamp:
+    """Equal as long as nobody has written to the files, as far as can be told without reading them."""
+    return tuple(map(_file_stamp, files))
+
+
+def _file_stamp(file: Path) -> tuple[int, int, int, int] | None:
+    try:
+        info = file.stat()
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A module at one state of its files, and the tools that the worker wants of it."""
+
+    tools: tuple[Tool, ...]
+    digest: str
+    files: tuple[Path, ...]
+    stamp: _Stamp
+    keeps_open: bool
+    """Does one of its names stand for a toolset, which is closed only with the session?"""
 
 
 class CustomToolset(Toolset):
@@ -41,23 +69,52 @@ class CustomToolset(Toolset):
             yield (folder / module).parent / "*" / "__init__.py"
 
     async def tools(self) -> Sequence[Tool]:
-        if not hasattr(self, "_tools"):
-            self._tools = await self._load()
-        return self._tools
+        """The tools of the module as it is now; an edit that cannot be loaded leaves those that there were."""
+        loaded: _Loaded | None = getattr(self, "_loaded", None)
+        if loaded is None:
+            self._loaded, self._looked, self._refused = await self._load(self._read()), _stamp(()), ""
+        elif (now := _stamp(loaded.files)) not in (loaded.stamp, self._looked):
+            self._looked = now
+            await self._reload(loaded)
+        return self._loaded.tools
 
-    async def _load(self) -> list[Tool]:
+    async def _reload(self, loaded: _Loaded) -> None:
+        """Load what is there now, unless it is what is loaded, or was refused already."""
+        digest = ""
+        try:
+            local = self._read()
+            digest = local.digest
+            if digest in (loaded.digest, self._refused):
+                return
+            if loaded.keeps_open:
+                raise WorkerError(None, "a toolset in it is open; the change counts from the next session on")
+            self._loaded = await self._load(local, again=True)
+            self.env.notify("info", f"{self.config.module} has changed and was loaded again")
+        except WorkerError as error:
+            self._refused = digest
+            sentence = f"{self.config.module} has changed, and what was loaded before stays: {error}"
+            self.env.notify("warning", sentence)
+
+    def _read(self) -> LocalModule:
         path = (self.env.worker_dir / self.config.module).resolve()
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
-        local = LocalModule.read(path)
-        (offered,) = self.env.register(ModuleAdapter(local.load()), f"{path}:{local.digest}")
+        return LocalModule.read(path)
+
+    async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
+        files = tuple(sorted(imported_beside(local.path)))
+        stamp, loaded = _stamp(files), local.load()
+        keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
+        if again and keeps_open:
+            raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")
+        (offered,) = self.env.register(ModuleAdapter(loaded), f"{local.path}:{local.digest}")
         module = await self.stack.enter_async_context(offered(ToolsetConfig(), self.env))
         source = Source("local", self.config.module, self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):
             tools = await self._tools_named(cast(ModuleTools, module), name, self.config.where("tools", index))
             found += [replace(tool, digest=local.digest, source=source) for tool in tools]
-        return found
+        return _Loaded(tuple(found), local.digest, files, stamp, keeps_open)
 
     async def _tools_named(self, offered: ModuleTools, name: str, where: Mark | None) -> Sequence[Tool]:
         file = Path(str(offered.module.__file__)).name
@@ -69,6 +126,12 @@ class CustomToolset(Toolset):
             return await offered.tools_named(name)
         except SchemaError as error:
             raise WorkerError(where, f"{file}: {error}") from None
+
+
+def _keeps_open(thing: Any) -> bool:
+    """Is there a toolset in it, however deep?"""
+    inside = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list | tuple) else ()
+    return is_toolset(thing) or any(map(_keeps_open, inside))
 
 
 @hookimpl

@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 from forge_cli import WorkerRuntime, load_worker
+from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import ApprovalDecided, ToolResult
+from forge_cli.core.events import ApprovalDecided, StatusEvent, ToolResult
 from forge_cli.core.messages import ToolSpec
 from forge_cli.core.results import Custom, Json, Text
 from forge_cli.core.tool import ManualExecution, Source, Tool, digest_of
@@ -410,3 +411,89 @@ def test_nothing_of_the_module_is_offered_unless_it_is_listed(project: Project) 
     worker(project, MODULE, "add")
     seen: Seen = project.run(calls(call("untyped", a=1)), "done")
     assert seen.statuses == ["not_found"]
+
+
+EDITED = '''
+from pathlib import Path
+
+import helping
+from forge_cli import tool
+
+
+@tool(needs_approval=False)
+def edit(file: str, old: str, new: str) -> str:
+    """Edit a file beside."""
+    path = Path(__file__).parent / file
+    path.write_text(path.read_text().replace(old, new))
+    return "edited"
+
+
+@tool(needs_approval=True)
+def greet() -> str:
+    """Greet."""
+    return "one " + helping.NAME
+'''
+
+
+def edited(project: Project, *edits: tuple[str, str, str], **options: Any) -> Seen:
+    """Greets, edits and greets again, once for each edit."""
+    worker(project, EDITED, "edit", "greet", approval="{default: ask}")
+    project.write("helping.py", "NAME = 'Ana'\n")
+    turns = [calls(call("greet"))]
+    for file, old, new in edits:
+        turns += [calls(call("edit", file=file, old=old, new=new)), calls(call("greet"))]
+    return project.run(*turns, "done", **options)
+
+
+def greetings(seen: Seen) -> list[str]:
+    return [each.value.text() for each in seen.outcomes if each.tool_name == "greet"]
+
+
+def warnings_of(seen: Seen) -> list[str]:
+    return [event.message for event in seen.of(StatusEvent) if event.level == "warning" and "tools.py" in event.message]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [("tools.py", '"one "', '"two "', "two Ana"), ("helping.py", "'Ana'", "'Ben'", "one Ben")],
+)
+def test_a_changed_module_is_loaded_before_the_next_turn(
+    project: Project, file: str, old: str, new: str, told: str
+) -> None:
+    seen = edited(project, (file, old, new), answers=[True, True])
+    assert (greetings(seen), warnings_of(seen)) == (["one Ana", told], [])
+
+
+def test_a_broken_edit_keeps_what_was_loaded_and_is_told_once(project: Project) -> None:
+    edits = [("tools.py", '"one "', '"two " )'), ("helping.py", "Ana", "Ana"), ("tools.py", '"two " )', '"two "')]
+    seen = edited(project, *edits, answers=[True] * 4)
+    assert greetings(seen) == ["one Ana", "one Ana", "one Ana", "two Ana"]
+    [warning] = warnings_of(seen)
+    assert warning.startswith("./tools.py has changed, and what was loaded before stays: ")
+    assert "tools.py:19:" in warning
+
+
+def test_an_edit_that_takes_a_listed_name_away_is_broken(project: Project) -> None:
+    seen = edited(project, ("tools.py", "def greet", "def welcome"), answers=[True, True])
+    assert greetings(seen) == ["one Ana", "one Ana"]
+    [warning] = warnings_of(seen)
+    assert "tools.py has no 'greet'; it offers: edit, welcome" in warning
+
+
+def test_a_yes_for_the_session_is_for_the_content_that_was_there(project: Project) -> None:
+    always = ApprovalDecision(True, remember="session")
+    same = edited(project, ("helping.py", "Ana", "Ana"), answers=[always])
+    assert (greetings(same), len(same.asked)) == (["one Ana", "one Ana"], 1)
+    changed = edited(project, ("helping.py", "Ana", "Ben"), answers=[always, False])
+    assert [each.status for each in changed.outcomes if each.tool_name == "greet"] == ["success", "denied"]
+
+
+def test_a_toolset_that_is_open_stays_until_the_session_ends(project: Project) -> None:
+    module = EDITED + "\n\nfrom forge_cli import Toolset\n\n\nclass Kit(Toolset):\n    pass\n"
+    worker(project, module, "edit", "greet", "Kit")
+    project.write("helping.py", "NAME = 'Ana'\n")
+    edit = calls(call("edit", file="helping.py", old="Ana", new="Ben"))
+    seen = project.run(calls(call("greet")), edit, calls(call("greet")), "done", answers=[True, True])
+    assert greetings(seen) == ["one Ana", "one Ana"]
+    [warning] = warnings_of(seen)
+    assert warning.endswith("a toolset in it is open; the change counts from the next session on")

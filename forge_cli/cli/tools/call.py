@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -17,6 +18,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
+from forge_cli.cli.tools.inner import call_through, pipes_of_caller
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
@@ -27,7 +29,6 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import FileContent, Text
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.tool import Tool
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home
@@ -100,9 +101,8 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
     return Invocation(tool=kept[0], argv=kept[1:], **found)
 
 
-def read_args(invocation: Invocation, tool: Tool) -> JsonObject:
+def read_args(invocation: Invocation, schema: JsonObject) -> JsonObject:
     """The args that argv describes, over that of ``--json-input``."""
-    schema = tool.schema.json_schema
     plain, options = parse_arguments(invocation.argv, boolean_options(schema))
     if plain:
         raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE")
@@ -127,26 +127,36 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
             offer = assembly.toolbox.offers.get(invocation.tool)
             if offer is None:
                 raise unknown_tool(invocation.tool, assembly.toolbox.offers, invocation.worker)
-            args = read_args(invocation, offer.tool)
+            args = read_args(invocation, offer.tool.schema.json_schema)
             if invocation.interactive:
                 if not interactive:
                     raise UsageError("-i asks questions, and there is no terminal to ask them on")
                 args = await fill_form(offer.tool, args, new_console())
             with interruptible(lambda reason: bus.emit(Interrupt(reason))):
                 outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
-            _show(outcome, offer.tool, invocation.as_json, host, out)
+            _show(outcome, offer.tool.author_of(outcome.value), invocation.as_json, host, out)
     stopped = Interrupted(signal.reason).exit_code
     return _code(outcome) if stopped is ExitCode.INTERRUPTED else stopped
 
 
-def _show(outcome: ToolOutcome, tool: Tool, as_json: bool, host: PluginHost, out: TextIO) -> None:
+def call_as_program(invocation: Invocation, pipes: Path, out: TextIO) -> ExitCode:
+    """Have the forge that started this program call the tool, and show the result."""
+    own = [name for name, key in (*WITH_VALUE.items(), *ALONE.items()) if getattr(invocation, key)]
+    if refused := [name for name in own if name not in ("--json-input", "--json")]:
+        raise UsageError(f"{refused[0]} means nothing inside of a tool's program: the worker that calls it decides")
+    outcome = call_through(pipes, invocation.tool, partial(read_args, invocation))
+    _show(outcome, None, invocation.as_json, PluginHost(), out)
+    return _code(outcome)
+
+
+def _show(outcome: ToolOutcome, author: str | None, as_json: bool, host: PluginHost, out: TextIO) -> None:
     """The value to standard output, as it is where nobody looks; what went wrong to standard error."""
     if as_json:
         out.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
         out.write(outcome.value.content.removesuffix("\n") + "\n")
     elif outcome.ok or outcome.value.text() != outcome.error:
-        new_console(out).print(render(outcome.value, host.renderer, tool.author_of(outcome.value), lines=None))
+        new_console(out).print(render(outcome.value, host.renderer, author, lines=None))
     if outcome.ok or outcome.status == "interrupted":
         return
     hint = "\n  -y approves it" if outcome.by == "headless" else ""
@@ -198,6 +208,9 @@ def call(
 ) -> None:
     """Call one tool by hand, through the same gate as the model's calls."""
     invocation: Invocation = read_invocation(ctx.meta["forge.argv"])
+    pipes = pipes_of_caller()
     with data_output() as out:
+        if pipes is not None:
+            raise typer.Exit(call_as_program(invocation, pipes, out))
         code = in_loop(call_tool, invocation, tool_worker(invocation.worker), work_folder(invocation.directory), out)
     raise typer.Exit(code)

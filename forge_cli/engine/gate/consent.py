@@ -17,7 +17,7 @@ from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Preview
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.gate.judge import Judge, Judged, Refusal
+from forge_cli.engine.gate.judge import CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
 
@@ -64,7 +64,10 @@ class Consent:
             request_id, stamp = request.request_id, request.stamp
             decision = self._parked_answer(request, pending)
             if decision is None:
-                decision = await self.controller.request_approval(request, None if request.once else key)
+                may_park = judged.call.parent is None
+                decision = await self.controller.request_approval(
+                    request, None if request.once else key, may_park=may_park
+                )
         self.record(judged, decision, request_id)
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
@@ -97,6 +100,7 @@ class Consent:
                 reason=reason,
                 cached=decision.by == "memory",
                 request_id=request_id,
+                caller=_tool_caller(judged),
             )
         )
 
@@ -108,7 +112,7 @@ class Consent:
             tool_call_id=judged.call.id,
             tool_name=tool.name,
             args=deepcopy(judged.args),
-            description=f"{' > '.join(self.bus.path or (self.judge.worker,))} wants to call {tool.name}",
+            description=f"{self._who(judged)} wants to call {tool.name}",
             reason=verdict.reason,
             risk=tool.risk,
             rule=verdict.rule,
@@ -117,9 +121,15 @@ class Consent:
             details=verdict.details or None,
             fingerprint=self.judge.fingerprint_of(judged),
             stamp=preview.stamp if preview else None,
+            caller=_tool_caller(judged),
             once=once or None,
             distribution=tool.author_of(preview.value) if preview else None,
         )
+
+    def _who(self, judged: Judged) -> str:
+        workers = " > ".join(self.bus.path or (self.judge.worker,))
+        caller = judged.caller
+        return f"the tool {caller.name} of {workers}" if isinstance(caller, CallingTool) else workers
 
     def may_have_run(self, judged: Judged) -> bool:
         """Could an earlier call like this one have had its effect, although the session was cut off then?"""
@@ -139,6 +149,10 @@ class Consent:
             if not is_fault(error):
                 raise
             return Preview(Text(f"no preview: {fault_text(error)}"), once=True)
+
+
+def _tool_caller(judged: Judged) -> str | None:
+    return judged.caller.value if isinstance(judged.caller, CallingTool) else None
 
 
 def _who_denied(by: DecidedBy) -> str:

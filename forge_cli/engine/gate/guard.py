@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
@@ -29,7 +30,8 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
-from forge_cli.engine.gate.judge import Caller, Judge, Judged, Refusal
+from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
+from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.performing import TOOL, CallClock, perform
 from forge_cli.engine.gate.reopened import ReopenedCalls
@@ -79,20 +81,21 @@ class Guard:
     def _consent(self) -> Consent:
         return Consent(judge=self.judge, controller=self.controller, bus=self.bus, reopened=self.reopened)
 
-    async def call(self, call: ToolCall, caller: Caller, judged: Judged | None = None) -> ToolOutcome:
+    async def call(self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
         call = within_depth(call)
         if not self.reopened.knows(call):
-            self.bus.emit(ToolStarted(call.id, call.name, call.args))
+            self._start(call)
         started = time.monotonic()
+        inner = ToolCalls(call, caller, self.offers, self._call_inner)
         outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
         with self.interrupt.scope():
             try:
-                outcome = await self._pass(judged or await self.verdict(call, caller))
+                outcome = await self._pass(judged or await self.verdict(call, caller), inner)
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
-        if self.network:
-            outcome = replace(outcome, denials=self.network.take_denials())
+        denied = (*inner.denials, *(self.network.take_denials() if self.network else ()))
+        outcome = replace(outcome, denials=denied)
         if self.repeated:
             outcome = self.repeated.compared(outcome)
         else:
@@ -111,7 +114,19 @@ class Guard:
                 if not is_fault(error):
                     raise
 
-    async def verdict(self, call: ToolCall, caller: Caller) -> Judged:
+    async def _call_inner(self, call: ToolCall, caller: CallingTool) -> ToolOutcome:
+        """Take a call of a tool; it cannot wait on disk, since what its tool has done so far would be lost."""
+        if caller.depth > DEEPEST:
+            return self.postpone(call, f"{call.name} was not called: tools call tools {DEEPEST} deep at most")
+        try:
+            return await self.call(call, caller)
+        except Parked as parked:
+            return self._finish(ToolOutcome.failed(call, "denied", f"{call.name} ended: {parked}", by="headless"))
+        except asyncio.CancelledError:
+            self.cut_off(call)
+            raise
+
+    async def verdict(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """The call judged; one that may have run before the session was cut off asks, whatever the policy says."""
         judged = await self.judge.judge(call, caller)
         if judged.verdict.approval is Approval.PRE_APPROVED and self._consent.may_have_run(judged):
@@ -137,18 +152,18 @@ class Guard:
             asks = judged.verdict.approval is Approval.ASK and not self.reopened.knows(call)
             if asks and self.controller.settled(self.judge.fingerprint_of(judged)) is None:
                 parked = True
-                self.bus.emit(ToolStarted(call.id, call.name, call.args))
+                self._start(call)
                 await self._consent.park(judged, self._context(judged, changes=False))
         return parked
 
     def postpone(self, call: ToolCall, sentence: str) -> ToolOutcome:
-        """A call that the model has to make again gets its result."""
-        self.bus.emit(ToolStarted(call.id, call.name, call.args))
+        """A call that is not made, but may be made again, gets its result."""
+        self._start(call)
         return self._finish(ToolOutcome.failed(call, "error", sentence))
 
     def skip(self, call: ToolCall, sentence: str) -> ToolOutcome:
         """A call that will not be taken up any more still gets its result."""
-        self.bus.emit(ToolStarted(call.id, call.name, call.args))
+        self._start(call)
         return self.cut_off(call, sentence)
 
     def refuse_redacted(self, call: ToolCall) -> ToolOutcome:
@@ -161,6 +176,9 @@ class Guard:
         """A call that was taken up and never ended gets its result."""
         return self._finish(ToolOutcome.failed(call, "interrupted", sentence))
 
+    def _start(self, call: ToolCall) -> None:
+        self.bus.emit(ToolStarted(call.id, call.name, call.args, call.parent))
+
     def _finish(self, outcome: ToolOutcome) -> ToolOutcome:
         call, offer = outcome.call, self.offers.get(outcome.call.name)
         self.bus.emit(
@@ -171,12 +189,13 @@ class Guard:
                 outcome.value,
                 outcome.duration_ms,
                 outcome.error,
+                parent_call_id=call.parent,
                 distribution=offer.tool.author_of(outcome.value) if offer else None,
             )
         )
         return outcome
 
-    async def _pass(self, judged: Judged) -> ToolOutcome:
+    async def _pass(self, judged: Judged, inner: ToolCalls) -> ToolOutcome:
         if self.repeated and (known := self.repeated.instead(judged)):
             approved = known.status not in ("denied", "blocked")
             self._consent.record(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
@@ -186,14 +205,14 @@ class Guard:
             stamp = await self._consent.settle(judged, self._context(judged, changes=False))
             self._check_interrupt()
             try:
-                return await self._execute(judged, stamp)
+                return await self._execute(judged, stamp, inner)
             except Stale as stale:
                 judged = await self._judge_again(judged, stale)
         raise Refusal("error", f"{judged.call.name}: what it touches keeps changing; try again later")
 
     async def _judge_again(self, judged: Judged, stale: Stale) -> Judged:
         """What was approved no longer holds: the call is judged as things are now, and asks at least."""
-        again = await self.judge.judge(judged.call, Caller.OPERATOR)
+        again = await self.judge.judge(judged.call, judged.caller)
         if again.verdict.approval is Approval.BLOCKED:
             return again
         reason = f"{stale}; what was approved no longer holds, so it asks again"
@@ -204,11 +223,11 @@ class Guard:
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
-    async def _execute(self, judged: Judged, stamp: str | None) -> ToolOutcome:
+    async def _execute(self, judged: Judged, stamp: str | None, inner: ToolCalls) -> ToolOutcome:
         tool, call = judged.tool, judged.call
         self.reopened.start(call)
-        clock = CallClock(tool.timeout)
-        context = self._context(judged, stamp, clock=clock)
+        clock = inner.clock = CallClock(tool.timeout)
+        context = replace(self._context(judged, stamp, clock=clock), inner=inner)
         with executing(call.id):
             done = await perform(f"{TOOL}{call.name}", clock, lambda: tool.execute(deepcopy(judged.args), context))
         if done.late:

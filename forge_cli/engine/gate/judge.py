@@ -45,6 +45,26 @@ class Caller(Enum):
 
 
 @dataclass(frozen=True)
+class CallingTool:
+    """A tool as the caller of another one; ``root`` is who wanted the outermost call."""
+
+    name: str
+    root: Caller
+    depth: int = 1
+
+    @property
+    def value(self) -> str:
+        return f"tool:{self.name}"
+
+    def may_call(self, tool: Tool) -> bool:
+        """What is for people only stays so, however the model reaches for it."""
+        return tool.mode != "manual" or self.root is not Caller.MODEL
+
+
+AnyCaller = Caller | CallingTool
+
+
+@dataclass(frozen=True)
 class Judged:
     """A call that can run, with valid args, the places that its paths led to, and the verdict on it."""
 
@@ -53,6 +73,7 @@ class Judged:
     args: Args
     places: tuple[JudgedPath, ...]
     verdict: Verdict
+    caller: AnyCaller
     target: Judged | None = None
     """The call that this one stands for."""
 
@@ -94,7 +115,7 @@ class Judge:
     parent: Judge | None = None
     """That of the parent worker: what is blocked there is blocked here."""
 
-    async def judge(self, call: ToolCall, caller: Caller) -> Judged:
+    async def judge(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say of it?"""
         judged = await self._judge_alone(call, caller)
         if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
@@ -102,25 +123,25 @@ class Judge:
             return judged if blocked is None else replace(judged, verdict=blocked)
         return judged
 
-    async def _judge_alone(self, call: ToolCall, caller: Caller) -> Judged:
+    async def _judge_alone(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """The call judged by this worker, without its parents."""
         offer = self._offer(call, caller)
         args = _valid(offer.tool, call)
         places = self._places(offer.tool, args)
         said = [path.verdict for path in sorted(places, key=lambda path: not path.use.access.changes)]
         if any(verdict.approval is Approval.BLOCKED for verdict in said):
-            return Judged(call, offer, args, places, offer.policy.combine(None, said))
+            return Judged(call, offer, args, places, offer.policy.combine(None, said), caller)
         own, target = await self._own_verdict(call, offer.tool, args, places, caller)
-        judged = Judged(call, offer, args, places, offer.policy.combine(own, said))
+        judged = Judged(call, offer, args, places, offer.policy.combine(own, said), caller)
         return judged if target is None else await self._judge_target(judged, *target, caller)
 
-    def _offer(self, call: ToolCall, caller: Caller) -> Offer:
+    def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)
         if offer is None:
             known = ", ".join(sorted(self.offers)) or "none"
             raise Refusal("not_found", f"there is no tool '{visible(call.name)}'; the tools are: {known}")
         if not caller.may_call(offer.tool):
-            who = "a person" if caller is Caller.MODEL else "the model"
+            who = "the model" if caller is Caller.PERSON else "a person"
             raise Refusal("blocked", f"{call.name} can only be called by {who}", by="tool")
         return offer
 
@@ -137,7 +158,7 @@ class Judge:
             raise Refusal("error", f"{tool.name} does not say which paths it touches: {fault_text(error)}") from None
 
     async def _own_verdict(
-        self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: Caller
+        self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: AnyCaller
     ) -> tuple[Verdict | None, tuple[str, JsonObject] | None]:
         """The tool's own verdict, and the call that a proxy tool stands for."""
         context = CallContext(
@@ -157,7 +178,7 @@ class Judge:
         except ToolError as error:
             raise Refusal("error", str(error)) from None
 
-    async def _judge_target(self, judged: Judged, name: str, given: JsonObject, caller: Caller) -> Judged:
+    async def _judge_target(self, judged: Judged, name: str, given: JsonObject, caller: AnyCaller) -> Judged:
         """A call that stands for another is judged as that one, too; the stricter verdict counts."""
         toolset = judged.offer.toolset
         siblings = (offer for offer in self.offers.values() if offer.toolset == toolset and offer.original == name)

@@ -36,6 +36,10 @@ class CallClock:
     timeout: float | None
     delegating: int = 0
     section: Section | None = None
+    inside: list[anyio.CancelScope] = field(default_factory=list)
+    """Those of inner calls, for which a cancelled task alone could be the tool's own doing."""
+    over: bool = False
+    """Is the call being stopped?"""
     _away: float = 0.0
     _began: float = field(default_factory=time.monotonic)
 
@@ -50,7 +54,7 @@ class CallClock:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """While a child worker works."""
+        """While a child worker works, or an inner call."""
         since, self.delegating = time.monotonic(), self.delegating + 1
         self._tell()
         try:
@@ -60,6 +64,12 @@ class CallClock:
             if self.timeout is None and not self.delegating:
                 self._away += time.monotonic() - since
             self._tell()
+
+    def stop(self) -> None:
+        """Let the call start nothing more, and end what it has started."""
+        self.over = True
+        for scope in self.inside:
+            scope.cancel()
 
     def _tell(self) -> None:
         if self.section:
@@ -122,7 +132,8 @@ async def _contain(section: Section, function: Callable[[], Awaitable[Any]]) -> 
 
 
 async def _let_go(task: asyncio.Task[Performed], clock: CallClock) -> None:
-    """Cancel and wait for a moment; for child workers, which are bounded themselves, until they have ended."""
+    """Cancel and wait for a moment; for child workers and inner calls, which are bounded, until they have ended."""
+    clock.stop()
     task.cancel()
     until = time.monotonic() + LETTING_GO
     with anyio.CancelScope(shield=True):

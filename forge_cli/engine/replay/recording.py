@@ -37,6 +37,7 @@ class RecordedCall:
     decided: Line | None = None
     """The line that settled it, or the request that was left open."""
     result: Line | None = None
+    started: ToolStarted | None = None
 
     def settle(self, line: Line) -> None:
         """The first verdict counts; a call that asks again has another one, which nobody could foresee."""
@@ -246,8 +247,8 @@ def _take(track: Track, said: list[Message], line: Line) -> None:
                 turn.reply = Message("assistant")
                 _was_apart(turn, said)
             turn.end = TurnEnd(stop, usage, turn.reply.native)
-        case ToolStarted(tool_call_id=call):
-            turn.call(call)
+        case ToolStarted(tool_call_id=call) as started:
+            turn.call(call).started = started
         case ApprovalRequired(request=request):
             turn.call(request.tool_call_id).settle(line)
         case ApprovalDecided(tool_call_id=call):

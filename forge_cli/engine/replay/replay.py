@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from forge_cli.core.approval import Approval, Verdict
-from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
 from forge_cli.core.errors import ForgeError, Mark, ModelError
+from forge_cli.core.events import ToolStarted
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
 from forge_cli.core.results import Diff
 from forge_cli.engine.gate.judge import Judged
@@ -172,6 +173,9 @@ class Replay:
         """The result to give instead of making a call; None lets it go on. Its verdict must be the recorded one."""
         self.course.go_on()
         call, known = judged.call, self._recorded(judged.call)
+        if call.parent and not (known and _is_same(call, known.started)):
+            sentence = f"a tool calls {described(call)} in its turn, which the record does not have there"
+            raise self._lost(Drift("turns", sentence))
         if known is None:
             return None
         outcome = known.outcome(call)
@@ -251,6 +255,13 @@ class Replay:
             return True
         looked = self._looked.get(call.id) or _places(call.args)
         return any(_overlap(place, other) for place in looked for other in self._touched)
+
+
+def _is_same(call: ToolCall, started: ToolStarted | None) -> bool:
+    """Is an inner call the one that was made then? What held a secret cannot be compared."""
+    if started is None or started.tool_name != call.name:
+        return False
+    return has_mark(started.args) or call_identity(call.name, call.args) == call_identity(call.name, started.args)
 
 
 def _by_preview(verdict: Verdict) -> tuple[str, ...]:

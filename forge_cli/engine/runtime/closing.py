@@ -42,8 +42,9 @@ class OpenCalls:
 
     @property
     def count(self) -> int:
-        """How many calls are open."""
-        return sum(isinstance(event, ToolStarted) for event in list(self._open.values()))
+        """How many calls are open, without those that tools made."""
+        events = list(self._open.values())
+        return sum(isinstance(event, ToolStarted) and event.parent_call_id is None for event in events)
 
     def ends(self, late: str | None = None) -> Iterator[Event]:
         """How everything that is open ends, the innermost first; calls of the tool ``late`` were out of time."""
@@ -54,7 +55,7 @@ class OpenCalls:
                 status: OutcomeStatus = "timeout" if event.tool_name == late else "interrupted"
                 sentence = f"{late} would not end, and was left behind" if status == "timeout" else INTERRUPTED_CALL
                 result = ToolResult(event.tool_call_id, event.tool_name, status, Text(sentence), 0, sentence)
-                yield replace(result, origin=event.origin)
+                yield replace(result, parent_call_id=event.parent_call_id, origin=event.origin)
 
     def close(self, end: SessionEnd, late: str | None) -> None:
         """Record how everything ends, past the bus, whose subscribers may be what holds the session."""
@@ -63,6 +64,7 @@ class OpenCalls:
             self._record.take_over([*ends, end])
 
 
-def _inside_out(event: ToolStarted | WorkerUpdate) -> tuple[int, bool]:
-    """The calls of a child worker end before it does, and it ends before the call that it was started by."""
-    return -(event.origin.depth if event.origin else 0), isinstance(event, WorkerUpdate)
+def _inside_out(event: ToolStarted | WorkerUpdate) -> tuple[int, bool, bool]:
+    """Inner calls end before the others, those of a child worker before it does, and it before what started it."""
+    is_inner = isinstance(event, ToolStarted) and event.parent_call_id is not None
+    return -(event.origin.depth if event.origin else 0), isinstance(event, WorkerUpdate), not is_inner

@@ -80,7 +80,8 @@ def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) 
         own = child_bus(bus, path, child.worker, child.delegation)
         close_lost(child.past.lost, own, (*path, child.worker))
         for call in child.past.cut_off:
-            own.emit(ToolResult(call.id, call.name, "interrupted", Text(INTERRUPTED_CALL), 0, INTERRUPTED_CALL))
+            text = INTERRUPTED_CALL
+            own.emit(ToolResult(call.id, call.name, "interrupted", Text(text), 0, text, parent_call_id=call.parent))
         own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 
 

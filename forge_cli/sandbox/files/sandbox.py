@@ -66,6 +66,8 @@ class Sandbox:
         self.isolation = isolation or Isolation()
         self.notified: set[str] = set()
         """Notices that the user has seen and need not get from every toolset."""
+        self.written: set[str] = set()
+        """Real paths that calls have held for writing, with consent."""
         self._own = OwnFiles(self.protected)
 
     @classmethod
@@ -193,6 +195,8 @@ class Sandbox:
             if expected is not None and place.virtual != expected:
                 raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
             self._check_consent(asked, place, access)
+            if access is Access.WRITE:
+                self.written.add(str(place.real))
             yield HeldFile(asked, place, self._changed)
 
     def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
@@ -253,7 +257,7 @@ class CallSandbox(Sandbox):
         super().__init__(
             around.zones, workspace=around.workspace, protected=around.protected, isolation=around.isolation
         )
-        self.notified = around.notified
+        self.notified, self.written = around.notified, around.written
         self._own = around._own
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
         self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode, innermost_zone
-from forge_cli.sandbox.isolation.hooks import hooks_in
+from forge_cli.sandbox.isolation.hooks import hooks_in, way_to_hooks
 from forge_cli.sandbox.isolation.lookout import Lookout
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.names import folded
@@ -122,6 +122,7 @@ class Confinement:
         yield from (rule for rule in held if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
+            yield from _existing([way_to_hooks(folder)], Reach.PINNED)
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
         yield from _existing(self._ways(writable), Reach.PINNED)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-HOOKS = "hooks"
-_NAMES = (HOOKS, "config", "config.worktree", "commondir", "modules")
+HOOKS, INFO, MODULES = "hooks", "info", "modules"
+_NAMES = (HOOKS, "config", "config.worktree", "commondir", MODULES, f"{INFO}/attributes", "remotes", "branches")
 _WORKTREE_NAMES = ("commondir", "config.worktree", "gitdir")
 
 
@@ -21,21 +21,34 @@ def hooks_in(folder: Path) -> Iterator[Path]:
             yield from (tree / name for name in _WORKTREE_NAMES)
 
 
-@contextmanager
-def keep_hooks(folders: Iterable[Path]) -> Iterator[None]:
-    """Put back afterwards what cannot be mounted meanwhile, because it is a link or does not exist."""
-    places = []
-    for folder in folders:
-        if (folder / "objects").is_dir():
-            (folder / HOOKS).mkdir(exist_ok=True)
-        places += list(hooks_in(folder))
-    before = {place: _target(place) for place in places if place.is_symlink() or not place.exists()}
-    try:
-        yield
-    finally:
-        for place, target in before.items():
+def way_to_hooks(folder: Path) -> Path:
+    """The folder in it around a setting: it must not be moved away with that, and another put in its place."""
+    return folder / INFO
+
+
+class KeptHooks:
+    """What cannot be mounted while a command runs, because it is a link or does not exist, as it was before."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        places: list[Path] = []
+        for folder in folders:
+            if (folder / "objects").is_dir():
+                for name in (HOOKS, INFO, MODULES):
+                    with suppress(FileExistsError):
+                        (folder / name).mkdir()
+            places += hooks_in(folder)
+        self._before = {place: _target(place) for place in places if place.is_symlink() or not place.exists()}
+
+    def restore(self) -> list[str]:
+        """Put everything back; returns what could not be."""
+        failed = []
+        for place, target in self._before.items():
             if os.path.lexists(place) != (target is not None) or _target(place) != target:
-                _restore(place, target)
+                try:
+                    _restore(place, target)
+                except OSError:
+                    failed.append(str(place))
+        return failed
 
 
 def _target(place: Path) -> str | None:
@@ -43,6 +56,8 @@ def _target(place: Path) -> str | None:
 
 
 def _restore(place: Path, target: str | None) -> None:
+    if os.path.realpath(place.parent) != str(place.parent):
+        raise OSError(f"{place.parent} leads elsewhere by now")
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place)
     else:

@@ -18,8 +18,10 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.isolation.aside import set_aside
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
-from forge_cli.sandbox.isolation.confinement import Confinement, ReachRule
+from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
+from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 from forge_cli.sandbox.network.start import NetworkProxy
@@ -77,19 +79,34 @@ class Confined:
     """What can be read although something hides it."""
     writable: tuple[Path, ...] = ()
     """Protected folders that can be written all the same, but for hooks and settings in them."""
+    hooks: KeptHooks | None = None
+    """Those in what is writable, to be put back afterwards."""
     names: tuple[str, ...] | None = None
     """Protected names, if they have been looked up already; then those that appear are reported."""
+    accepts: Callable[[str], bool] | None = None
+    """Whether somebody else has made a protected name, or may; the others are renamed."""
     tell: Callable[[Sequence[str]], None] | None = None
+    shared: tuple[Path, ...] = ()
+    """Pipes that it can use wherever they lie."""
     proxy: NetworkProxy | None = None
     """The way to a network of which only some names are open."""
     confined: ClassVar[bool] = True
 
     def appeared(self) -> list[str]:
-        """The protected names that were not there when they were looked up."""
-        found = [] if self.names is None else sorted(set(self.confinement.names()).difference(self.names))
+        """The protected names that were not there when they were looked up; hooks are as they were before.
+
+        Those that nobody accepts are renamed.
+        """
+        found = self.hooks.restore() if self.hooks else []
+        if self.names is not None:
+            found += map(self._settle, sorted(set(self.confinement.names()).difference(self.names)))
         if found and self.tell:
             self.tell(found)
         return found
+
+    def _settle(self, name: str) -> str:
+        renamed = None if self.accepts is None or self.accepts(name) else set_aside(Path(name))
+        return f"{name} (renamed to {renamed})" if renamed else name
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
         return self._confine(argv, cwd) if self.proxy is None else self._confine_behind(self.proxy, argv, cwd)
@@ -106,6 +123,7 @@ class Confined:
         self, argv: Sequence[str], cwd: Path, readable: Iterable[Path] = ()
     ) -> AbstractContextManager[Command]:
         rules = self.confinement.rules((*self.readable, *readable), self.writable, self.names)
+        rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
         return self.mechanism.wrap(argv, cwd, rules, network=network, sockets=named, room=room)

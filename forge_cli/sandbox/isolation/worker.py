@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,15 +18,17 @@ from forge_cli.files.home import user_home
 from forge_cli.sandbox.files.protected import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import confinement_for
-from forge_cli.sandbox.isolation.hooks import keep_hooks
+from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
 from forge_cli.sandbox.network.start import NetworkProxy, proxy_variables
+from forge_cli.sandbox.processes.companions import AccompaniedWrap
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
-from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, clean_environment
+from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, Wrap, clean_environment
+from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
@@ -42,7 +43,7 @@ class StartOptions(TypedDict):
 
     cwd: Path
     env: Mapping[str, str]
-    wrap: Confined | Unconfined
+    wrap: Wrap
     feed: bytes | None
     limits: ProcessLimits
 
@@ -101,10 +102,13 @@ class WorkerProcesses(Processes):
         writable: Iterable[Path] = (),
         errors: str = "replace",
         together: int | None = None,
+        pipes: RequestPipes | None = None,
+        names: bool = False,
     ) -> Finished:
-        options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
-        with _keep_hooks(options["wrap"]):
-            return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
+        """What ``pipes`` answers is asked for by the command; with ``names`` it may make protected names."""
+        wrap = self.wrap(readable, writable, names=names)
+        options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
+        return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
 
     def stream(
         self,
@@ -119,15 +123,22 @@ class WorkerProcesses(Processes):
         errors: str = "replace",
     ) -> CommandStream:
         options = self._options(argv, cwd, env, input, self.wrap(readable, writable))
-        start = partial(self.children.start, argv, **options, timeout=timeout, errors=errors)
-        return CommandStream(start, _keep_hooks(options["wrap"]), errors)
+        return CommandStream(partial(self.children.start, argv, **options, timeout=timeout, errors=errors), errors)
 
     def start(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, encoding: str = "utf-8"
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        writable: Iterable[Path] = (),
+        names: bool = False,
+        encoding: str = "utf-8",
     ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
         environment, limits = self._environment(env), self._sandbox.isolation.limits
-        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": self.wrap(), "feed": None, "limits": limits}
+        wrap = self.wrap((), writable, names=names)
+        options: StartOptions = {"cwd": cwd, "env": environment, "wrap": wrap, "feed": None, "limits": limits}
         return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
     def _options(
@@ -136,7 +147,7 @@ class WorkerProcesses(Processes):
         cwd: str | Path | None,
         env: Mapping[str, str] | None,
         input: str | bytes | None,
-        wrap: Confined | Unconfined,
+        wrap: Wrap,
     ) -> StartOptions:
         """What a command is started with, once it is sure that there is a program: ``bwrap`` reports it badly."""
         folder, environment = self._workspace / (cwd or "."), self._environment(env)
@@ -151,8 +162,10 @@ class WorkerProcesses(Processes):
         own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
         return own if self._proxy is None else {**own, **proxy_variables()}
 
-    def wrap(self, readable: Iterable[Path] = (), writable: Iterable[Path] = ()) -> Confined | Unconfined:
-        """How a command is started that may read and write these as well."""
+    def wrap(
+        self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), *, names: bool = False
+    ) -> Confined | Unconfined:
+        """How a command is started that may read and write these as well, and with ``names`` make protected names."""
         try:
             wrap = self._wrap
         except WorkerError as error:
@@ -160,8 +173,23 @@ class WorkerProcesses(Processes):
         if isinstance(wrap, Unconfined):
             return wrap
         opened = wrap.confinement.opened(writable)
-        names = wrap.confinement.names()
-        return replace(wrap, readable=tuple(readable), writable=tuple(opened), names=names)
+        return replace(
+            wrap,
+            readable=tuple(readable),
+            writable=tuple(opened),
+            hooks=KeptHooks(opened) if opened else None,
+            names=wrap.confinement.names(),
+            accepts=self._keep if names or opened else self._is_kept,
+        )
+
+    def _keep(self, name: str) -> bool:
+        """Let a protected name stay, also when a command ends that runs at the same time."""
+        self._sandbox.written.add(name)
+        return True
+
+    def _is_kept(self, name: str) -> bool:
+        """Has a call that was approved for it made this name, and not the command?"""
+        return any(path == name or path.startswith(f"{name}/") for path in self._sandbox.written)
 
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
@@ -207,5 +235,6 @@ class WorkerProcesses(Processes):
         self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
 
 
-def _keep_hooks(wrap: Confined | Unconfined) -> AbstractContextManager[None]:
-    return keep_hooks(wrap.writable) if isinstance(wrap, Confined) and wrap.writable else nullcontext()
+def _with_pipes(wrap: Confined | Unconfined, pipes: RequestPipes) -> Wrap:
+    shared = replace(wrap, shared=pipes.paths) if isinstance(wrap, Confined) else wrap
+    return AccompaniedWrap(shared, pipes)

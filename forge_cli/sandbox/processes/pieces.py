@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -16,13 +15,11 @@ _AT_ONCE = 65536
 
 
 class CommandStream:
-    """A command that starts by ``async with`` or when a piece is wanted; ``around`` is held until its end."""
+    """A command that starts by ``async with`` or when a piece is wanted."""
 
-    def __init__(self, start: Callable[[], Child], around: AbstractContextManager[object], errors: str) -> None:
+    def __init__(self, start: Callable[[], Child], errors: str) -> None:
         self.finished: Finished | None = None
         self._start = start
-        self._around = around
-        self._held = ExitStack()
         self._child: Child | None = None
         self._kept: dict[OutputName, Output] = {"stdout": Output(errors=errors), "stderr": Output(errors=errors)}
 
@@ -56,10 +53,7 @@ class CommandStream:
 
     def _started(self) -> Child:
         if self._child is None:
-            with ExitStack() as held:
-                held.enter_context(self._around)
-                self._child = self._start()
-                self._held = held.pop_all()
+            self._child = self._start()
         return self._child
 
     def _next(self, child: Child) -> Piece | None:
@@ -78,7 +72,6 @@ class CommandStream:
 
     def _finish(self, child: Child) -> None:
         """All pieces as one result: the same as that of a command that was not streamed."""
-        self._held.close()
         done = child.finished()
         out, err = self._kept.values()
         truncated = done.truncated or out.dropped + err.dropped > 0

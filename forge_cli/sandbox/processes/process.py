@@ -28,6 +28,9 @@ from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.secrets import KEY_NAME
 
+CALLS = "FORGE_CALL"
+"""Names to a program that is a tool where it can ask for calls; never handed on to other children."""
+
 GRACE = 0.3
 """Seconds to wait for output that a background process keeps open after the command itself has ended."""
 
@@ -137,6 +140,8 @@ class Child:
         self._companion = companion
         self._attention = anyio.CancelScope(shield=True)
         self._time = anyio.CancelScope()
+        self._stops = 0
+        self._stopped = math.inf, 0.0
         self._since = self._until = since
 
     @property
@@ -180,13 +185,18 @@ class Child:
 
     @contextmanager
     def stop_clock(self) -> Iterator[None]:
-        """Let the time limit stand still; once at a time."""
-        deadline, since = self._time.deadline, anyio.current_time()
-        self._time.deadline = math.inf
+        """Let the time limit stand still, until the last of those who want that has left."""
+        if not self._stops:
+            self._stopped = self._time.deadline, anyio.current_time()
+            self._time.deadline = math.inf
+        self._stops += 1
         try:
             yield
         finally:
-            self._time.deadline = deadline + anyio.current_time() - since
+            self._stops -= 1
+            if not self._stops:
+                deadline, since = self._stopped
+                self._time.deadline = deadline + anyio.current_time() - since
 
     async def accompany(self) -> None:
         """Let what serves the command do so until it has ended."""
@@ -395,7 +405,7 @@ def _git_settings() -> dict[str, str]:
 
 
 def _is_harmless(name: str) -> bool:
-    return name.startswith(("LC_", "FORGE_")) and not KEY_NAME.search(name)
+    return name.startswith(("LC_", "FORGE_")) and name != CALLS and not KEY_NAME.search(name)
 
 
 async def _first(output: Output, others: anyio.CancelScope) -> None:

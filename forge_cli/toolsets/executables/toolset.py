@@ -78,9 +78,10 @@ _RUN_INPUT: JsonObject = {
 
 
 class ExecutablesConfig(ToolsetConfig):
-    """``env`` names variables that the programs get to see besides those that every child process does."""
+    """``env`` names variables that programs see besides those of every child process, ``calls`` tools they may call."""
 
     env: list[str] = Field(default_factory=list)
+    calls: list[str] = Field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,7 @@ class ExecutablesToolset(Toolset):
         self._told_problems: dict[str, str] = {}
         self._ended: list[Finished] | None = None
         self._stats = Stats(self.root)
-        self._runner = Runner(self.env, self.config.env, self._stats)
+        self._runner = Runner(self.env, self.config.env, self.config.calls, self._stats)
         return self
 
     @property
@@ -170,7 +171,7 @@ class ExecutablesToolset(Toolset):
         )
 
     async def _call(self, program: Program, args: Args, context: ToolContext) -> ResultValue:
-        return self._result(await self._runner.run(self._current(program), args, context.sandbox))
+        return self._result(await self._runner.run(self._current(program), args, context))
 
     def _result(self, run: ProgramRun) -> ResultValue:
         if self._ended is not None:
@@ -225,7 +226,7 @@ class ExecutablesToolset(Toolset):
     async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
         program, given = self._target_program(args)
         timeout = args.get("timeout")
-        return self._result(await self._runner.run(self._current(program), given, context.sandbox, timeout=timeout))
+        return self._result(await self._runner.run(self._current(program), given, context, timeout=timeout))
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
         return await self._preview(*self._target_program(args), context)

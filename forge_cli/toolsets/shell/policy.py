@@ -75,6 +75,11 @@ class ShellPolicy:
         verdict = Verdict(found.approval, found.reason, rule, where, by="rule", details=_details(found))
         return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
 
+    def names_git(self, command: str) -> bool:
+        """Is git one of the simple commands of a line, as far as the line can be read?"""
+        parts = self._judge.judge(command).parts
+        return any(part.words and os.path.basename(part.words[0]) == "git" for part in parts)
+
     @cached_property
     def _judge(self) -> LineJudge:
         lists = [RuleList(name, section.rules) for name, section in self._sections()]

@@ -117,7 +117,14 @@ class ShellToolset(Toolset):
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
         room = OUTPUT_LIMIT - len(command)
-        done = await self._processes.run(bash(command), env=self._environment, timeout=seconds, together=room)
+        done = await self._processes.run(
+            bash(command),
+            env=self._environment,
+            timeout=seconds,
+            writable=self._repository(command, self.env.workspace),
+            names=self._policy.names_git(command),
+            together=room,
+        )
         return outcome.result(command, done, seconds)
 
     @tool(needs_approval="_start_approval", effects=DOES, timeout=LONGEST)
@@ -130,7 +137,14 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Start a command that may take long or wants input; what it says later is read with write_stdin."""
         folder, encoding = self._folder(workdir), locale_encoding()
-        child = self._processes.start(bash(command), cwd=folder, env=self._environment, encoding=encoding)
+        child = self._processes.start(
+            bash(command),
+            cwd=folder,
+            env=self._environment,
+            writable=self._repository(command, folder),
+            names=self._policy.names_git(command),
+            encoding=encoding,
+        )
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
         session = self._sessions.add(command, child, encoding=encoding, doubt=doubt)
         try:
@@ -166,6 +180,12 @@ class ShellToolset(Toolset):
     @cached_property
     def _environment(self) -> dict[str, str]:
         return clean_environment(self.config.env)
+
+    def _repository(self, command: str, folder: Path) -> list[Path]:
+        """The ``.git`` that a line which names git works on, and so may write to."""
+        if not self._policy.names_git(command):
+            return []
+        return [place for around in (folder, *folder.parents) if (place := around / ".git").is_dir()][:1]
 
     def _folder(self, workdir: str | None) -> Path:
         if workdir is None:

@@ -73,7 +73,8 @@ class _Trace:
                 self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
             case ToolStarted():
                 args = format_args(self._redactor.redact(jsonable(event.args)))
-                self._line(2, " ".join([">", event.tool_name, *args]), "cyan")
+                inner = "  " if event.parent_call_id else ""
+                self._line(2, inner + " ".join([">", event.tool_name, *args]), "cyan")
             case ToolResult():
                 self._result(event)
             case ManualToolsAvailable():

@@ -4,6 +4,7 @@ Covers forge_cli.sandbox.isolation.hooks.
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -113,22 +114,45 @@ async def test_secrets_are_hidden_and_the_workers_own_files_are_kept(place: Path
 
 
 @pytest.mark.needs("bwrap")
-async def test_protected_names_that_a_command_makes_are_reported(place: Path) -> None:
-    (place / "project/.env").touch()
+async def test_protected_names_that_a_command_makes_are_renamed_and_reported(place: Path) -> None:
+    project = place / "project"
+    (project / ".env").write_text("kept")
     made, said = processes(place, sandbox(place, "isolation: auto"))
     async with made:
-        first = await made.run(bash("mkdir -p src/new/.git; touch .env.local"), timeout=20)
+        first = await made.run(bash("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=20)
         again = await made.run(bash("touch src/new/file"), timeout=20)
-        child = made.start(bash("touch .mcp.json"), cwd=place / "project")
+        child = made.start(bash("touch .mcp.json"), cwd=project)
         with anyio.fail_after(20):
             await child.ended.wait()
-    project = place / "project"
-    assert first.appeared == (f"{project}/.env.local", f"{project}/src/new/.git")
-    assert (again.appeared, child.finished().appeared) == ((), (f"{project}/.mcp.json",))
-    assert said == [
-        f"warning: a command has made protected names: '{project}/.env.local', '{project}/src/new/.git'",
-        f"warning: a command has made protected names: '{project}/.mcp.json'",
+    told = [re.sub(r"[0-9a-f]{8}\)", "X)", name) for name in (*first.appeared, *child.finished().appeared)]
+    assert told == [
+        f"{project}/.env.local (renamed to removed-by-forge.env.local.X)",
+        f"{project}/src/new/.git (renamed to removed-by-forge.git.X)",
+        f"{project}/.mcp.json (renamed to removed-by-forge.mcp.json.X)",
     ]
+    assert again.appeared == ()
+    assert [line.partition(": '")[0] for line in said] == ["warning: a command has made protected names"] * 2
+    assert sorted(path.name for path in project.iterdir() if path.name.startswith(".")) == [".env"]
+    assert (project / ".env").read_text() == "kept"
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_protected_name_that_somebody_else_made_meanwhile_stays(place: Path) -> None:
+    project, own = place / "project", sandbox(place, "isolation: auto")
+    made, _ = processes(place, own)
+    async with made:
+        child = made.start(bash("cat; touch .zshrc"), cwd=project)
+        own.write_bytes(".env", b"A=1")
+        own.write_bytes("new/.vscode/settings.json", b"{}")
+        await made.run(bash("git init -q deep"), timeout=20, names=True)
+        with anyio.fail_after(20):
+            assert child.stdin is not None
+            child.stdin.close()
+            await child.ended.wait()
+    assert (project / ".env").read_bytes() == b"A=1"
+    assert (project / "new/.vscode/settings.json").exists()
+    assert (project / "deep/.git").is_dir()
+    assert not (project / ".zshrc").exists()
 
 
 @pytest.mark.needs("bwrap")
@@ -291,8 +315,9 @@ async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protect
         True,
         bool(only.weakness),
     )
-    assert done.appeared == (f"{place}/project/scratch/.env",)
-    assert said[-1] == f"warning: a command has made protected names: '{place}/project/scratch/.env'"
+    [appeared] = done.appeared
+    assert appeared.startswith(f"{place}/project/scratch/.env (renamed to removed-by-forge.env.")
+    assert said[-1] == f"warning: a command has made protected names: '{appeared}'"
 
 
 @pytest.mark.usefixtures("no_mechanism")

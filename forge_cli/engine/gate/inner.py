@@ -1,0 +1,62 @@
+"""Inner calls: those that the tool of one call makes itself, each of them through the same gate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+
+from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
+from forge_cli.core.errors import ToolError
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import jsonable
+from forge_cli.engine.gate.judge import AnyCaller, CallingTool
+from forge_cli.engine.gate.performing import CallClock
+from forge_cli.engine.gate.toolbox import Offer
+
+DEEPEST = 3
+"""How many tools may stand above an inner call."""
+
+Take = Callable[[ToolCall, CallingTool], Awaitable[ToolOutcome]]
+
+
+class ToolCalls:
+    """The inner calls of one call; their ids are its own with a number, so that a replay finds them again."""
+
+    def __init__(self, call: ToolCall, caller: AnyCaller, offers: Mapping[str, Offer], take: Take) -> None:
+        self.denials: list[Denial] = []
+        self.clock = CallClock(None)
+        """That of the outer call, which stands still meanwhile as it does for a child worker."""
+        self._call = call
+        self._offers = offers
+        self._take = take
+        self._made = 0
+        root, depth = (caller.root, caller.depth) if isinstance(caller, CallingTool) else (caller, 0)
+        self._caller = CallingTool(call.name, root, depth + 1)
+
+    async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
+        if self.clock.over:
+            raise ToolError(f"{self._call.name} is being stopped, so it calls no other tool")
+        self._made += 1
+        call = ToolCall(f"{self._call.id}.{self._made}", str(name), jsonable(dict(args)), parent=self._call.id)
+        outcome = await self._take_within(call)
+        if outcome.status in ("denied", "blocked"):
+            self.denials.append(Denial(outcome.error or outcome.status, outcome.by or "rule"))
+        self.denials += outcome.denials
+        return outcome
+
+    async def _take_within(self, call: ToolCall) -> ToolOutcome:
+        """Take the call, unless the outer one is stopped meanwhile."""
+        with self.clock.pause(), anyio.CancelScope() as scope:
+            self.clock.inside.append(scope)
+            try:
+                return await self._take(call, self._caller)
+            finally:
+                self.clock.inside.remove(scope)
+        raise asyncio.CancelledError
+
+    def schema(self, name: str) -> JsonObject | None:
+        offer = self._offers.get(name)
+        return offer.tool.schema.json_schema if offer else None
