@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from forge_cli import TextDelta, WorkerResult, WorkerRuntime, load_worker
 from forge_cli.cli.signals import in_loop
-from forge_cli.core.errors import WorkerError
+from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent, Streaming
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.record.line import Line
@@ -220,7 +220,8 @@ def test_there_may_be_no_session_at_all(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert session_files() == []
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / "file"))
-    assert session_files() == []
+    with pytest.raises(ForgeError, match="file/sessions cannot be read: Not a directory"):
+        session_files()
     with pytest.raises(NotADirectoryError):
         SessionLog.create("s1")
 

@@ -324,8 +324,9 @@ class WorkerRuntime:
         if self.is_root and not self._ended:
             if self._open and self._result:
                 ends = () if self._result.status == "parked" else self._open.open_calls.ends()
-                for event in (*ends, SessionEnd(self._result.wire())):
-                    self.bus.emit(event)
+                with suppress(SessionLost):  # which the result says already
+                    for event in (*ends, SessionEnd(self._result.wire())):
+                        self.bus.emit(event)
             self._announcer.stop()
         self._ended = True
 
