@@ -13,6 +13,15 @@ from forge_cli.sandbox.isolation import isolation
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
+from .children import reap_orphans
+
+
+@pytest.fixture(autouse=True)
+def _no_orphans() -> None:
+    """What commands of earlier tests left behind is not taken for a child of this one."""
+    reap_orphans()
+
+
 THREE_ZONES: list[dict[str, Any]] = [
     {"name": "scratch", "mode": "rw", "approval": {"write": "preApproved", "delete": "preApproved"}},
     {"name": "output", "mode": "rw", "approval": {"write": "ask", "delete": "blocked"}},
