@@ -67,7 +67,8 @@ def children() -> list[int]:
     """Our own children, dead or alive, but for those that serve other tests."""
     found = []
     for thread in os.listdir("/proc/self/task"):
-        found += [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
+        with suppress(OSError):  # a thread may have ended meanwhile
+            found += [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
     return [pid for pid in found if b"warm.py" not in _command_line(pid)]
 
 
