@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_TRIES = 10
+_TRIES = 100
 _PAUSE = 0.02
 
 
