@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Self, cast
 
+from anyio import to_thread
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
@@ -132,7 +133,7 @@ class ExecutablesToolset(Toolset):
         return INSTRUCTIONS if wanted is None or CREATE in wanted else None
 
     async def tools(self) -> Sequence[Tool]:
-        programs = self._registry.scan()
+        programs = await to_thread.run_sync(self._registry.scan, abandon_on_cancel=True)  # it hashes what has changed
         self._tell()
         self._known = {program.name: (program, self._tool(program)) for program in programs}
         return [self._create, self._proxy, *(tool for _, tool in self._known.values())]
@@ -171,7 +172,7 @@ class ExecutablesToolset(Toolset):
         )
 
     async def _call(self, program: Program, args: Args, context: ToolContext) -> ResultValue:
-        return self._result(await self._runner.run(self._current(program), args, context))
+        return self._result(await self._runner.run(await self._current(program), args, context))
 
     def _result(self, run: ProgramRun) -> ResultValue:
         if self._ended is not None:
@@ -180,15 +181,15 @@ class ExecutablesToolset(Toolset):
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
         """What would be started; a call that cannot work is refused before anybody is asked."""
-        argv = map(visible, self._runner.arguments(self._current(program), args, context.sandbox, preview=True))
+        argv = map(visible, self._runner.arguments(await self._current(program), args, context.sandbox, preview=True))
         version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []
         return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *argv])))
 
-    def _current(self, program: Program) -> Program:
+    async def _current(self, program: Program) -> Program:
         """The same program, unless somebody changed it since the turn began."""
-        now = self._registry.look(program.name)
+        now = await to_thread.run_sync(self._registry.look, program.name)
         if now is None:
             problem = self._registry.problems.get(program.name, "it is gone")
             raise ToolError(f"{program.name} cannot be called any more: {problem}")
@@ -226,7 +227,7 @@ class ExecutablesToolset(Toolset):
     async def _execute_run(self, args: Args, context: ToolContext) -> ResultValue:
         program, given = self._target_program(args)
         timeout = args.get("timeout")
-        return self._result(await self._runner.run(self._current(program), given, context, timeout=timeout))
+        return self._result(await self._runner.run(await self._current(program), given, context, timeout=timeout))
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
         return await self._preview(*self._target_program(args), context)

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
+from forge_cli.toolsets.executables import registry
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
 from forge_cli.toolsets.executables.results import own_result
 
@@ -292,3 +294,19 @@ def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(worker: Project, 
     assert "is gone" in (seen.outcomes[1].error or "")
     assert "there is no tool 'slow'" in (seen.outcomes[2].error or "")
     assert "there is no tool 'slow'" in (seen.outcomes[3].error or "")
+
+
+def test_what_has_changed_is_hashed_off_the_event_loop(
+    worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, real = set[int](), registry.digest
+
+    def digest(*args: Any) -> str:
+        threads.add(threading.get_ident())
+        return real(*args)
+
+    monkeypatch.setattr(registry, "digest", digest)
+    write_tool("hello", "echo hi")
+    assert worker.run(calls(call("hello")), "done").statuses == ["success"]
+    assert threads
+    assert threading.get_ident() not in threads
