@@ -26,6 +26,14 @@ MEASURED = (
 BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 PARALLEL = ["-n", "2", "--dist", "worksteal"]
+READ_A_PAGE = """
+from forge_tools_web.fetch import Page
+from forge_tools_web.reading import read
+
+html = b"<html><body><article><p>Bees dance.</p></article></body></html>"
+page = Page("https://example.org", "text/html", "utf-8", html)
+assert "Bees dance." in read(page).content, read(page)
+"""
 PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
 """What forge uses where it is installed, and does without where it is not."""
 
@@ -118,6 +126,11 @@ def build(session: nox.Session) -> None:
         session.run(forge, "--version", external=True)
         session.run(forge, "tools", "list", external=True, env=home)
         session.run(forge, "run", str(calculator), "-p", "What is the 20th Fibonacci number?", external=True, env=home)
+
+    # the pip that the interpreter brings reads some requirements of others differently than a new one
+    web = next(folder for folder in PLUGINS if folder.endswith("forge-tools-web"))
+    session.run(str(venv / "bin" / "pip"), "install", "--quiet", web, external=True)
+    session.run(str(venv / "bin" / "python"), "-c", READ_A_PAGE, external=True)
 
 
 @nox.session
