@@ -55,7 +55,9 @@ def tests(session: nox.Session) -> None:
 def bare(session: nox.Session) -> None:
     """Run the tests as on a machine that has neither bwrap nor ripgrep nor Go."""
     install(session, "test")
-    env = {**WITH_BYTECODE, "CI": None, "PATH": path_without(PROGRAMS, Path(session.create_tmp()).resolve())}
+    path = path_without(PROGRAMS, Path(session.create_tmp()).resolve())
+    # where nox puts temporary files, homes of tests would lie in the environment that they are run with
+    env = {**WITH_BYTECODE, "CI": None, "TMPDIR": os.environ.get("TMPDIR"), "PATH": path}
     session.run("pytest", *PARALLEL, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=env)
 
 

@@ -88,6 +88,7 @@ def test_its_code_has_no_say(cli, project) -> None:
     assert "it grants itself:\n  code  ./tools.py" in cli("worker", "check", "w").out
 
 
+@pytest.mark.needs("bwrap")
 def test_names_of_the_network_beside_code_of_its_own(cli, project) -> None:
     text = "name: w\nsandbox: {network: [a.example.org, b.example.org]}\ntoolsets:\n  shell: {}\n"
     assert grants(cli, project, text + "  custom: {module: ./tools.py, tools: [good]}\n")[2:] == [

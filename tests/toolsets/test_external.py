@@ -190,6 +190,7 @@ def test_several_sections_each_with_its_own_consent_and_prefix(sums: Project) ->
     ]
 
 
+@pytest.mark.needs("bwrap")
 def test_the_list_shows_where_each_comes_from(sums: Project, install: Install) -> None:
     site = install(
         {

@@ -166,6 +166,7 @@ def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(cl
     assert cli("worker", "check", "worker.yaml").code == 3
 
 
+@pytest.mark.needs("bwrap")
 def test_a_worker_in_the_home_shows_its_own_files_only(cli, project, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(project.folder))
     project.write(
@@ -180,6 +181,7 @@ def test_a_worker_in_the_home_shows_its_own_files_only(cli, project, monkeypatch
     assert "private.txt" not in done.err
 
 
+@pytest.mark.needs("bwrap")
 def test_isolation_that_is_required_is_there_inside_as_well(cli, worker: Project) -> None:
     worker.write("worker.yaml", WORKER.replace("  filesystem: {}", "  shell: {}") + "sandbox: {isolation: required}\n")
     done = cli("worker", "check", "worker.yaml")
