@@ -15,7 +15,7 @@ from forge_cli.testing import Project, call, calls
 SUMS = '''
 """Sums, from somebody who knows of forge."""
 
-import os
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,12 +47,12 @@ class Ledger(Toolset):
     name = "ledger"
 
     async def __aenter__(self):
-        if os.access(".", os.W_OK):  # whoever only looks may not
+        with suppress(OSError):  # whoever only looks may not write
             Path("ledger").write_text("open")
         return await super().__aenter__()
 
     async def __aexit__(self, *error):
-        if os.access(".", os.W_OK):
+        with suppress(OSError):
             Path("ledger").write_text(Path("ledger").read_text() + ", closed")
         await super().__aexit__(*error)
 
@@ -190,7 +190,6 @@ def test_several_sections_each_with_its_own_consent_and_prefix(sums: Project) ->
     ]
 
 
-@pytest.mark.needs("bwrap")
 def test_the_list_shows_where_each_comes_from(sums: Project, install: Install) -> None:
     site = install(
         {

@@ -166,19 +166,23 @@ def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(cl
     assert cli("worker", "check", "worker.yaml").code == 3
 
 
-@pytest.mark.needs("bwrap")
 def test_a_worker_in_the_home_shows_its_own_files_only(cli, project, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(project.folder))
     project.write(
         "worker.yaml", "name: w\nsandbox: {zones: []}\ntoolsets:\n  custom: {module: ./tools.py, tools: [hi]}\n"
     )
-    project.write("helper.py", "import os\nprint(sorted(os.listdir(os.path.dirname(__file__))))")
+    project.write(
+        "helper.py",
+        "from pathlib import Path\nfor name in ('worker.yaml', 'private.txt'):\n"
+        "    try:\n        print(Path(__file__).with_name(name).read_text())\n"
+        "    except OSError as error:\n        print('refused', name)\n",
+    )
     project.write("tools.py", "import helper\ndef hi() -> str:\n    'Hi.'\n    return ''\n")
-    project.write("private.txt", "private")
+    project.write("private.txt", "for nobody else")
     done = cli("worker", "check", "worker.yaml")
     assert done.code == 0, done.err
-    assert "'helper.py', 'tools.py', 'worker.yaml'" in done.err
-    assert "private.txt" not in done.err
+    assert "name: w" in done.err
+    assert done.err.endswith("refused private.txt\n")
 
 
 @pytest.mark.needs("bwrap")
