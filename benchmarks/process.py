@@ -19,7 +19,8 @@ from table import Row, main, megabytes
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
-from forge_cli.sandbox.processes.process import UNCONFINED, ChildProcesses, Command, Wrap, bash, clean_environment
+from forge_cli.sandbox.processes.command import UNCONFINED, Command, Wrap, bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 LINE = "true"
 FACTOR, EXTRA = 1.5, 2.0

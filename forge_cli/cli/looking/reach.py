@@ -22,7 +22,7 @@ from forge_cli.files.module import imported_beside
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
-from forge_cli.sandbox.processes.process import UNCONFINED, Unconfined, clean_environment
+from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, Redactor
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 

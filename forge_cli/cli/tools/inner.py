@@ -11,7 +11,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ToolResult
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import Unreadable
-from forge_cli.sandbox.processes.process import CALLS
+from forge_cli.sandbox.processes.command import CALLS
 from forge_cli.sandbox.processes.requests import send_request
 
 

@@ -12,7 +12,7 @@ from forge_cli.core.values import dataclass
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.places import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
-from forge_cli.sandbox.processes.process import Command
+from forge_cli.sandbox.processes.command import Command
 
 _ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
 _POWERLESS = ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--unsetenv", "TMPDIR")

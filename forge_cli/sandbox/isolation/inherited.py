@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.sandbox.isolation.confinement import ReachRule
-from forge_cli.sandbox.processes.process import Command
+from forge_cli.sandbox.processes.command import Command
 
 _own: list[InheritedConfinement] = []
 

@@ -25,7 +25,7 @@ from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
 from forge_cli.sandbox.network.start import NetworkProxy
-from forge_cli.sandbox.processes.process import Command
+from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
 

@@ -26,7 +26,7 @@ from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.grants import PathGrant, grants
 from forge_cli.sandbox.isolation.places import open_exactly
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
-from forge_cli.sandbox.processes.process import Command
+from forge_cli.sandbox.processes.command import Command
 
 _CREATE_RULESET, _ADD_RULE = 444, 445
 _VERSION, _PATH_BENEATH = 1, 1

@@ -24,10 +24,11 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
 from forge_cli.sandbox.network.start import NetworkProxy, proxy_variables
+from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.companions import AccompaniedWrap
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
-from forge_cli.sandbox.processes.process import UNCONFINED, Child, ChildProcesses, Unconfined, Wrap, clean_environment
+from forge_cli.sandbox.processes.process import Child, ChildProcesses
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.sandbox.zones.zones import IsolationLevel
 

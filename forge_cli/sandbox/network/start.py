@@ -19,7 +19,7 @@ from forge_cli.sandbox.network.access import NetworkCheck, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
 from forge_cli.sandbox.network.proxy import CommandProxy
 from forge_cli.sandbox.network.rules import NetworkRules
-from forge_cli.sandbox.processes.process import bash
+from forge_cli.sandbox.processes.command import bash
 
 PORT = 3128
 COMMAND_SHOWN = 1000

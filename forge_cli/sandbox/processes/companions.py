@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from forge_cli.core.values import dataclass
-from forge_cli.sandbox.processes.process import Command, Companion, Wrap
+from forge_cli.sandbox.processes.command import Command, Companion, Wrap
 
 
 @dataclass(frozen=True)

@@ -8,28 +8,24 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Protocol, Self, TypedDict
+from typing import Self, TypedDict
 
 import anyio
 from anyio.abc import TaskGroup
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
-from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
+from forge_cli.sandbox.processes.command import UNCONFINED, Companion, Wrap
 from forge_cli.sandbox.processes.groups import ControlGroup, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.guardian import Guardian
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.streams import LIMIT, Input, Output, share_room
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
-from forge_cli.sandbox.secrets import KEY_NAME
-
-CALLS = "FORGE_CALL"
-"""Names to a program that is a tool where it can ask for calls; never handed on to other children."""
 
 GRACE = 0.3
 """Seconds to wait for output that a background process keeps open after the command itself has ended."""
@@ -37,67 +33,8 @@ GRACE = 0.3
 PERIOD = 0.05
 """Seconds between two looks at what a command uses."""
 
-
-class Companion(Protocol):
-    """What serves a command while it runs, such as its proxy."""
-
-    async def serve(self, stop_clock: Callable[[], AbstractContextManager[None]]) -> None:
-        """Work until this is cancelled; the time limit of the command stands still inside of ``stop_clock``."""
-        ...
-
-    def close(self) -> None: ...
-
-    @property
-    def refused(self) -> tuple[str, ...]:
-        """What the command wanted in vain."""
-        ...
-
-
-@dataclass(frozen=True)
-class Command:
-    """What is started: an argv, and descriptors that stay open for it."""
-
-    argv: Sequence[str]
-    descriptors: Sequence[int] = ()
-    contained: bool = False
-    """Whether namespaces end everything it starts with it."""
-    folder: Path | None = None
-    """Removed with all that is in it once the command has ended."""
-    companion: Companion | None = None
-
-
-class Wrap(Protocol):
-    """Makes a command of an argv and a working directory; what it opens is closed once the command has started."""
-
-    @property
-    def confined(self) -> bool: ...
-
-    def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]: ...
-
-    def appeared(self) -> Sequence[str]:
-        """The protected names that a command has made."""
-        ...
-
-
-GIT_SETTINGS = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
 LAST_SIGNAL = 32
 """Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
-
-
-@dataclass(frozen=True)
-class Unconfined:
-    """Starts an argv as it is."""
-
-    confined: ClassVar[bool] = False
-
-    def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-        return nullcontext(Command(argv))
-
-    def appeared(self) -> Sequence[str]:
-        return ()
-
-
-UNCONFINED = Unconfined()
 
 
 class StreamOptions(TypedDict):
@@ -382,30 +319,6 @@ class ChildProcesses:
         await child.attend()
         self._children.discard(child)
         self._background = [tree for tree in (*self._background, child.tree) if tree.remains()]
-
-
-def bash(line: str) -> list[str]:
-    """The argv by which bash runs a line, without any of the user's own files."""
-    return ["bash", "--noprofile", "--norc", "-c", "--", line]
-
-
-def clean_environment(names: Sequence[str] = ()) -> dict[str, str]:
-    """The environment of a child: an allow-list, what forge itself sets but for keys, and what is named."""
-    allowed = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "TZ", *names}
-    kept = {name: value for name, value in os.environ.items() if name in allowed or _is_harmless(name)}
-    return {**_git_settings(), **kept}
-
-
-def _git_settings() -> dict[str, str]:
-    """Settings of git above those of every file: plain files in a zone make no repository, and start no program."""
-    found = {"GIT_CONFIG_COUNT": str(len(GIT_SETTINGS))}
-    for number, (key, value) in enumerate(GIT_SETTINGS.items()):
-        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return found
-
-
-def _is_harmless(name: str) -> bool:
-    return name.startswith(("LC_", "FORGE_")) and name != CALLS and not KEY_NAME.search(name)
 
 
 async def _first(output: Output, others: anyio.CancelScope) -> None:

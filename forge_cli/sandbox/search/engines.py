@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.processes.process import clean_environment
+from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects
 from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, SearchStart

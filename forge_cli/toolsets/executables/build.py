@@ -6,7 +6,8 @@ import re
 import warnings
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+from forge_cli.sandbox.processes.command import clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.golang import COMPILE_LIMIT, GoBuilder
 from forge_cli.toolsets.executables.languages import BUILD, shell
 from forge_cli.toolsets.executables.registry import Program

@@ -18,7 +18,8 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut
 from forge_cli.files.lock import acquire_in_turn
 from forge_cli.files.replace import replace_file
-from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+from forge_cli.sandbox.processes.command import clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.languages import BUILD, find_go
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import Program

@@ -15,7 +15,7 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import Args
 from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
-from forge_cli.sandbox.processes.process import CALLS, clean_environment
+from forge_cli.sandbox.processes.command import CALLS, clean_environment
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.toolsets.executables.approved import Approved
 from forge_cli.toolsets.executables.calls import ProgramCalls

@@ -12,7 +12,8 @@ import anyio
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import cut
-from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+from forge_cli.sandbox.processes.command import clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.golang import locked
 from forge_cli.toolsets.executables.registry import Program
 

@@ -22,7 +22,7 @@ from forge_cli.core.toolset import Toolset
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import full_sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
-from forge_cli.sandbox.processes.process import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.toolsets.shell import outcome
 from forge_cli.toolsets.shell.allow.stdin import may_read_itself

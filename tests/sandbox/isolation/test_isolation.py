@@ -35,7 +35,8 @@ from forge_cli.sandbox.isolation.isolation import (
     mechanisms,
 )
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
-from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.testing import Project
 

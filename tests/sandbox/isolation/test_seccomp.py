@@ -15,7 +15,8 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, Mechanism
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
-from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+from forge_cli.sandbox.processes.command import clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

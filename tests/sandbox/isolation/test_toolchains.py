@@ -13,7 +13,8 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, Mechanism
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
-from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

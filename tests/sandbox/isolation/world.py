@@ -12,7 +12,8 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, Mechanism
-from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 SECRETS = (".ssh/id", ".aws/credentials", ".gnupg/key", ".config/gcloud/key", ".forge/config.yaml", ".netrc")
 

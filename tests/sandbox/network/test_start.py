@@ -25,7 +25,7 @@ from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.network.access import Destination
 from forge_cli.sandbox.network.start import proxy_variables
-from forge_cli.sandbox.processes.process import bash
+from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.zones import SandboxConfig
 
 from ..children import descriptors

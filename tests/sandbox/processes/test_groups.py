@@ -8,9 +8,10 @@ import pytest
 
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes import groups
+from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.groups import ControlGroup, groups_around, new_group, remove_empty_groups
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
-from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

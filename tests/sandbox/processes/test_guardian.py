@@ -10,14 +10,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+from forge_cli.sandbox.processes.command import clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 from ..children import children, sleepers, stranger, tag
 
 START = """
 import os, sys
 import anyio
-from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 
 async def main():
     async with ChildProcesses() as processes:

@@ -19,8 +19,9 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
+from forge_cli.sandbox.processes.command import UNCONFINED, bash, clean_environment
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits, spelled
-from forge_cli.sandbox.processes.process import UNCONFINED, ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.zones import SandboxConfig
 
 from ..children import children, sleepers, tag

@@ -1,4 +1,7 @@
-"""Child processes: clean, bounded, told apart when they end, and gone with everything they started."""
+"""Child processes: clean, bounded, told apart when they end, and gone with everything they started.
+
+Covers forge_cli.sandbox.processes.command.
+"""
 
 import ctypes
 import gc
@@ -17,7 +20,8 @@ import pytest
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes import tree
-from forge_cli.sandbox.processes.process import Child, ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.process import Child, ChildProcesses
 
 from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
 
