@@ -284,6 +284,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
         def leave(why: str, holding: str | None) -> int:
             """Third-party code holds the process: put everything in order without it."""
             result = runtime.end_now(why, holding)
+            dog.exit_code = result.exit_code
             if not codes:
                 codes.append(_finish(plan, result, out, report))
             elif holding:
@@ -293,7 +294,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
                 session.log.close()
             return codes[0]
 
-        with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
+        with interruptible(runtime.interrupt, lambda: runtime.has_started, leave) as dog:
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
                 runtime.end()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
+import signal
+from collections.abc import Awaitable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from forge_cli.core.bounds import LETTING_GO, forget_task, watchdog
@@ -13,6 +15,14 @@ T = TypeVar("T")
 
 class SteadyLoop(asyncio.SelectorEventLoop):
     """Runs until its work is done, whoever calls ``stop`` or lets an exit out of a task of its own."""
+
+    def __init__(self) -> None:
+        with _signals_held():
+            super().__init__()
+
+    def close(self) -> None:
+        with _signals_held():
+            super().close()
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
         task: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]
@@ -39,6 +49,16 @@ class SteadyLoop(asyncio.SelectorEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """Without waiting for its threads: the process leaves those behind that do not end."""
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Signals wait: an exception raised by one would leave half a loop behind, which complains when it is deleted."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _is_third_party(error: BaseException) -> bool:

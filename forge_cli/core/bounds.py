@@ -28,6 +28,7 @@ LETTING_GO = 3.0
 """Seconds that a cancelled call has to come to its end; after that it is left behind."""
 GRACE = 5.0
 """Seconds after which the process ends although third-party code holds it."""
+_PUTTING_IN_ORDER = 3.0
 _LOOK = 0.25
 
 FORGOTTEN: list[asyncio.Task[Any]] = []
@@ -174,6 +175,8 @@ class Watchdog:
         self._asked = False
         """Whether the event loop has been asked for a sign of life that it has not given yet."""
         self._standing_by = False
+        self.exit_code = 1
+        """What the process ends with if putting the session in order is late, too."""
         self.signalled = False
         """Whether a signal came that asks the process to end, so that an exception which says so is not a tool's."""
 
@@ -270,22 +273,20 @@ class Watchdog:
                 return
 
     def _end(self, why: str, holding: str | None) -> None:
-        code = [1]
-        _thread.start_new_thread(_exit_soon, (code,))
+        _thread.start_new_thread(self._exit_soon, ())
         with suppress(BaseException):  # whatever goes wrong now, the process ends
-            code[0] = self._leave(why, holding)
-        os._exit(code[0])
+            self.exit_code = self._leave(why, holding)
+        os._exit(self.exit_code)
+
+    def _exit_soon(self) -> None:
+        """Putting the session in order may wait for what the main thread holds."""
+        time.sleep(_PUTTING_IN_ORDER)
+        os._exit(self.exit_code)
 
 
 def watchdog() -> Watchdog | None:
     """The one of this process, where forge owns the process."""
     return _watchdog
-
-
-def _exit_soon(code: list[int]) -> None:
-    """Putting the session in order may wait for what the main thread holds."""
-    time.sleep(2)
-    os._exit(code[0])
 
 
 def _running(frame: FrameType | None) -> Section | None:
