@@ -264,7 +264,8 @@ from pathlib import Path
 import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
-from forge_cli.sandbox.processes.process import ChildProcesses, clean_environment
+from forge_cli.sandbox.processes.command import clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.core.zones import Zone, ZoneMode
 
 async def main():
@@ -559,7 +560,8 @@ from pathlib import Path
 import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
-from forge_cli.sandbox.processes.process import ChildProcesses, bash, clean_environment
+from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.core.zones import Zone, ZoneMode
 
 async def main():
