@@ -68,6 +68,7 @@ COMMANDS = {
     ),
     "approvals answer": CommandEntry("forge_cli.cli.approvals.answer", "Answer a request of a parked session."),
     "replay": CommandEntry("forge_cli.cli.replay", "Do a session again without a model, and say where it differs."),
+    "undo": CommandEntry("forge_cli.cli.undo", "Restore the files that a session changed."),
     "test": CommandEntry("forge_cli.cli.test", "Replay the recorded tests of workers."),
     "approve": CommandEntry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
 }

@@ -12,6 +12,7 @@ from forge_cli.core.events import VERSION
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import clean_text
 from forge_cli.files.worker import Worker
+from forge_cli.record.changes import ChangeLog, change_log
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
     Log,
@@ -44,6 +45,11 @@ class OpenSession:
     @property
     def sinks(self) -> tuple[Sink, ...]:
         return (self.log,) if self.log else ()
+
+    @property
+    def changes(self) -> ChangeLog | None:
+        """Keeps what files held before this session changes them."""
+        return change_log(self.id) if self.log else None
 
 
 @contextmanager

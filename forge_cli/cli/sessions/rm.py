@@ -10,6 +10,7 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
+from forge_cli.record.changes import change_log
 from forge_cli.record.lock import lock_unnamed, unlock
 from forge_cli.record.log import find_kept
 from forge_cli.record.proof import proof_file
@@ -27,6 +28,7 @@ def rm(
         held = lock_unnamed(path)
         try:
             proof_file(path).unlink(missing_ok=True)
+            change_log(path.stem).remove()
             path.unlink()
         except OSError as error:
             raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None

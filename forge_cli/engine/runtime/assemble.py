@@ -32,6 +32,7 @@ from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
+from forge_cli.sandbox.files.held import ChangeKeeper
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
@@ -120,11 +121,13 @@ async def assemble(
     make_zones: bool = True,
     spare: Path | None = None,
     home: Path | None = None,
+    keeper: ChangeKeeper | None = None,
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
     ``parent`` is the parent worker: it caps the zones, and what it blocks is blocked. Without
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
+    ``keeper`` keeps what files held before they are changed; a child worker's are kept by that of its parent.
     """
     host = host.beside(worker)
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
@@ -137,6 +140,7 @@ async def assemble(
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
     sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare)
+    sandbox.keeper = outer.keeper if outer else keeper
     setting = _setting(worker, sandbox)
     where = sandbox.isolation.network_where
     network = NetworkConsent(

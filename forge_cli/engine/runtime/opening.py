@@ -116,6 +116,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         make_zones=spare is None,
         spare=spare,
         home=spec.home,
+        keeper=spec.wiring.keeper,
     )
     loop = _loop(spec, settings, model, assembly, redactor, delegate)
     return OpenWorker(

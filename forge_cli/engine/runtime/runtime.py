@@ -82,7 +82,8 @@ class WorkerRuntime:
         wiring = replace(wiring, host=wiring.host.beside(worker))
         if session is not None:
             resume = session.resumed
-            wiring = replace(wiring, session_id=session.id, sinks=(*session.sinks, *wiring.sinks))
+            sinks = (*session.sinks, *wiring.sinks)
+            wiring = replace(wiring, session_id=session.id, sinks=sinks, keeper=session.changes)
         if isinstance(output_schema, Mapping):
             output_schema = OutputSchema.load(output_schema, where=None, folder=worker.folder)
         self._spec = spec = RuntimeSpec(

@@ -20,6 +20,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.recorder import Sink
 from forge_cli.record.resume import Past, Resumed
+from forge_cli.sandbox.files.held import ChangeKeeper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,8 @@ class Wiring:
     """The record of a session that is repeated: it is the model then, and no other is asked."""
     home: Path | None = None
     """What stands for ``~/.forge``, where it is not that of the user."""
+    keeper: ChangeKeeper | None = None
+    """Keeps what files held before the session changed them."""
 
 
 @dataclass(frozen=True, kw_only=True)

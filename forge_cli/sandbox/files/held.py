@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import file_digest
 from io import BufferedReader
+from typing import Protocol
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileInfo, FileKind
@@ -21,6 +22,14 @@ READ_MAX = 64 * 1024 * 1024
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
+class ChangeKeeper(Protocol):
+    """Keeps what files held before they are changed."""
+
+    def changing(self, held: HeldFile, data: bytes | None) -> AbstractContextManager[None]:
+        """Around a change to ``data``; None deletes."""
+        ...
+
+
 @dataclass(frozen=True)
 class HeldFile:
     """What a path led to; every method acts on that very place, even if the path leads elsewhere meanwhile."""
@@ -29,6 +38,7 @@ class HeldFile:
     place: Place
     changed: Callable[[Place, os.stat_result | None], None]
     """Called after a change, with what is there now."""
+    keeper: ChangeKeeper | None = None
 
     @property
     def kind(self) -> FileKind | None:
@@ -70,18 +80,22 @@ class HeldFile:
 
         A file that is replaced keeps its mode; with ``like`` it gets another's.
         """
-        with make_parent(self.place) as folder:
+        with self._changing(data), make_parent(self.place) as folder:
             replace_file(folder, self.place.name, data, like)
             self.changed(self.place, os.stat(self.place.name, dir_fd=folder, follow_symlinks=False))
 
     def delete(self) -> None:
         """Delete a file, a link (never what it leads to), or an empty folder."""
         self._existing()
-        if self.kind == "directory":
-            os.rmdir(self.place.name, dir_fd=self.place.folder)
-        else:
-            os.unlink(self.place.name, dir_fd=self.place.folder)
+        with self._changing(None):
+            if self.kind == "directory":
+                os.rmdir(self.place.name, dir_fd=self.place.folder)
+            else:
+                os.unlink(self.place.name, dir_fd=self.place.folder)
         self.changed(self.place, None)
+
+    def _changing(self, data: bytes | None) -> AbstractContextManager[None]:
+        return self.keeper.changing(self, data) if self.keeper else nullcontext()
 
     @contextmanager
     def _reading(self) -> Iterator[BufferedReader]:

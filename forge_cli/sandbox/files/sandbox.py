@@ -19,7 +19,7 @@ from forge_cli.core.zones import Access, Zone
 from forge_cli.files.home import user_home
 from forge_cli.sandbox.files import capability
 from forge_cli.sandbox.files.consent import consent
-from forge_cli.sandbox.files.held import HeldFile
+from forge_cli.sandbox.files.held import ChangeKeeper, HeldFile
 from forge_cli.sandbox.files.place import FileState, Place, kind_of, open_for_listing, state_of
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.files.virtual import ParsedPath, parse, virtual
@@ -68,6 +68,7 @@ class Sandbox:
         """Notices that the user has seen and need not get from every toolset."""
         self.written: set[str] = set()
         """Real paths that calls have held for writing, with consent."""
+        self.keeper: ChangeKeeper | None = None
         self._own = OwnFiles(self.protected)
 
     @classmethod
@@ -197,7 +198,7 @@ class Sandbox:
             self._check_consent(asked, place, access)
             if access is Access.WRITE:
                 self.written.add(str(place.real))
-            yield HeldFile(asked, place, self._changed)
+            yield HeldFile(asked, place, self._changed, self.keeper)
 
     def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
         """The owner of this object has checked consent; CallSandbox checks it here."""
@@ -257,7 +258,7 @@ class CallSandbox(Sandbox):
         super().__init__(
             around.zones, workspace=around.workspace, protected=around.protected, isolation=around.isolation
         )
-        self.notified, self.written = around.notified, around.written
+        self.notified, self.written, self.keeper = around.notified, around.written, around.keeper
         self._own = around._own
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
         self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}

@@ -1,0 +1,85 @@
+"""``forge undo``: the files that a session changed, as they were before."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.stdin import is_interactive
+from forge_cli.cli.table import print_json
+from forge_cli.core.errors import ExitCode, WorkerError
+from forge_cli.core.text import counted, visible
+from forge_cli.record.changes import ChangedFile, change_log
+from forge_cli.record.lock import lock, unlock
+from forge_cli.record.log import LAST, find_kept, session_files
+from forge_cli.record.undo import Undoing, look, undo
+
+app = new_app()
+
+_DONE = {"restore": "restored", "remove": "removed", "nothing": "as it was"}
+
+
+@app.command("undo")
+def undo_session(
+    session: Annotated[
+        str, typer.Argument(metavar="[SESSION]", help="A session, by its id, a part of it, or last.")
+    ] = LAST,
+    only_list: Annotated[bool, typer.Option("--list", help="Only say what would be restored.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore the files that a session changed with its file tools, unless somebody changed them since.
+
+    What commands of the shell did is not undone. Exit code 1 when something was left as it is.
+    """
+    if session == LAST and not session_files():
+        raise WorkerError(None, "there is no session yet", hint="forge run WORKER TASK starts one")
+    path = find_kept(session)
+    log, held = change_log(path.stem), lock(path)
+    try:
+        found = [look(file) for file in log.changed()] if only_list else undo(log, _confirm)
+    finally:
+        unlock(path, held)
+    if as_json:
+        print_json([_row(each) for each in found])
+    else:
+        for each in found:
+            sys.stdout.write(f"{_line(each, only_list)}\n")
+    left = sum(each.left is not None for each in found)
+    if not found:
+        sys.stderr.write(f"forge: the session {path.stem} changed no file that is not as it was\n")
+    elif left and not only_list:
+        sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _row(undoing: Undoing) -> dict[str, str | None]:
+    reason = undoing.left or undoing.newer
+    return {"path": str(undoing.file.path), "action": undoing.action, "left": undoing.left, "reason": reason}
+
+
+def _line(undoing: Undoing, only_list: bool) -> str:
+    name = _name(undoing.file)
+    if undoing.left:
+        return f"left      {name}: {visible(undoing.left)}"
+    if only_list:
+        return f"{undoing.action:<9} {name}{f': {visible(undoing.newer)}; you are asked' if undoing.newer else ''}"
+    return f"{_DONE[undoing.action]:<9} {name}"
+
+
+def _name(file: ChangedFile) -> str:
+    here = Path(os.path.realpath("."))
+    return visible(str(file.path.relative_to(here) if file.path.is_relative_to(here) else file.path))
+
+
+def _confirm(file: ChangedFile, why: str) -> bool:
+    """Ask the person before anything newer is overwritten; where nobody can be asked it stays."""
+    if not is_interactive():
+        return False
+    sys.stderr.write(f"{_name(file)}: {why}. Overwrite it? [y]es, [n]o > ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

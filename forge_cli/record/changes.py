@@ -1,0 +1,205 @@
+"""What a session changed: the content that files had before, kept beside the log so that it can be restored."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.errors import ForgeError
+from forge_cli.files.home import make_private
+from forge_cli.files.regular import read_regular
+from forge_cli.files.replace import replace_file
+from forge_cli.files.sync import sync_data
+from forge_cli.record.log import sessions_folder
+from forge_cli.sandbox.files.held import HeldFile
+
+FILE_MAX = 10 * 1024 * 1024
+"""Bytes of one file that are kept."""
+SESSION_MAX = 100 * 1024 * 1024
+"""Bytes of all files of a session that are kept."""
+_INDEX = "changes.jsonl"
+
+State = tuple[str, str] | None
+"""What a path held: its kind with the hash of a file or the target of a link; None where there was nothing."""
+_LARGE: State = ("file", "")
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """One path that a session changed: what was there before its first change, and what its last one left."""
+
+    zone: str
+    """The folder that the path lies below."""
+    parts: tuple[str, ...]
+    before: State = None
+    after: State = None
+    mode: int = 0
+    owner: tuple[int, int] = (0, 0)
+    made: int = 0
+    """How many of the folders above the path the session made."""
+    unkept: str | None = None
+    """Why the content from before is not there."""
+    others: bool = False
+    """Whether somebody else changed the file between two changes of the session."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.zone, *self.parts)
+
+    @property
+    def attributes(self) -> os.stat_result:
+        """Mode and owner of the file that was there."""
+        return os.stat_result((self.mode, 0, 0, 1, *self.owner, 0, 0, 0, 0))
+
+
+@dataclass
+class ChangeLog:
+    """Keeps what a session is about to change; nothing is written before the first change."""
+
+    folder: Path
+    _known: dict[Path, ChangedFile] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def changing(self, held: HeldFile, data: bytes | None) -> Iterator[None]:
+        """Keep what is there before it is changed, and note what will be; a file is kept once."""
+        with self._lock:
+            known = self._load()
+            entry = known.get(held.place.real) or self._keep(held)
+            if not entry.others and state_of(held) != entry.after:
+                entry = replace(entry, others=True)
+            self._write(known, replace(entry, after=None if data is None else ("file", sha256(data).hexdigest())))
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self._write(known, entry)
+            raise
+
+    def changed(self) -> list[ChangedFile]:
+        """What the session changed and left different, in the order of the first changes."""
+        return [entry for entry in self._load().values() if entry.after != entry.before]
+
+    def content(self, digest: str) -> bytes:
+        """What a file with this hash held."""
+        data = read_regular(self.folder / digest)
+        if sha256(data).hexdigest() != digest:
+            raise ForgeError("what was kept of it is damaged")
+        return data
+
+    def forget(self, restored: Iterable[Path]) -> None:
+        """These are as they were: what happens to them next is a first change."""
+        known = self._load()
+        for path in restored:
+            known.pop(path, None)
+        if any(entry.after != entry.before for entry in known.values()):
+            replace_file(self.folder / _INDEX, "".join(map(_dump, known.values())), mode=0o600)
+        else:
+            self.remove()
+
+    def remove(self) -> None:
+        """Delete all that was kept."""
+        self._known = {}
+        if self.folder.is_dir():
+            for file in self.folder.iterdir():
+                file.unlink()
+            self.folder.rmdir()
+
+    def _keep(self, held: HeldFile) -> ChangedFile:
+        place = held.place
+        entry = ChangedFile(str(place.zone.path), place.parts, made=len(place.missing))
+        if place.info is None:
+            return entry
+        state, data = _look(held)
+        owner = place.info.st_uid, place.info.st_gid
+        entry = replace(entry, before=state, after=state, mode=place.info.st_mode & 0o7777, owner=owner)
+        if state == _LARGE:
+            return replace(entry, unkept=f"it had more than {FILE_MAX >> 20} MB")
+        return replace(entry, unkept=self._store(state, data) if state and data is not None else None)
+
+    def _store(self, state: tuple[str, str], data: bytes) -> str | None:
+        """Keep the content of a file under its hash; returns why that was not possible."""
+        try:
+            make_private(self.folder)
+            file = self.folder / state[1]
+            if file.exists():
+                return None
+            kept = (each.stat().st_size for each in self.folder.iterdir() if each.name != _INDEX)
+            if sum(kept) + len(data) > SESSION_MAX:
+                return f"{SESSION_MAX >> 20} MB of this session were kept already"
+            replace_file(file, data, mode=0o600)
+        except OSError as error:
+            return f"it could not be kept: {error.strerror}"
+        return None
+
+    def _load(self) -> dict[Path, ChangedFile]:
+        if self._known is None:
+            self._known = {}
+            for line in _lines(self.folder / _INDEX):
+                entry = _parse(line)
+                self._known[entry.path] = entry
+        return self._known
+
+    def _write(self, known: dict[Path, ChangedFile], entry: ChangedFile) -> None:
+        """Note an entry; where that is not possible the work goes on, and nothing can be restored."""
+        known[entry.path] = entry
+        try:
+            make_private(self.folder)
+            descriptor = os.open(self.folder / _INDEX, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, _dump(entry).encode())
+                sync_data(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            known[entry.path] = replace(entry, unkept=entry.unkept or "it could not be kept")
+
+
+def change_log(session: str) -> ChangeLog:
+    """What was kept of a session's files."""
+    return ChangeLog(sessions_folder() / f"{session}.undo")
+
+
+def state_of(held: HeldFile) -> State:
+    """What is at a place now; a file of more than ``FILE_MAX`` bytes is not read."""
+    return _look(held)[0]
+
+
+def _look(held: HeldFile) -> tuple[State, bytes | None]:
+    kind, info = held.kind, held.place.info
+    if kind is None or info is None:
+        return None, None
+    if kind == "file" and info.st_size > FILE_MAX:
+        return _LARGE, None
+    if kind == "file":
+        data = held.read()
+        return (kind, sha256(data).hexdigest()), data
+    target = os.readlink(held.place.name, dir_fd=held.place.folder) if kind == "link" else ""
+    return (kind, target), None
+
+
+def _lines(file: Path) -> list[bytes]:
+    """The whole lines of the index; one that was not finished belongs to a change that did not happen."""
+    try:
+        return read_regular(file).split(b"\n")[:-1]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _dump(entry: ChangedFile) -> str:
+    return json.dumps({name: value for name, value in vars(entry).items() if value not in (None, 0, False)}) + "\n"
+
+
+def _parse(line: bytes) -> ChangedFile:
+    found: dict[str, Any] = json.loads(line)
+    for name in ("before", "after", "owner", "parts"):
+        if name in found:
+            found[name] = tuple(found[name])
+    return ChangedFile(**found)

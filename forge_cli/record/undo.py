@@ -1,0 +1,117 @@
+"""Restoring what a session changed, unless somebody changed it since."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from forge_cli.core.errors import ForgeError, ToolError
+from forge_cli.core.zones import Access, Zone, ZoneMode
+from forge_cli.record.changes import ChangedFile, ChangeLog, state_of
+from forge_cli.sandbox.files.held import HeldFile
+from forge_cli.sandbox.files.place import make_parent
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.virtual import virtual
+
+Confirm = Callable[[ChangedFile, str], bool]
+"""Whether to overwrite a file all the same; gets it, and why one might not want to."""
+Action = Literal["restore", "remove", "nothing"]
+
+
+@dataclass(frozen=True)
+class Undoing:
+    """One file: what would be done to it, or was, and why not."""
+
+    file: ChangedFile
+    action: Action
+    newer: str | None = None
+    """Why what is there now is not the session's alone."""
+    left: str | None = None
+    """Why it is left as it is."""
+
+
+def look(file: ChangedFile) -> Undoing:
+    """What undoing would do to a file, by what is there now."""
+    action: Action = "remove" if file.before is None else "restore"
+    if file.unkept:
+        return Undoing(file, action, left=file.unkept)
+    try:
+        with _held(file, Access.INFO) as held:
+            return _judge(file, held, action)
+    except (ToolError, OSError) as error:
+        return Undoing(file, action, left=str(error))
+
+
+def undo(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
+    """Restore every file that the session changed, the last change first."""
+    done = [_undo_one(log, look(file), confirm) for file in reversed(log.changed())]
+    log.forget(each.file.path for each in done if each.left is None)
+    return done
+
+
+def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
+    now = state_of(held)
+    if now == file.before:
+        return Undoing(file, "nothing")
+    if now != file.after:
+        return Undoing(file, action, newer="it was changed after the session")
+    if file.others:
+        return Undoing(file, action, newer="somebody else changed it during the session")
+    return Undoing(file, action)
+
+
+def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
+    file = plan.file
+    if plan.left or plan.action == "nothing":
+        return plan
+    if plan.newer and not confirm(file, plan.newer):
+        return Undoing(file, plan.action, plan.newer, left=plan.newer)
+    try:
+        if file.before:
+            _restore(file, *file.before, log)
+        else:
+            _remove(file)
+    except (ForgeError, OSError) as error:
+        return Undoing(file, plan.action, plan.newer, left=str(error))
+    return plan
+
+
+def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
+    with _held(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
+        if kind == "file":
+            held.write(log.content(detail), file.attributes)
+            return
+        if held.kind is not None:
+            held.delete()
+        with make_parent(held.place) as folder:
+            if kind == "link":
+                os.symlink(detail, held.place.name, dir_fd=folder)
+            else:
+                os.mkdir(held.place.name, file.mode, dir_fd=folder)
+
+
+def _remove(file: ChangedFile) -> None:
+    """Delete a file that the session made, and the folders that it made for it, if nothing else is in them."""
+    with _held(file, Access.DELETE) as held:
+        held.delete()
+    for folder in list(file.path.parents)[: file.made]:
+        with suppress(ToolError, OSError):
+            _sandbox(file).delete(str(folder))
+
+
+@contextmanager
+def _held(file: ChangedFile, access: Access) -> Iterator[HeldFile]:
+    """The very place that the session changed: a path that leads elsewhere by now is refused."""
+    if os.path.realpath(file.zone) != file.zone:
+        raise ToolError(f"{file.zone} leads elsewhere now")
+    sandbox = _sandbox(file)
+    with sandbox.hold(str(file.path), access, virtual(sandbox.zones[0], file.parts), follow=False) as held:
+        yield held
+
+
+def _sandbox(file: ChangedFile) -> Sandbox:
+    return Sandbox([Zone("forge-undo", Path(file.zone), ZoneMode.RW)])

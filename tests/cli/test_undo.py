@@ -1,0 +1,265 @@
+"""``forge undo``: what a session changed with its file tools is as it was, and nothing else is touched.
+
+Covers forge_cli.cli.undo, forge_cli.record.changes, forge_cli.record.undo.
+"""
+
+import fcntl
+import json
+import os
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forge_cli.core.zones import Zone
+from forge_cli.record import changes
+from forge_cli.record.changes import ChangeLog
+from forge_cli.record.undo import undo
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.testing import Project, call, calls
+
+from .logs import script, sessions
+
+WORKER = """
+name: coder
+model: script:script.yaml
+sandbox: {zones: [{name: code, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]}
+toolsets: {filesystem: {}}
+"""
+PATCH = """*** Begin Patch
+*** Update File: app.py
+@@
+-two
++2
+*** Delete File: old.txt
+*** Add File: deep/er/new.txt
++hello
+*** End Patch"""
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes | str | None]]:
+    """Every name below a folder with its mode and content."""
+    found: dict[str, tuple[int, bytes | str | None]] = {}
+    for path in sorted(folder.rglob("*")):
+        held = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = (path.lstat().st_mode, held)
+    return found
+
+
+@pytest.fixture
+def coder(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("app.py", "one\ntwo\n").chmod(0o750)
+    project.write("old.txt", "old\n").chmod(0o600)
+    project.write("script.yaml", "")
+    (project.folder / "link").symlink_to("app.py")
+    (project.folder / "empty").mkdir(mode=0o711)
+    return project
+
+
+def work(coder: Project, cli, *made) -> None:
+    script(coder, calls(*made), "done")
+    done = cli("run", "worker.yaml", "go", "-p")
+    assert (done.code, done.out) == (0, "done\n"), done
+
+
+def test_everything_that_a_session_changed(coder: Project, cli) -> None:
+    made = [
+        call("apply_patch", input=PATCH),
+        call("write_file", path="app.py", content="all new"),
+        call("delete_file", path="link"),
+        call("delete_file", path="empty"),
+        call("write_file", path="a/b/c.txt", content="c"),
+    ]
+    script(coder, calls(*made), "done")
+    before = tree(coder.folder)
+    assert cli("run", "worker.yaml", "go", "-p").code == 0
+    assert coder.read("app.py") == "all new"
+    listed = cli("undo", "--list")
+    assert listed.code == 0
+    assert sorted(listed.out.splitlines()) == [
+        "remove    a/b/c.txt",
+        "remove    deep/er/new.txt",
+        "restore   app.py",
+        "restore   empty",
+        "restore   link",
+        "restore   old.txt",
+    ]
+    assert coder.read("app.py") == "all new"
+    done = cli("undo")
+    assert (done.code, done.err) == (0, "")
+    assert tree(coder.folder) == before
+    again = cli("undo", "last")
+    assert (again.code, again.out) == (0, "")
+    assert "changed no file" in again.err
+
+
+def test_what_is_newer_stays_where_nobody_can_be_asked(coder: Project, cli) -> None:
+    work(
+        coder,
+        cli,
+        call("write_file", path="app.py", content="x"),
+        call("write_file", path="old.txt", content="y"),
+    )
+    coder.write("app.py", "mine")
+    done = cli("undo", sessions(coder)[0].stem)
+    assert (done.code, coder.read("app.py"), coder.read("old.txt")) == (1, "mine", "old\n")
+    assert done.out == "restored  old.txt\nleft      app.py: it was changed after the session\n"
+    assert done.err == "forge: 1 file of 2 left as it is\n"
+    coder.write("app.py", "x")
+    assert (cli("undo").code, coder.read("app.py")) == (0, "one\ntwo\n")
+
+
+def test_work_of_others_between_two_changes_is_not_lost(coder: Project, cli) -> None:
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    coder.write("app.py", "mine")
+    script(coder, calls(call("write_file", path="app.py", content="z")), "done")
+    assert cli("run", "worker.yaml", "go on", "-c", "-p").code == 0
+    done = cli("undo", "--json")
+    assert (done.code, coder.read("app.py")) == (1, "z")
+    assert json.loads(done.out)[0]["left"] == "somebody else changed it during the session"
+
+
+def test_a_session_that_goes_on_after_an_undo(coder: Project, cli) -> None:
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    assert cli("undo").code == 0
+    coder.write("app.py", "mine")
+    script(coder, calls(call("write_file", path="app.py", content="z")), "done")
+    assert cli("run", "worker.yaml", "go on", "-c", "-p").code == 0
+    assert (cli("undo").code, coder.read("app.py")) == (0, "mine")
+
+
+def test_what_was_not_kept_is_said(coder: Project, cli, monkeypatch) -> None:
+    monkeypatch.setattr(changes, "FILE_MAX", 6)
+    work(coder, cli, call("write_file", path="app.py", content="x"), call("write_file", path="old.txt", content="y"))
+    done = cli("undo")
+    assert (done.code, coder.read("app.py"), coder.read("old.txt")) == (1, "x", "old\n")
+    assert "left      app.py: it had more than" in done.out
+
+
+def test_no_more_than_a_session_may_keep(coder: Project, cli, monkeypatch) -> None:
+    monkeypatch.setattr(changes, "SESSION_MAX", 10)
+    work(coder, cli, call("write_file", path="app.py", content="x"), call("write_file", path="old.txt", content="y"))
+    done = cli("undo")
+    assert done.code == 1
+    assert "of this session were kept already" in done.out
+
+
+def test_a_home_that_cannot_keep_does_not_stop_the_work(coder: Project, cli) -> None:
+    work(coder, cli, call("read_file", path="app.py"))
+    (log,) = sessions(coder)
+    log.with_suffix(".undo").write_text("not a folder")
+    script(coder, calls(call("write_file", path="app.py", content="x")), "done")
+    assert cli("run", "worker.yaml", "go on", "-c", "-p").code == 0
+    assert (cli("undo").code, coder.read("app.py")) == (0, "x")
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, "one\ntwo\n"), ("n", 1, "mine"), ("", 1, "mine")])
+def test_a_person_is_asked_before_anything_newer_is_overwritten(coder: Project, cli, answer, code, left) -> None:
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    coder.write("app.py", "mine")
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "forge_cli", "undo"],
+        cwd=str(coder.folder),
+        env={name: value for name, value in os.environ.items() if name != "CI"} | {"FORGE_HOME": str(coder.home)},
+        encoding="utf-8",
+        timeout=20,
+    )
+    child.expect_exact("app.py: it was changed after the session. Overwrite it? [y]es, [n]o > ")
+    child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert (child.exitstatus, coder.read("app.py")) == (code, left)
+
+
+def test_a_path_that_leads_elsewhere_is_left(coder: Project, cli, tmp_path: Path) -> None:
+    work(coder, cli, call("write_file", path="sub/a.txt", content="x"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("x")
+    (coder.folder / "sub" / "a.txt").unlink()
+    (coder.folder / "sub").rmdir()
+    (coder.folder / "sub").symlink_to(other)
+    done = cli("undo")
+    assert (done.code, (other / "a.txt").read_text()) == (1, "x")
+    assert done.out.startswith("left      sub/a.txt: ")
+
+
+def test_an_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:
+    script(coder, calls(call("write_file", path="app.py", content="x")), "done")
+    assert cli("run", "worker.yaml", "go", "-p", "--ephemeral").code == 0
+    done = cli("undo")
+    assert (done.code, "there is no session yet" in done.err) == (3, True)
+    assert not list(coder.home.rglob("*.undo"))
+
+
+def test_a_session_in_use_is_left_alone(coder: Project, cli) -> None:
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    (log,) = sessions(coder)
+    held = hold_lock(log)
+    try:
+        done = cli("undo")
+    finally:
+        os.close(held)
+    assert (done.code, "is in use by the process" in done.err, coder.read("app.py")) == (1, True, "x")
+
+
+def hold_lock(log: Path) -> int:
+    descriptor = os.open(log.with_name(f".{log.name}.lock"), os.O_RDWR | os.O_CREAT)
+    os.write(descriptor, str(os.getpid()).encode())
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def test_deleting_a_session_deletes_what_it_kept(coder: Project, cli) -> None:
+    work(coder, cli, call("write_file", path="app.py", content="x"))
+    (kept,) = (coder.home / "sessions").glob("*.undo")
+    assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert cli("sessions", "rm", "last").code == 0
+    assert not kept.exists()
+
+
+def test_what_a_child_worker_changed(coder: Project, cli) -> None:
+    delegating = "{workers: {allowed: [./child.yaml], approval: {default: preApproved}}}"
+    coder.write("worker.yaml", WORKER.replace("{filesystem: {}}", delegating))
+    coder.write("child.yaml", WORKER.replace("coder", "child").replace("script.yaml", "child-script.yaml"))
+    script(coder, calls(call("write_file", path="app.py", content="x")), "written", name="child-script.yaml")
+    work(coder, cli, call("child", input="write"))
+    assert coder.read("app.py") == "x"
+    assert (cli("undo").code, coder.read("app.py")) == (0, "one\ntwo\n")
+
+
+NAMES = st.sampled_from(["a", "b", "sub/a", "sub/deep/c"])
+CONTENT = st.binary(max_size=8)
+STEP = st.tuples(NAMES, st.one_of(st.none(), CONTENT))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(start=st.dictionaries(NAMES, CONTENT), steps=st.lists(STEP, max_size=8))
+def test_any_changes_are_undone(tmp_path_factory, start: dict[str, bytes], steps) -> None:
+    base = Path(os.path.realpath(tmp_path_factory.mktemp("undo")))
+    folder = base / "zone"
+    folder.mkdir()
+    for name, data in start.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    before = tree(folder)
+    log = ChangeLog(base / "kept")
+    sandbox = Sandbox([Zone("z", folder, "rw")])
+    sandbox.keeper = log
+    for name, content in steps:
+        if content is not None:
+            sandbox.write_bytes(f"/z/{name}", content)
+        elif sandbox.exists(f"/z/{name}"):
+            sandbox.delete(f"/z/{name}")
+    done = undo(ChangeLog(base / "kept"), lambda file, why: False)
+    assert not [each for each in done if each.left]
+    assert {name: held for name, held in tree(folder).items() if held[1] is not None} == {
+        name: held for name, held in before.items() if held[1] is not None
+    }
+    assert not (base / "kept").exists()
