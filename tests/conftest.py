@@ -21,8 +21,11 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.register_profile("long", settings.get_profile("default"), max_examples=5000)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-# A shell starts what runs in its background with SIGINT ignored, and every process of a test would inherit that.
+# A shell starts what runs in its background with SIGINT ignored, nohup with SIGHUP, and every process of a test would
+# inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
