@@ -208,5 +208,6 @@ def test_a_link_that_flips_between_consents_writes_nothing_that_asks(scratch: Sa
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_it_does_not_in_many_calls(scratch: Sandbox, root: Path) -> None:
     assert race_between_consents(scratch, root, 15_000) > 0
