@@ -99,3 +99,27 @@ def test_a_list_of_tools_says_what_decides(terminal, columns: int) -> None:
     assert "\x1b[33mby zone" in rows["write_file"]
     assert "\x1b[33mby rule" in rows["careful"]
     assert "\x1b[32mpreApproved" in rows["hold"]
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        (
+            {"TERM": "xterm"},
+            "\x1b[1mTitle\x1b[0m\n\nSome \x1b[1mbold\x1b[0m words, and many more of them, so that\nthe ",
+        ),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, "# Title\n\nSome **bold** words, and many more of them, so\nthat the "),
+        ({"TERM": "dumb"}, "# Title\n\nSome **bold** words, and many more of them, so\nthat the "),
+    ],
+)
+def test_the_words_of_the_model_are_drawn_as_light_markdown(terminal, script, env: dict[str, str], expected) -> None:
+    words = "Some **bold** words, and many more of them, so that the line is wrapped."
+    script(f'{{text: "# Title\\n\\n{words} \\e[2J"}}')
+    keyboard = terminal("run", "worker.yaml", "go", "--trace", "summary", columns=50, **env)
+    assert keyboard.end() == 0
+    shown = keyboard.seen.replace("\r", "")
+    assert expected in shown
+    assert "\\x1b[2J" in shown
+    piped = terminal("run", "worker.yaml", "go", "--trace", "summary", shell="| cat", columns=50, **env)
+    assert piped.end() == 0
+    assert f"# Title\n\n{words} " in piped.seen.replace("\r", "")
