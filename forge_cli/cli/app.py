@@ -174,10 +174,15 @@ def redacted(sentence: str) -> str:
 
 
 def say(sentence: str, shown: str | None = None) -> None:
-    """Write one error to stderr, without control characters."""
+    """Write one error to stderr, without control characters, and in the width of a terminal."""
     from forge_cli.core.text import visible
 
-    sys.stderr.write(f"{visible(shown or f'forge: {sentence}', keep=chr(10) + chr(9))}\n")
+    text = visible(shown or f"forge: {sentence}", keep="\n\t")
+    if sys.stderr.isatty():
+        from forge_cli.ui.terminal.wrap import wrap_for
+
+        text = wrap_for(sys.stderr, text)
+    sys.stderr.write(f"{text}\n")
 
 
 def leave(code: int) -> int:

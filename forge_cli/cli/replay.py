@@ -12,6 +12,7 @@ from forge_cli.cli.options import DirectoryOption, HomeOption, JsonOption, chose
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
 from forge_cli.cli.session import warn
+from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.approval import ApprovalMode
@@ -36,9 +37,7 @@ class Which(StrEnum):
 
 @app.command()
 def replay(
-    session: Annotated[
-        str, typer.Argument(metavar="SESSION|FILE", help="The id of a session, or the beginning of it; or a record.")
-    ],
+    session: Annotated[str, typer.Argument(metavar="SESSION|FILE", help=f"A session, {NAMED}; or a record.")],
     tools: Annotated[
         Which | None,
         typer.Option("--tools", help="Make all calls again, or none; without it, those that only read."),

@@ -11,6 +11,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import OpenSession, open_session
+from forge_cli.ui.terminal.wrap import wrap_for
 
 
 @dataclass(frozen=True)
@@ -48,4 +49,4 @@ class SessionChoice:
 
 def warn(sentence: str) -> None:
     """Say what is not an error, on standard error."""
-    sys.stderr.write(f"forge: {visible(sentence)}\n")
+    sys.stderr.write(wrap_for(sys.stderr, f"forge: {visible(sentence)}") + "\n")

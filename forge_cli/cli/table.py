@@ -1,52 +1,108 @@
-"""Tables on standard output: aligned columns, the last one as wide as it needs to be; or JSON."""
+"""Tables on standard output, fitted to a terminal by giving the room to what matters, whole in a pipe; or JSON."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from forge_cli.core.text import cut, visible
+from rich.cells import cell_len
 
-RED, PLAIN = "\x1b[31m", "\x1b[0m"
+from forge_cli.cli.colours import BOLD, MATCH, RED, paint
+from forge_cli.core.text import visible
+from forge_cli.ui.terminal.wrap import fit, pad, terminal_width, wrap
+
+GAP = "  "
+NARROW = 6
+"""Cells that a column keeps, however narrow the terminal is."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: what it shows, and what becomes of it where the terminal is too narrow for all of them."""
+
+    name: str
+    drop: int | None = None
+    """Left out in this order, the smallest first; None stays."""
+    room: int = 24
+    """Cells that the last column should have before others are left out, if it needs them."""
+    seek: str = ""
+    """What must be seen in the last column, wherever it stands there; small and capital letters are alike."""
 
 
 def print_json(data: Any) -> None:
     sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, broken: str = "error") -> None:
-    """Rows by column name; one that has the key ``broken`` is red on a terminal, and ends with that text."""
-    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    sys.stdout.write(_line(columns, widths, room=None))
-    for row, shown in zip(rows, cells, strict=True):
-        failed = row.get(broken) is not None
-        if failed:
-            shown[-1] = _cell(row[broken])
-        line = _line(shown, widths, room=None if failed else _room())
-        sys.stdout.write(f"{RED}{line.rstrip()}{PLAIN}\n" if failed and _coloured() else line)
+def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any]], *, broken: str = "error") -> None:
+    """Rows by column name; one that has the key ``broken`` is red on a terminal, and ends with that text.
+
+    On a terminal the last column gets the room that the others leave, and is cut; those that say when to ``drop`` them
+    are left out where they would leave too little.
+    """
+    wanted = [column if isinstance(column, Column) else Column(column) for column in columns]
+    cells = {column.name: [_cell(row.get(column.name)) for row in rows] for column in wanted}
+    widths = {column.name: max(map(cell_len, (column.name, *cells[column.name]))) for column in wanted}
+    width = terminal_width(sys.stdout)
+    if width is not None:
+        widths = _fitted(wanted, widths, width)
+    sys.stdout.write(paint(_line({name: name for name in widths}, widths), BOLD) + "\n")
+    seek = wanted[-1].seek if width is not None else ""
+    for number, row in enumerate(rows):
+        shown = {name: cells[name][number] for name in widths}
+        if row.get(broken) is None:
+            sys.stdout.write(_line(shown, widths, seek) + "\n")
+        else:
+            sys.stdout.write(_broken_line(shown, widths, width, _cell(row[broken])) + "\n")
 
 
 def _cell(value: Any) -> str:
     return "" if value is None else visible(str(value).partition("\n")[0])
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], room: int | None) -> str:
-    padded = [cell.ljust(width) for cell, width in zip(cells[:-1], widths, strict=False)]
-    line = "  ".join([*padded, cells[-1]]).rstrip()
-    return (line if room is None else cut(line, room, "end")) + "\n"
+def _fitted(columns: Sequence[Column], natural: Mapping[str, int], width: int) -> dict[str, int]:
+    """The columns that are shown, each with its cells."""
+    widths, last = dict(natural), columns[-1]
+    for column in sorted((each for each in columns if each.drop is not None), key=lambda each: each.drop or 0):
+        others = _taken(widths) - widths[last.name]
+        if others + min(widths[last.name], last.room) <= width:
+            break
+        del widths[column.name]
+    widths[last.name] = min(widths[last.name], max(width - _taken(widths) + widths[last.name], last.room, NARROW))
+    while _taken(widths) > width and max(widths.values()) > NARROW:
+        widest = max(widths, key=lambda name: widths[name])
+        widths[widest] -= 1
+    return widths
 
 
-def _room() -> int | None:
-    """The width of the terminal; what goes into a pipe is not cut."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def _taken(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(GAP) * (len(widths) - 1)
 
 
-def _coloured() -> bool:
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+def _line(shown: Mapping[str, str], widths: Mapping[str, int], seek: str = "") -> str:
+    *others, last = shown.items()
+    cells = [paint(pad(fit(text, widths[name]), widths[name])) for name, text in others]
+    name, text = last
+    return GAP.join([*cells, _around(text, seek, widths[name]) if seek else fit(text, widths[name])]).rstrip()
+
+
+def _around(text: str, seek: str, width: int) -> str:
+    """As much of a text as there is room for, with what is sought in the middle of it, and marked."""
+    found = re.search(re.escape(seek), text, re.IGNORECASE)
+    if found is None:
+        return fit(text, width)
+    before, match, behind = text[: found.start()], fit(found[0], width), text[found.end() :]
+    room = width - cell_len(match)
+    left = min(cell_len(before), max(room // 2, room - cell_len(behind)))
+    before = fit(before[::-1], left)[::-1]
+    return before + paint(match, MATCH) + fit(behind, room - cell_len(before))
+
+
+def _broken_line(shown: Mapping[str, str], widths: Mapping[str, int], width: int | None, problem: str) -> str:
+    """What is wrong takes the place of the last column, and is never cut."""
+    names = list(shown)[:-1]
+    line = GAP.join([*(pad(fit(shown[name], widths[name]), widths[name]) for name in names), problem]).rstrip()
+    return paint(line if width is None else wrap(line, width, 2), RED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +19,8 @@ from forge_cli.record.line import BadLine, Line
 SUFFIX = ".jsonl"
 LAST = "last"
 """Names the session that was worked on last."""
+CANDIDATES = 5
+"""Sessions that are listed where a name could be several."""
 
 
 class SessionLost(ForgeError):
@@ -82,7 +85,7 @@ def files_by_time() -> list[tuple[int, Path]]:
 
 
 def find_session(name: str) -> Path:
-    """The file of a session by its id, or by the beginning of it; a path to a log is taken as it is."""
+    """The file of a session by its id, a part that only it has, or ``last``; a path to a log is taken as it is."""
     given = Path(name)
     return given if given.suffix == SUFFIX and given.is_file() else find_kept(name)
 
@@ -99,17 +102,30 @@ def find_record(name: str) -> Path:
 
 def find_kept(name: str) -> Path:
     """The same among forge's own sessions only; the random end of an id will do, too, and ``last`` is the last one."""
-    files = session_files() if name else []
-    exact = files[:1] if name == LAST else [path for path in files if path.stem == name]
-    begin = [path for path in files if path.name.startswith(name)]
-    match exact or begin or [path for path in files if path.stem.endswith(f"-{name}")]:
+    files = session_files()
+    match [*files[:1]] if name == LAST else _named(name, files):
         case [path]:
             return path
         case []:
-            raise WorkerError(None, f"there is no session '{name}'", hint="forge sessions list shows them")
+            recent = f"; the last is {files[0].stem}" if files else ""
+            raise WorkerError(None, f"there is no session '{name}'", hint=f"forge sessions list shows them{recent}")
         case several:
-            ids = ", ".join(path.stem for path in several[:5])
-            raise WorkerError(None, f"'{name}' is the beginning of {len(several)} sessions: {ids}", hint="type more")
+            ids = "\n  ".join(path.stem for path in several[:CANDIDATES])
+            more = f"\n  and {len(several) - CANDIDATES} more" if len(several) > CANDIDATES else ""
+            raise WorkerError(None, f"'{name}' could be {len(several)} sessions; type more of it", hint=ids + more)
+
+
+def _named(name: str, files: Sequence[Path]) -> list[Path]:
+    """The session of this very id; else those that begin so; else the one whose random end it is."""
+    ids = {path.stem: path for path in files if name}
+    exact = [path for session, path in ids.items() if session == name]
+    begin = [path for session, path in ids.items() if session.startswith(name)]
+    return exact or begin or [path for session, path in ids.items() if random_end(session) == name]
+
+
+def random_end(session: str) -> str:
+    """What tells a session from all others; its id for one that is called otherwise."""
+    return session.rpartition("-")[2]
 
 
 def read_session(path: Path) -> Log:

@@ -164,6 +164,15 @@ def test_a_conversation_is_drawn(writer, cli, story) -> None:
     assert shown[-3:] == ["writer:", "  Done | with *that*.", "-- completed: 2 turns, 4 calls"]
 
 
+def test_the_last_session_is_shown_where_none_is_named(writer, cli, story) -> None:
+    assert cli("sessions", "show", "no").err.endswith(f"  forge sessions list shows them; the last is {story}\n")
+    assert cli("sessions", "show").out == cli("sessions", "show", "last").out == cli("sessions", "show", story).out
+    (writer.home / "sessions" / f"{story[:-1]}x.jsonl").write_bytes(sessions(writer)[0].read_bytes())
+    done = cli("sessions", "show", story[:10])
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith(f"forge: '{story[:10]}' could be 2 sessions; type more of it\n  {story[:-1]}")
+
+
 def test_the_lines_themselves(writer, cli, story) -> None:
     assert cli("sessions", "show", story, "--json").out == sessions(writer)[0].read_text()
 

@@ -4,6 +4,7 @@ Covers forge_cli.cli.tools.choose, forge_cli.cli.tools.list, forge_cli.cli.tools
 """
 
 import json
+import re
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_the_built_in_tools_without_a_worker(cli) -> None:
         "source": "builtin",
         "origin": rows["read_file"]["origin"],
         "mode": "llm",
-        "approval": "depends",
+        "approval": "by zone",
         "description": "Read a text file.",
     }
     assert rows["read_file"]["origin"].startswith("forge-workers ")
@@ -52,12 +53,12 @@ def test_a_table_for_people(cli, tester) -> None:
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
     assert lines[0].split() == ["name", "toolset", "source", "mode", "approval", "description"]
-    rows = {line.split()[0]: line.split()[1:5] for line in lines[1:]}
+    rows = {line.split()[0]: re.split(" {2,}", line)[1:5] for line in lines[1:]}
     assert rows["echo"] == ["custom", "local", "llm", "ask"]
     assert rows["report"] == ["custom", "local", "llm", "preApproved"]
     assert rows["deploy"] == ["custom", "local", "manual", "ask"]
     assert rows["peek"] == ["custom", "local", "both", "preApproved"]
-    assert rows["write_file"] == ["filesystem", "builtin", "llm", "depends"]
+    assert rows["write_file"] == ["filesystem", "builtin", "llm", "by zone"]
     assert not any(line.endswith(" ") for line in lines)
 
 

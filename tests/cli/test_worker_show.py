@@ -91,9 +91,9 @@ def test_the_policy_with_its_places(cli, workers) -> None:
     said = {each["tool"]: (each["verdict"], each["where"]) for each in found["tools"]}
     assert said == {
         "update_plan": ("preApproved", None),
-        "shell": ("depends", None),
-        "exec_command": ("depends", None),
-        "write_stdin": ("depends", None),
+        "shell": ("by rule", None),
+        "exec_command": ("by rule", None),
+        "write_stdin": ("by rule", None),
         "helper": ("preApproved", "boss.yaml:18:32"),
         "leaf": ("blocked", "boss.yaml:18:51"),
     }
@@ -137,7 +137,8 @@ def test_the_tree_with_what_each_could_do(cli, workers, unconfined_rules: str) -
         "blocked",
     )
     assert helper["tools"] == {
-        **dict.fromkeys(["write_file", "delete_file", "shell", "exec_command", "write_stdin"], "depends"),
+        **dict.fromkeys(["write_file", "delete_file"], "by zone"),
+        **dict.fromkeys(["shell", "exec_command", "write_stdin"], "by rule"),
         "boss": "ask",
         "leaf": "blocked",
         "lost": "ask",

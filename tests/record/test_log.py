@@ -203,7 +203,7 @@ def test_names() -> None:
     assert find_session("20260102-") == second
     assert find_session("20260102") == other
     assert find_session(str(first)) == first
-    with pytest.raises(WorkerError, match="'2026' is the beginning of 3 sessions: .*\n  type more"):
+    with pytest.raises(WorkerError, match="'2026' could be 3 sessions; type more of it\n  2026.*\n  2026.*\n  2026"):
         find_session("2026")
     for name in ("", "2027", str(first), "*", "../s1"):
         with pytest.raises(WorkerError, match="there is no session"):

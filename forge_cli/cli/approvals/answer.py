@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.options import new_app
+from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import ApprovalResponse
@@ -36,7 +37,7 @@ class YesOrNo(StrEnum):
 
 @app.command()
 def answer(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session, by its id or the beginning of it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help=f"A session, {NAMED}.")],
     request: Annotated[str, typer.Argument(metavar="REQUEST", help="One of its requests, as the list shows them.")],
     word: Annotated[YesOrNo, typer.Argument(metavar="yes|no")],
     feedback: Annotated[

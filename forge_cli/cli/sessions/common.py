@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from forge_cli.cli.session import warn
-from forge_cli.record.log import Log, damage_of, find_session, read_readable
+from forge_cli.record.log import Log, damage_of, find_session, random_end, read_readable, session_files
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A session, by its id or the beginning of it.")]
+NAMED = "by its id, the beginning or the random end of it, or 'last'"
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help=f"A session, {NAMED}.")]
 
 
 def read_log(name: str) -> Log:
@@ -23,3 +27,11 @@ def read_log(name: str) -> Log:
     if log.dropped:
         warn(f"the last line of the session {log.session} is not finished, and left out")
     return log
+
+
+def shorten_ids(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """For people on a terminal: the end of each id, where it is enough to name the session."""
+    if not sys.stdout.isatty():
+        return rows
+    ends = Counter(random_end(path.stem) for path in session_files())
+    return [{**row, "session": end if ends[end := random_end(row["session"])] == 1 else row["session"]} for row in rows]

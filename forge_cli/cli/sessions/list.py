@@ -1,15 +1,19 @@
-"""``forge sessions list``: every session at a glance, the one that was worked on last first."""
+"""``forge sessions list``: sessions at a glance, the one that was worked on last first."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.sessions.common import shorten_ids
+from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.text import cut
 from forge_cli.record.log import session_files
@@ -19,7 +23,9 @@ from forge_cli.ui.transcript.entries import local_time
 app = new_app()
 
 WORDS = 60
-"""Characters of the task."""
+"""Characters of the task in a pipe."""
+RECENT = 20
+"""Sessions that a terminal gets where nobody says how many."""
 
 
 @app.command("list")
@@ -27,14 +33,27 @@ def list_sessions(
     worker: Annotated[
         str | None, typer.Option("--worker", metavar="NAME", help="Only sessions of the worker of this name.")
     ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "-n", "--number", metavar="N", min=1, help=f"The last N; without it {RECENT} on a terminal, else all."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List sessions, the one that was worked on last first."""
-    rows = [row for path in session_files() if (row := session_row(path)) and worker in (None, row.get("worker"))]
+    on_terminal = sys.stdout.isatty() and not as_json
+    found = (row for path in session_files() if (row := session_row(path)) and worker in (None, row.get("worker")))
+    rows = list(islice(found, number or (RECENT if on_terminal else None)))
     if as_json:
         print_json(rows)
+    elif on_terminal:
+        _print_short(rows)
+        if number is None and len(rows) == RECENT and next(found, None):
+            sys.stdout.write(f"these are the last {RECENT}; -n shows more\n")
     else:
-        print_table(["session", "started", "worker", "status", "turns", "calls", "task"], [_shown(row) for row in rows])
+        columns = ["session", "started", "worker", "status", "turns", "calls", "task"]
+        print_table(columns, [_shown(row) for row in rows])
 
 
 def session_row(path: Path) -> dict[str, Any] | None:
@@ -50,10 +69,29 @@ def session_row(path: Path) -> dict[str, Any] | None:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     if "error" in row:
         return row
-    task = " ".join(row["task"].split())
-    return {
-        **row,
-        "started": local_time(row["started"], "%Y-%m-%d %H:%M"),
-        "calls": row["tool_calls"],
-        "task": cut(task, WORDS, "end"),
-    }
+    started = local_time(row["started"], "%Y-%m-%d %H:%M")
+    return {**row, "started": started, "calls": row["tool_calls"], "task": cut(_one_line(row["task"]), WORDS, "end")}
+
+
+def _print_short(rows: list[dict[str, Any]]) -> None:
+    """For people: as much of the task as there is room for."""
+    for row in rows:
+        if "error" not in row:
+            row |= {"when": _when(row["ended"]), "calls": row["tool_calls"], "task": _one_line(row["task"])}
+    names = ("session", "when", "worker", "status", "turns", "calls")
+    optional = {"calls": 1, "turns": 2, "worker": 3}
+    print_table(
+        [*(Column(name, drop=optional.get(name)) for name in names), Column("task", room=44)], shorten_ids(rows)
+    )
+
+
+def _one_line(task: str) -> str:
+    return " ".join(task.split())
+
+
+def _when(time: str) -> str:
+    """The time of today, else the day."""
+    day, now = local_time(time, "%Y-%m-%d"), datetime.now()
+    if day == f"{now:%Y-%m-%d}":
+        return local_time(time, "%H:%M")
+    return local_time(time, "%b %d" if day.startswith(f"{now:%Y}-") else "%Y-%m-%d")

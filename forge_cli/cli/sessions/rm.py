@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.options import new_app
+from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.record.changes import change_log
@@ -20,7 +21,7 @@ app = new_app()
 
 @app.command()
 def rm(
-    sessions: Annotated[list[str], typer.Argument(metavar="ID", help="Sessions, by id or the beginning of it.")],
+    sessions: Annotated[list[str], typer.Argument(metavar="ID", help=f"Sessions, each {NAMED}.")],
 ) -> None:
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)

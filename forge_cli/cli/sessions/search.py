@@ -10,7 +10,8 @@ from typing import Annotated, Any, assert_never
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.sessions.common import shorten_ids
+from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import (
     AnyEvent,
@@ -59,7 +60,8 @@ def search(
     if as_json:
         print_json(rows)
     else:
-        print_table(["session", "line", "event", "excerpt"], rows)
+        excerpt = Column("excerpt", room=40, seek=" ".join(text.split()))
+        print_table([Column("session"), Column("line", drop=2), Column("event", drop=1), excerpt], shorten_ids(rows))
 
 
 def _hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible
@@ -19,9 +20,7 @@ app = new_app()
 
 @app.command()
 def verify(
-    session: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A session, by its id or the beginning of it; without it, all.")
-    ] = None,
+    session: Annotated[str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check that no line of a log was changed, dropped or moved.

@@ -15,7 +15,7 @@ from forge_cli.cli.looking.looker import Looker, ThirdPartyError, look
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.tools.rows import Row, rows_of_plugin, rows_of_worker
 from forge_cli.core.tool import SourceKind, ToolMode
 from forge_cli.engine.plugins.host import PluginHost
@@ -57,8 +57,9 @@ def list_tools(
         print_json([row.wire() for row in wanted])
     else:
         found = [row.wire() for row in wanted]
-        some = [column for column in ("version", "label", "category") if any(column in row for row in found)]
-        print_table(["name", "toolset", "source", "mode", "approval", *some, "description"], found)
+        some = [Column(name, drop=0) for name in ("version", "label", "category") if any(name in row for row in found)]
+        known = [Column("toolset", drop=3), Column("source", drop=1), Column("mode", drop=2), Column("approval")]
+        print_table([Column("name"), *known, *some, Column("description", room=40)], found)
 
 
 def _is_open_to(row: Row, mode: ToolMode | None) -> bool:
@@ -75,7 +76,9 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
         made = [{**row.wire(), "stats": {"creations": vars(creations)}} for row in rows if row.name.endswith(CREATE)]
         print_json([*({**row.wire(), "stats": usage.wire()} for row, usage in used), *made])
     else:
-        columns = ["name", "calls", "sessions", "success", "mean", "last use", "description"]
+        optional = {"sessions": 1, "mean": 2, "success": 3, "last use": 4}
+        names = ("name", "calls", "sessions", "success", "mean", "last use")
+        columns = [*(Column(name, drop=optional.get(name)) for name in names), Column("description")]
         print_table(columns, [{**row.wire(), **_figures(usage)} for row, usage in used])
         counts = ", ".join(f"{count} {outcome}" for outcome, count in vars(creations).items())
         sys.stdout.write(f"creations: {counts}\n")

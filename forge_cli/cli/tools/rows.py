@@ -48,7 +48,16 @@ class Row:
         tool = offer.tool
         kind, origin = (tool.source.kind, tool.source.origin) if tool.source else ("", "")
         first_line = tool.description.partition("\n")[0]
-        row = cls(tool.name, offer.toolset, kind, origin, tool.mode, approval_of(offer), first_line, tool.version)
+        row = cls(
+            tool.name,
+            offer.toolset,
+            kind,
+            origin,
+            tool.mode,
+            offer.policy.approval_word(tool),
+            first_line,
+            tool.version,
+        )
         return replace(row, label=tool.manual.label, category=tool.manual.category) if tool.manual else row
 
     @classmethod
@@ -62,12 +71,6 @@ class Row:
     def wire(self) -> dict[str, Any]:
         """What is known of it; what most tools do not have is left out where it is missing."""
         return {key: value for key, value in vars(self).items() if value is not None}
-
-
-def approval_of(offer: Offer) -> str:
-    """The approval that every call of a tool gets; ``depends`` where the tool looks at the arguments."""
-    verdict = offer.policy.fixed(offer.tool)
-    return verdict.approval.value if verdict else "depends"
 
 
 async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:

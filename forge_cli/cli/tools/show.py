@@ -14,7 +14,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.choose import WorkerOption, unknown_tool
-from forge_cli.cli.tools.rows import approval_of, offers, plugin_offers
+from forge_cli.cli.tools.rows import offers, plugin_offers
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
 from forge_cli.core.signature import JsonObject
@@ -99,7 +99,7 @@ def _details(offer: Offer) -> Details:
         "origin": tool.source.origin if tool.source else "",
         **{key: value for key, value in known.items() if value},
         "mode": tool.mode,
-        "approval": approval_of(offer),
+        "approval": offer.policy.approval_word(tool),
         "effects": sorted(effect.value for effect in tool.effects) if tool.effects is not None else "unknown",
         "risk": tool.risk,
         "inputSchema": tool.schema.json_schema,

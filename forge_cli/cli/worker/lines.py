@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.engine.runtime.facts import Facts
 
 
@@ -27,7 +28,7 @@ def _abilities(node: Facts) -> Iterator[str]:
     for rule in node["rules"]:
         place = f" ({rule['where']})" if rule["where"] else ""
         yield f"{rule['toolset']}: {rule['reason']}: {rule['verdict']}{place}"
-    for approval in ("preApproved", "ask", "depends", "blocked"):
+    for approval in ("preApproved", "ask", BY_ZONE, BY_RULE, "blocked"):
         names = [tool for tool, verdict in node["tools"].items() if verdict == approval]
         if names:
             yield f"{approval}: {', '.join(names)}"

@@ -14,7 +14,7 @@ from forge_cli.cli.looking.looker import look
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.lines import lines_of_tree, lines_of_zones
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
@@ -118,14 +118,15 @@ def _describe_network(network: bool | list[str]) -> str:
 
 
 def _print_policy(found: Facts) -> None:
-    print_table(["tool", "toolset", "verdict", "where", "reason"], found["tools"])
+    toolset, where, reason = Column("toolset", drop=1), Column("where", drop=2), Column("reason", room=30)
+    print_table(["tool", toolset, "verdict", where, reason], found["tools"])
     if found["rules"]:
         sys.stdout.write("\n")
-        print_table(["rule", "verdict", "where", "reason"], found["rules"])
+        print_table([Column("rule", drop=1), "verdict", where, reason], found["rules"])
     if found["zones"]:
         sys.stdout.write("\n")
         zones = [{**zone, "zone": f"/{zone['name']}"} for zone in found["zones"]]
-        print_table(["zone", "mode", "write", "delete", "where", "path"], zones)
+        print_table(["zone", "mode", "write", "delete", where, "path"], zones)
 
 
 def _print_tree(found: Facts) -> None:

@@ -21,6 +21,8 @@ from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.performing import perform_within
 
 CHECK = "it"
+BY_ZONE, BY_RULE = "by zone", "by rule"
+"""What decides on a call whose args do: the zones of its paths, or rules and checks of its toolset."""
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
 
 
@@ -65,6 +67,13 @@ class Policy:
         if callable(own) or tool.stands_for or zones_decide:
             return self.named if self.named and self.named.approval is Approval.BLOCKED else None
         return self.combine(None if own is None else as_verdict(own))
+
+    def approval_word(self, tool: Tool) -> str:
+        """The approval of every call of a tool; where there is none, what decides: ``by zone`` or ``by rule``."""
+        if verdict := self.fixed(tool):
+            return verdict.approval.value
+        has_rules = tool.stands_for is not None or callable(tool.needs_approval)
+        return BY_ZONE if tool.changes_paths or not has_rules else BY_RULE
 
     def loosens(self, tool: Tool) -> bool:
         """Does the worker name a tool more loosely than the tool's own fixed verdict, which has no effect?"""

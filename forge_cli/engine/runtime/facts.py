@@ -13,6 +13,7 @@ from forge_cli.core.tool import manual_tools
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import blocked_by_parent
+from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
@@ -108,9 +109,11 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
         return {**known, **_wire(verdict)}
     named = offer.policy.named
     stricter = named if named and named.approval is Approval.ASK else None
-    reason = "it decides by its arguments" + (", and asks at least" if stricter else "")
+    word = offer.policy.approval_word(offer.tool)
+    decides = "the zones of its paths decide" if word == BY_ZONE else "its args decide"
+    reason = decides + (", and it asks at least" if stricter else "")
     rule, where = (stricter.rule, stricter.where) if stricter else (None, None)
-    return {**known, "verdict": "depends", "reason": reason, "rule": rule, "where": str(where) if where else None}
+    return {**known, "verdict": word, "reason": reason, "rule": rule, "where": str(where) if where else None}
 
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:

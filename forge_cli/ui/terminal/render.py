@@ -8,7 +8,6 @@ from io import StringIO
 from itertools import groupby
 from typing import Any
 
-from rich.cells import chop_cells
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markdown import Markdown
 from rich.segment import Segment
@@ -19,6 +18,7 @@ from rich.tree import Tree
 
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import readable, visible
+from forge_cli.ui.terminal.wrap import NARROWEST, row_spans
 from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of
 
 LINES = 20
@@ -80,19 +80,24 @@ class Indented:
     hang: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        width = max(options.max_width - self.by - self.hang, 20)
+        width = max(options.max_width - self.by, NARROWEST)
         for line in Segment.split_lines(console.render(self.inside, options.update(width=width))):
             margin = self.by
-            for row in _rows(line, width) if console.is_terminal else [line]:
+            for row in _rows(line, width, self.hang) if console.is_terminal else [line]:
                 yield from (Segment(" " * margin), *row, Segment.line())
                 margin = self.by + self.hang
 
 
-def _rows(line: list[Segment], width: int) -> list[list[Segment]]:
-    """A line of one style in pieces that fit; lines of more styles come from what folds its lines itself."""
-    if len(line) != 1 or line[0].cell_length <= width:
-        return [line]
-    return [[Segment(piece, line[0].style)] for piece in chop_cells(line[0].text, width)]
+def _rows(line: list[Segment], width: int, hang: int) -> Iterator[list[Segment]]:
+    """A line in pieces that fit, each part of it in its own style."""
+    spans = row_spans("".join(segment.text for segment in line), width, hang)
+    for start, end in spans:
+        row, place = list[Segment](), 0
+        for segment in line:
+            if text := segment.text[max(start - place, 0) : max(end - place, 0)]:
+                row.append(Segment(text, segment.style))
+            place += len(segment.text)
+        yield row
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -19,6 +20,8 @@ from forge_cli.core.events import (
     Event,
     InputPrompt,
     Interrupt,
+    SessionEnd,
+    StatusEvent,
     Streaming,
     ToolResult,
     UserInput,
@@ -28,9 +31,11 @@ from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.lines import LineInput
+from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
 from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.trace import trace_formatter
+from forge_cli.ui.terminal.wrap import terminal_width
 from forge_cli.ui.views import FindRenderer, is_hidden, no_renderers
 
 Call = tuple[str | None, str]
@@ -78,6 +83,8 @@ class TerminalUI:
         self._stack = AsyncExitStack()
         self._open_line = False
         self._streamed = ""
+        styled = new_console(self._output).color_system is not None
+        self._markdown = MarkdownStream(partial(terminal_width, self._output), styled=styled)
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
@@ -97,6 +104,9 @@ class TerminalUI:
             case Streaming() if self._stream_text:
                 if event.origin is None:
                     self._stream(event)
+            case StatusEvent(level="warning" | "error") | SessionEnd() | Interrupt():
+                self._write(self._markdown.end())
+                self._trace(event)
             case ApprovalRequired() if self._interactive:
                 self._tasks.start_soon(self._ask, event.request, _call(event, event.request.tool_call_id))
             case InputPrompt() if self._interactive:
@@ -127,8 +137,13 @@ class TerminalUI:
     def _stream(self, event: Streaming) -> None:
         text = readable(event.delta, after=self._streamed)
         self._streamed = (self._streamed + event.delta)[-4:]
+        if self._output.isatty():
+            text = self._markdown.feed(text) + (self._markdown.end() if event.done else "")
+        self._write(text)
         if event.done and self._open_line:
-            text = "\n"
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
         if text:
             self._open_line = not text.endswith("\n")
             self._output.write(text)

@@ -152,11 +152,11 @@ def test_looking_is_approved_beforehand_and_of_low_risk(repo: Repo) -> None:
     rows = {row["name"]: row for row in json.loads(repo.project.forge("tools", "list", "--json").stdout)}
     assert {name: rows[name]["approval"] for name in rows if name.startswith("git_")} == {
         "git_status": "preApproved",
-        "git_diff": "depends",
+        "git_diff": "by rule",
         "git_log": "preApproved",
         "git_stage": "ask",
         "git_commit": "ask",
-        "git_push": "depends",
+        "git_push": "by rule",
     }
     shown = json.loads(repo.project.forge("tools", "show", "git_log", "--worker", "../worker.yaml", "--json").stdout)
     assert (shown["effects"], shown["risk"], shown["source"]) == (["read"], "low", "package")

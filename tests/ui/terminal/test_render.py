@@ -18,6 +18,7 @@ from rich.console import Console
 from forge_cli import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.results import ResultValue
 from forge_cli.ui.terminal.render import Indented, plain, render
+from forge_cli.ui.terminal.wrap import rows
 from forge_cli.ui.views import View, view_of
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
@@ -100,7 +101,7 @@ def test_on_a_terminal_long_lines_go_on_under_themselves_with_nothing_lost(text:
     first, *others = file.getvalue().splitlines()
     assert first.startswith("  ")
     assert all(line.startswith("    ") for line in others)
-    assert first[2:] + "".join(line[4:] for line in others) == text
+    assert [first[2:], *(line[4:] for line in others)] == rows(text, 28, 2)
     assert all(cell_len(line) <= 30 for line in (first, *others))
 
 

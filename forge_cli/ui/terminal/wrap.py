@@ -1,0 +1,133 @@
+"""Text in the width of a terminal: measured in cells, broken between words, and cut only where nothing else helps."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import unicodedata
+from collections.abc import Iterator
+from typing import Literal, TextIO
+
+from rich.cells import cell_len
+
+NARROWEST = 10
+"""Cells of a row, however far to the right it stands."""
+JOINER = "\u200d"
+ELLIPSIS = "..."
+
+
+def wrap(text: str, width: int, indent: int = 0) -> str:
+    """The lines of a text in rows of at most ``width`` cells; a long line continues ``indent`` further in.
+
+    The blank at which a line is broken is left out, and nothing else.
+    """
+    return "\n".join(row for line in text.split("\n") for row in _with_margin(line, width, indent))
+
+
+def _with_margin(line: str, width: int, indent: int) -> Iterator[str]:
+    by = len(line) - len(line.lstrip(" ")) + indent
+    first, *others = rows(line, width, by)
+    yield first
+    yield from (" " * by + row for row in others)
+
+
+def rows(line: str, width: int, indent: int = 0) -> list[str]:
+    """One line in pieces; those after the first leave room for a margin of ``indent``."""
+    return [line[start:end] for start, end in row_spans(line, width, indent)]
+
+
+def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
+    """Where the pieces of a line begin and end."""
+    if cell_len(line) <= width:
+        return [(0, len(line))]
+    found, units, room = list[tuple[int, int]](), list(_units(line)), max(width, NARROWEST)
+    start = first = 0
+    while first < len(units):
+        fit, cells = first, 0
+        while fit < len(units) and cells + units[fit][1] <= room:
+            cells += units[fit][1]
+            fit += 1
+        fit = max(fit, first + 1)
+        after = fit if fit == len(units) else _break(line, units, first, fit)
+        end = units[after][0] if after < len(units) else len(line)
+        found.append((start, end))
+        first = after + 1 if after < len(units) and line[end] == " " else after
+        start = units[first][0] if first < len(units) else len(line)
+        room = max(width - indent, NARROWEST)
+    return found
+
+
+def _units(line: str) -> Iterator[tuple[int, int]]:
+    """What must not be cut, as the place where each begins and its cells: a letter with its marks, a joined emoji."""
+    if line.isascii():
+        yield from ((place, 1) for place in range(len(line)))
+        return
+    start = 0
+    for place in range(1, len(line) + 1):
+        if place == len(line) or (line[place - 1] != JOINER and cell_len(line[place])):
+            yield start, cell_len(line[start:place])
+            start = place
+
+
+def _break(line: str, units: list[tuple[int, int]], first: int, fit: int) -> int:
+    """The unit before which to break, when those from ``fit`` on have no room: between words where that is possible."""
+    begun = line[units[first][0] : units[fit][0]]
+    leading = len(begun) - len(begun.lstrip(" "))
+    for after in range(fit, first, -1):
+        place = units[after][0]
+        if place - units[first][0] <= leading:
+            break
+        if line[place] == " " or is_break(line[place - 1], line[place]):
+            return after
+    return fit
+
+
+def is_break(before: str, after: str) -> bool:
+    """Can a line be broken between these two, though there is no blank? Chinese and Japanese can."""
+    return is_ideograph(after) or (is_ideograph(before) and after.isalnum())
+
+
+def is_ideograph(char: str) -> bool:
+    """Is it a word by itself?"""
+    return not char.isascii() and unicodedata.category(char) == "Lo" and unicodedata.east_asian_width(char) in "WF"
+
+
+def fit(text: str, width: int, at: Literal["end", "middle"] = "end") -> str:
+    """One line, cut to so many cells where it is longer, with a mark for what is gone."""
+    if cell_len(text) <= width:
+        return text
+    room = max(width - len(ELLIPSIS), 0)
+    before = room if at == "end" else (room + 1) // 2
+    return (_take(text, before) + ELLIPSIS + _take(text, room - before, from_end=True))[: max(width, 0)]
+
+
+def _take(text: str, cells: int, *, from_end: bool = False) -> str:
+    units = [*_units(text), (len(text), 0)]
+    sizes = [size for _, size in units[:-1]]
+    count = used = 0
+    for size in reversed(sizes) if from_end else sizes:
+        if used + size > cells:
+            break
+        used, count = used + size, count + 1
+    return text[units[len(sizes) - count][0] :] if from_end else text[: units[count][0]]
+
+
+def pad(text: str, width: int) -> str:
+    """Blanks behind a text, so that it takes so many cells."""
+    return text + " " * (width - cell_len(text))
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """The columns of the terminal behind a stream; None where there is none, and lines stay whole."""
+    try:
+        if not stream.isatty():
+            return None
+        return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
+    except (OSError, ValueError):
+        return None
+
+
+def wrap_for(stream: TextIO, text: str, indent: int = 2) -> str:
+    """A text as it looks best on a stream; what goes into a pipe or a file is not broken."""
+    width = terminal_width(stream)
+    return text if width is None else wrap(text, width, indent)

@@ -1,0 +1,80 @@
+"""Text in the width of a terminal."""
+
+import io
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from forge_cli.ui.terminal.wrap import fit, pad, rows, terminal_width, wrap
+
+TEXTS = st.text(alphabet="ab  ,漢字、é👍\u0301\u200d", max_size=120)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("short", "short"),
+        ("exactly twenty cells", "exactly twenty cells"),
+        ("the quick brown fox jumps over it", "the quick brown fox\n  jumps over it"),
+        ("one\n\ntwo", "one\n\ntwo"),
+        ("x" * 25 + " end", "x" * 20 + "\n  xxxxx end"),
+        ("    deep " + "y" * 14, "    deep\n      " + "y" * 14),
+        ("    " + "y" * 20, "    " + "y" * 16 + "\n      yyyy"),
+        ("日本語の文章はここで、折り返される", "日本語の文章はここ\n  で、折り返される"),
+        ("see 日本語の文章 and words", "see 日本語の文章 and\n  words"),
+        ("see 日本語の文章はここで", "see 日本語の文章はこ\n  こで"),
+    ],
+)
+def test_lines_are_broken_between_words(text: str, expected: str) -> None:
+    assert wrap(text, 20, 2) == expected
+
+
+@given(TEXTS, st.integers(10, 40), st.integers(0, 30))
+def test_nothing_is_lost_but_the_blank_where_a_line_is_broken(text: str, width: int, indent: int) -> None:
+    pieces = rows(text, width, indent)
+    place = 0
+    for piece in pieces:
+        place += 0 if text.startswith(piece, place) else 1
+        assert text.startswith(piece, place)
+        place += len(piece)
+    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+
+
+@given(TEXTS, st.integers(12, 40), st.integers(0, 2))
+def test_no_row_is_wider_than_the_terminal(text: str, width: int, indent: int) -> None:
+    assert all(cell_len(row) <= width for row in wrap(text.strip(" "), width, indent).split("\n"))
+
+
+@given(st.lists(st.text(alphabet="abcdefg", min_size=1, max_size=10), max_size=30))
+def test_words_that_fit_are_never_cut(words: list[str]) -> None:
+    assert wrap(" ".join(words), 12, 2).split() == words
+
+
+@given(TEXTS, st.integers(0, 40), st.sampled_from(["end", "middle"]))
+def test_a_line_that_is_fitted_is_no_wider_and_the_same_where_it_fits(text: str, width: int, at) -> None:
+    fitted = fit(text, width, at)
+    assert cell_len(fitted) <= width
+    assert (fitted == text) is (cell_len(text) <= width)
+
+
+def test_what_is_cut_is_marked() -> None:
+    assert (fit("abcdefghij", 8), fit("abcdefghij", 8, "middle"), fit("abc", 2)) == ("abcde...", "abc...ij", "..")
+    assert fit("日本語の文章", 8) == "日本..."
+
+
+def test_padding_counts_cells() -> None:
+    assert [pad(text, 6) + "|" for text in ("ab", "日本", "too long")] == ["ab    |", "日本  |", "too long|"]
+
+
+def test_only_a_terminal_has_a_width() -> None:
+    assert terminal_width(io.StringIO()) is None
+    reader, writer = os.pipe()
+    with open(reader), open(writer, "w") as pipe:
+        assert terminal_width(pipe) is None
+    ours, theirs = os.openpty()
+    with open(ours), open(theirs, "w") as terminal:
+        assert terminal_width(terminal)

@@ -1,0 +1,125 @@
+"""What lists, errors and other answers of commands look like on a real terminal, wide and narrow.
+
+Covers forge_cli.cli.colours, forge_cli.cli.table.
+"""
+
+import os
+import re
+
+import pytest
+from rich.cells import cell_len
+
+from forge_cli import Message
+from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart
+from forge_cli.testing import Project
+
+from ..lines import lines_of
+
+WIDTHS = pytest.mark.parametrize("columns", [80, 50])
+FIRST, SECOND = "20260101-100000-aaaa1111", "20251231-100000-bbbb2222"
+TASKS = {FIRST: "Fit the tables, 日本語 too, so that " + "words " * 20, SECOND: "short"}
+
+
+@pytest.fixture
+def sessions(writer: Project) -> None:
+    """Two sessions, the one of the long task worked on last."""
+    for number, (session, task) in enumerate(TASKS.items()):
+        lines = lines_of(
+            SessionStart("script:x", "/w", "interactive"),
+            MessageEvent(Message("user", task)),
+            MessageEvent(Message("assistant", "far " * 50 + "the Needle " + "away " * 50)),
+            SessionEnd({"status": "completed"}),
+        )
+        path = writer.home / "sessions" / f"{session}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(line.text() for line in lines))
+        os.utime(path, (1000 - number, 1000 - number))
+
+
+def screen(keyboard) -> list[str]:
+    """The lines of a command that has ended, each of them checked to fit."""
+    columns = keyboard.child.getwinsize()[1]
+    keyboard.end()
+    lines = keyboard.seen.replace("\r", "").rstrip("\n").split("\n")
+    assert [line for line in lines if cell_len(re.sub(r"\x1b\[[\d;]*m", "", line)) > columns] == []
+    return lines
+
+
+@WIDTHS
+def test_errors_are_broken_between_words(terminal, columns: int) -> None:
+    lines = screen(terminal("run", "worker.yaml", "go", "-r", "no-such-session-here", columns=columns))
+    assert " ".join(" ".join(lines).split()) == (
+        "forge: there is no session 'no-such-session-here' forge sessions list shows them"
+    )
+
+
+@pytest.mark.usefixtures("sessions")
+@pytest.mark.parametrize(
+    ("columns", "heads", "task"),
+    [
+        (110, "session when worker status turns calls task", "Fit the tables, 日本語 too, so that words words words"),
+        (80, "session when worker status task", "Fit the tables, 日本語 too, so that word"),
+        (50, "session when status task", "Fit the tables, 日"),
+    ],
+)
+def test_a_list_of_sessions_shows_the_task_at_any_width(terminal, columns: int, heads: str, task: str) -> None:
+    head, first, second = screen(terminal("sessions", "list", columns=columns))
+    assert head.split() == heads.split()
+    assert first.startswith("aaaa1111  ")
+    assert task in first
+    assert first.endswith("...")
+    assert (second[:8], second.endswith("  short")) == ("bbbb2222", True)
+
+
+@pytest.mark.usefixtures("sessions")
+def test_a_list_of_sessions_is_as_long_as_one_wants(terminal) -> None:
+    assert len(screen(terminal("sessions", "list", "-n", "1"))) == 2
+
+
+@WIDTHS
+@pytest.mark.usefixtures("sessions")
+def test_a_search_shows_what_was_found_in_the_middle_and_marked(terminal, columns: int) -> None:
+    lines = screen(terminal("sessions", "search", "the needle", columns=columns, TERM="xterm"))
+    assert [line[:8] for line in lines[1:]] == ["aaaa1111", "bbbb2222"]
+    for line in lines[1:]:
+        before, found, behind = re.split(r"\x1b\[1;33m(.*)\x1b\[0m", line)
+        assert found == "the Needle"
+        assert before.endswith("far ")
+        assert behind.startswith(" away")
+        assert abs(cell_len(before.partition("...")[2]) - cell_len(behind)) < 8
+    plain = screen(terminal("sessions", "search", "the needle", columns=columns, TERM="xterm", NO_COLOR="1"))
+    assert not any("\x1b" in line for line in plain)
+
+
+@WIDTHS
+def test_a_list_of_tools_says_what_decides(terminal, columns: int) -> None:
+    head, *lines = screen(terminal("tools", "list", "worker.yaml", columns=columns, TERM="xterm"))
+    assert (head.split()[0].endswith("name"), "description" in head, "toolset" in head) == (True, True, columns == 80)
+    rows = {line.split()[0]: line for line in lines}
+    assert "\x1b[33mby zone" in rows["write_file"]
+    assert "\x1b[33mby rule" in rows["careful"]
+    assert "\x1b[32mpreApproved" in rows["hold"]
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        (
+            {"TERM": "xterm"},
+            "\x1b[1mTitle\x1b[0m\n\nSome \x1b[1mbold\x1b[0m words, and many more of them, so that\nthe ",
+        ),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, "# Title\n\nSome **bold** words, and many more of them, so\nthat the "),
+        ({"TERM": "dumb"}, "# Title\n\nSome **bold** words, and many more of them, so\nthat the "),
+    ],
+)
+def test_the_words_of_the_model_are_drawn_as_light_markdown(terminal, script, env: dict[str, str], expected) -> None:
+    words = "Some **bold** words, and many more of them, so that the line is wrapped."
+    script(f'{{text: "# Title\\n\\n{words} \\e[2J"}}')
+    keyboard = terminal("run", "worker.yaml", "go", "--trace", "summary", columns=50, **env)
+    assert keyboard.end() == 0
+    shown = keyboard.seen.replace("\r", "")
+    assert expected in shown
+    assert "\\x1b[2J" in shown
+    piped = terminal("run", "worker.yaml", "go", "--trace", "summary", shell="| cat", columns=50, **env)
+    assert piped.end() == 0
+    assert f"# Title\n\n{words} " in piped.seen.replace("\r", "")
