@@ -18,6 +18,7 @@ from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, 
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
+from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
@@ -31,7 +32,7 @@ Calls = AsyncIterator[tuple[str, JsonObject | str, Mapping[str, OptionValue]] | 
 
 @app.command()
 def approve(
-    worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
+    worker: WorkerArgument,
     tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="The tool that would be called.")] = None,
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its input.")] = None,
     json_input: JsonInputOption = None,
@@ -53,13 +54,13 @@ def approve(
     if against is not None and json_input is not None:
         raise UsageError("--against brings the input of every call itself")
     if against is not None:
-        judge_again(worker, against, directory, as_json=as_json)
+        judge_again(find_worker(worker), against, directory, as_json=as_json)
         return
     if batch is not None and (pairs or json_input is not None):
         raise UsageError("--batch brings the input of every call itself")
     with _open_batch(batch) as lines, data_output() as out:
         calls = _one(str(tool), pairs or [], json_object(json_input)) if lines is None else _batch(lines)
-        in_loop(_approve, worker, work_folder(directory), calls, out, as_json or batch is not None)
+        in_loop(_approve, find_worker(worker), work_folder(directory), calls, out, as_json or batch is not None)
 
 
 async def _approve(worker: str, workspace: Path, calls: Calls, out: TextIO, as_json: bool) -> None:

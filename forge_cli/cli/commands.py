@@ -39,6 +39,8 @@ COMMANDS = {
     "tools diff": CommandEntry("forge_cli.cli.tools.diff", "Show what changed since a tool was last approved."),
     "tools remove": CommandEntry("forge_cli.cli.tools.remove", "Delete a tool, without asking."),
     "tools suggest": CommandEntry("forge_cli.cli.tools.suggest", "Name shell commands that recur in your sessions."),
+    "worker new": CommandEntry("forge_cli.cli.worker.new", "Make a worker file, by four questions or by flags."),
+    "worker list": CommandEntry("forge_cli.cli.worker.list", "List the workers that can be named, and where they are."),
     "worker check": CommandEntry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
     "worker show": CommandEntry("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
     "models list": CommandEntry(
@@ -75,7 +77,7 @@ COMMANDS = {
 
 GROUPS = {
     "tools": "List, show, call, make and test tools.",
-    "worker": "Check and show worker files.",
+    "worker": "Make, list, check and show workers.",
     "models": "List the providers of models.",
     "sessions": "List, show, search, export, verify and delete sessions.",
     "approvals": "See and answer what parked sessions wait for.",

@@ -15,6 +15,7 @@ from forge_cli.cli.session import warn
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive
+from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.signature import JsonObject
@@ -61,7 +62,7 @@ def replay(
     if recording.damage:
         warn(recording.damage)
     repetition = Repetition(
-        worker=worker_of(recording, worker),
+        worker=worker_of(recording, worker and find_trusted_worker(worker, interactive=is_interactive())),
         recording=recording,
         workspace=workspace_of(recording.workspace, directory),
         tools=Tools(tools.value) if tools else Tools.READ_ONLY,

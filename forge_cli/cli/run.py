@@ -21,6 +21,7 @@ from forge_cli.cli.session import SessionChoice, warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost
+from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
@@ -55,6 +56,7 @@ Exit codes:
   5    a limit was hit
   6    the answer did not fit its schema
   7    the model could not be reached or would not answer
+  8    a worker of this folder is not trusted
   9    a replay drifted from its record
   10   parked, waiting for an approval
   129  hung up (SIGHUP)
@@ -105,7 +107,7 @@ def _more_than_nothing(limit: float | None) -> float | None:
 @app.command(epilog=EXIT_CODES)
 def run(
     context: typer.Context,
-    worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
+    worker: WorkerArgument,
     task: Annotated[
         str | None, typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input.")
     ] = None,
@@ -173,6 +175,9 @@ def run(
     report = context.obj if isinstance(context.obj, ResultReport) else None
     if report is not None:
         report.worker, report.model = worker, model or ""
+    interactive = is_interactive() and not print_only
+    if task is None:
+        refuse_sentence(worker)
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
     if output is not None and output.is_dir():
@@ -188,7 +193,7 @@ def run(
     recorded = _recorded(replay, model, session, record)
     first = recorded.parts[0] if recorded else None
     plan = Plan(
-        worker=worker,
+        worker=find_trusted_worker(worker, interactive=interactive),
         task=task_from(task, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
         model=model,
         mode=chosen_mode(approval_mode, yes),
@@ -196,7 +201,7 @@ def run(
         format=OutputFormat.stream_json if as_json else output_format,
         output=output,
         trace=_trace(trace, print_only),
-        interactive=is_interactive() and not print_only,
+        interactive=interactive,
         limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),
         schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
         session=session,

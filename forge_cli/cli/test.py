@@ -16,6 +16,7 @@ from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.replay import counts, summary
 from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.signature import JsonObject
@@ -133,8 +134,9 @@ def find_records(path: Path) -> list[Path]:
     if path.is_dir():
         folders = [folder for folder in _test_folders(path) if _is_a_home_of_workers(folder.parent)]
         return [record for folder in folders for record in sorted(folder.glob(f"*{SUFFIX}"))]
-    worker = load_worker(path)
-    records = sorted((path.parent / FOLDER).glob(f"*{SUFFIX}"))
+    file = Path(find_trusted_worker(str(path), interactive=False))
+    worker = load_worker(file)
+    records = sorted((file.parent / FOLDER).glob(f"*{SUFFIX}"))
     return [record for record in records if worker_named_in(record) in (worker.name, None)]
 
 

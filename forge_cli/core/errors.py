@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     LIMIT = 5
     MISFIT = 6
     PROVIDER = 7
+    UNTRUSTED = 8
     DRIFT = 9
     PARKED = 10
     HUNG_UP = 129

@@ -261,7 +261,9 @@ def test_no_model_at_all(cli, tester) -> None:
     tester.write("worker.yaml", tester.read("worker.yaml").replace("model: script:script.yaml\n", ""))
     done = cli("run", "worker.yaml", "go")
     assert (done.code, done.out) == (3, "")
-    assert done.err.startswith("forge: no model is named for the worker 'tester'\n  name one with -m PROVIDER:MODEL")
+    assert done.err.startswith(
+        "forge: no model is named for the worker 'tester'\n  name one in any of three ways: -m PROVIDER:MODEL"
+    )
 
 
 TRACES = {

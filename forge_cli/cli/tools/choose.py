@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.opening import bare_worker
+from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.programs import own_tools
 from forge_cli.cli.tools.rows import needs_settings
+from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
@@ -22,7 +24,7 @@ WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", 
 def tool_worker(worker: str | None) -> Worker:
     """The worker that is named, or one with every built-in toolset that needs no settings."""
     if worker is not None:
-        return load_worker(worker)
+        return load_worker(find_trusted_worker(worker, interactive=is_interactive()))
     host = PluginHost()
     own = [plugin for plugin in host.toolset_plugins() if plugin.distribution == OWN]
     return bare_worker({plugin.name: {} for plugin in own if not needs_settings(host, plugin)})

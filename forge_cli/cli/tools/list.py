@@ -17,6 +17,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.tools.rows import Row, rows_of_plugin, rows_of_worker
+from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.tool import SourceKind, ToolMode
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
@@ -27,14 +28,14 @@ from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
 app = new_app()
 
-WorkerArgument = Annotated[
+ToolsWorkerArgument = Annotated[
     str | None, typer.Argument(metavar="WORKER", help="Only the tools of this worker, under its policy.")
 ]
 
 
 @app.command("list")
 def list_tools(
-    worker: WorkerArgument = None,
+    worker: ToolsWorkerArgument = None,
     as_json: JsonOption = False,
     source: Annotated[SourceKind | None, typer.Option("--source", help="Only tools from there.")] = None,
     mode: Annotated[
@@ -48,8 +49,9 @@ def list_tools(
 
     Each with its toolset, source, mode and approval; broken ones with the reason.
     """
+    path = find_worker(worker) if worker is not None else None
     with data_output():
-        rows = in_loop(_rows_of_all) if worker is None else look(rows_of_worker, worker, worker=worker)
+        rows = in_loop(_rows_of_all) if path is None else look(rows_of_worker, path, worker=path)
     wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
     if stats:
         _print_stats(wanted, as_json=as_json)

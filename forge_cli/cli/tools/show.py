@@ -15,6 +15,7 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.choose import WorkerOption, unknown_tool
 from forge_cli.cli.tools.rows import offers, plugin_offers
+from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
 from forge_cli.core.signature import JsonObject
@@ -38,11 +39,7 @@ def show(
 
     What it does, what it takes, who may call it and what it needs.
     """
-    with data_output():
-        known = look(details_of_worker, worker, worker=worker) if worker else in_loop(_details_of_all, name)
-    if name not in known:
-        raise unknown_tool(name, known, worker)
-    details = known[name]
+    details = find_details(name, worker)
     if as_json:
         print_json(details)
         return
@@ -50,8 +47,18 @@ def show(
     for key, value in details.items():
         text = ", ".join(value) if isinstance(value, list) else value
         sys.stdout.write(visible(f"{key}: {text}", keep="\n\t") + "\n")
-    parameters = _parameters(schema)
+    parameters = parameter_lines(schema)
     sys.stdout.write("\n".join(["input:", *parameters] if parameters else ["input: none"]) + "\n")
+
+
+def find_details(name: str, worker: str | None) -> Details:
+    """What is known of a tool of a worker, or of one that needs none."""
+    path = find_worker(worker) if worker else None
+    with data_output():
+        known = look(details_of_worker, path, worker=path) if path else in_loop(_details_of_all, name)
+    if name not in known:
+        raise unknown_tool(name, known, worker)
+    return known[name]
 
 
 async def details_of_worker(worker: str) -> dict[str, Details]:
@@ -76,7 +83,7 @@ async def _details_of_all(wanted: str) -> dict[str, Details]:
     return found
 
 
-def _parameters(schema: JsonObject) -> list[str]:
+def parameter_lines(schema: JsonObject) -> list[str]:
     """One line for each argument: its name, what it has to be, what it means."""
     lines: list[str] = []
     for field in derive_fields(schema):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from forge_cli.cli.looking.looker import look
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event, StatusEvent
@@ -23,7 +21,7 @@ app = new_app()
 
 @app.command()
 def check(
-    worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
+    worker: WorkerArgument,
     directory: DirectoryOption = None,
 ) -> None:
     """Say whether a worker file is sound.
@@ -31,9 +29,10 @@ def check(
     Its keys, zones, toolsets, tools and approvals are looked at, and what its tools import. What it allows in advance
     is listed.
     """
-    found, folder = load_worker(worker), work_folder(directory)
+    path, folder = find_worker(worker), work_folder(directory)
+    found = load_worker(path)
     with data_output():
-        toolsets, tools = look(count_tools, worker, str(folder), worker=worker, folder=folder)
+        toolsets, tools = look(count_tools, path, str(folder), worker=path, folder=folder)
     sys.stdout.write(f"{visible(worker)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})\n")
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines_of_grants(grants_of(found, folder)))
 

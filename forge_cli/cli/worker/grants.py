@@ -78,7 +78,7 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
     wanted = sandbox.wanted()
     if wanted.level is IsolationLevel.OFF:
         yield Grant("unconfined", "commands are not confined: they reach whatever you can (isolation: off)")
-    elif wanted.network and starts:
+    elif wanted.network and starts and sandbox.network != []:
         said: Any = sandbox.network
         yield Grant("network", f"commands reach {', '.join(said) if isinstance(said, list) else 'the network'}")
     yield from (Grant("read", f"commands can read {path}") for path in sandbox.read)

@@ -15,6 +15,7 @@ from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.cli.worker.lines import lines_of_tree, lines_of_zones
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
@@ -33,7 +34,7 @@ app = new_app()
 
 @app.command()
 def show(
-    worker: Annotated[str, typer.Argument(metavar="WORKER", help="A worker file, or a folder with a worker.yaml.")],
+    worker: WorkerArgument,
     policy: Annotated[bool, typer.Option("--policy", help="What is said of every tool, and every rule.")] = False,
     tree: Annotated[bool, typer.Option("--tree", help="The workers that it may call, and what each could do.")] = False,
     prompt: Annotated[bool, typer.Option("--prompt", help="The system prompt, as the model gets it.")] = False,
@@ -47,9 +48,9 @@ def show(
     if policy + tree + prompt > 1:
         raise UsageError("--policy, --tree and --prompt are three different things; name one")
     view = "policy" if policy else "tree" if tree else "prompt" if prompt else "facts"
-    folder = work_folder(directory)
+    path, folder = find_worker(worker), work_folder(directory)
     with data_output():
-        found = look(view_of, worker, str(folder), view, worker=worker, folder=folder)
+        found = look(view_of, path, str(folder), view, worker=path, folder=folder)
     if as_json:
         print_json(found)
     else:

@@ -245,7 +245,7 @@ OPTIONS: dict[str, Options] = {
                 "pythonpath",
                 "global-config",
             ),
-            writes=("output-file",),
+            writes=("output-file", "fix", "fix-only", "add-noqa"),
         ),
     ),
     **dict.fromkeys(
@@ -257,7 +257,7 @@ OPTIONS: dict[str, Options] = {
                 *("custom-syntax", "plugin-search-dir", "config-basedir"),
             ),
             prefixes=("-c", "-f"),
-            writes=("output-file",),
+            writes=("output-file", "fix"),
             writes_short="o",
         ),
     ),

@@ -1,0 +1,69 @@
+"""``forge worker list``: every worker that has a name here, and where it comes from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.core.errors import ForgeError
+from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
+from forge_cli.files.trust import TrustStore
+from forge_cli.files.worker import load_worker
+
+app = new_app()
+
+
+@app.command("list")
+def list_workers(as_json: JsonOption = False) -> None:
+    """List the workers that can be named, and where they are.
+
+    Those of ./.forge/workers, of ~/.forge/workers, and those that come with forge; of two with one name the first is
+    used. Nothing of them is executed.
+    """
+    rows = worker_rows(named_workers(Path.cwd(), forge_home()), TrustStore(forge_home()))
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["name", "from", "description"], [_shown(row) for row in rows])
+
+
+def worker_rows(workers: list[NamedWorker], trust: TrustStore) -> list[dict[str, Any]]:
+    """One row for each; ``used`` says whether its name leads to it, ``error`` what is wrong with its file."""
+    rows: list[dict[str, Any]] = []
+    taken: set[str] = set()
+    for worker in workers:
+        trusted = worker.origin is not WorkerOrigin.PROJECT or trust.holds(worker)
+        elsewhere = any(other.name == worker.name and other.origin is not worker.origin for other in workers)
+        used = worker.name not in taken and (trusted or not elsewhere)
+        if used:
+            taken.add(worker.name)
+        row = {"name": worker.name, "from": worker.origin.value, "path": str(worker.path)}
+        rows.append({**row, "trusted": trusted, "used": used, **_content(worker)})
+    return rows
+
+
+def _content(worker: NamedWorker) -> dict[str, str]:
+    try:
+        return {"description": load_worker(worker.path).config.description}
+    except ForgeError as error:
+        return {"description": "", "error": str(error)}
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    notes = [] if row["trusted"] else ["not trusted"]
+    notes += [] if row["used"] else ["not used: another worker has this name"]
+    told = [row["description"], *(f"({note})" for note in notes)]
+    place = row["from"] if row["from"] == WorkerOrigin.SHIPPED else _short(row["path"])
+    return {**row, "from": place, "description": " ".join(filter(None, told))}
+
+
+def _short(path: str) -> str:
+    """From the working directory where it lies there, else from the home."""
+    for folder, sign in ((Path.cwd(), ""), (user_home(), "~/")):
+        if Path(path).is_relative_to(folder):
+            return f"{sign}{os.path.relpath(path, folder)}"
+    return path

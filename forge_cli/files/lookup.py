@@ -1,0 +1,70 @@
+"""Workers by name: those of the working directory, those of the person, and those that come with forge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from forge_cli.core.values import dataclass
+from forge_cli.files.worker import SUFFIXES
+
+SHIPPED = Path(__file__).parent.parent / "workers"
+PROJECT = Path(".forge", "workers")
+NAME = re.compile(r"[\w.-]+")
+
+
+class WorkerOrigin(StrEnum):
+    """Where a worker with a name comes from, in the order of lookup."""
+
+    PROJECT = "project"
+    USER = "user"
+    SHIPPED = "shipped"
+
+
+@dataclass(frozen=True)
+class NamedWorker:
+    """A file that a name leads to; nothing of it has been read."""
+
+    name: str
+    origin: WorkerOrigin
+    path: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder in which it was found, with everything that can belong to it."""
+        return self.path.parent.parent if self.path.name == "worker.yaml" else self.path.parent
+
+
+def is_path(text: str) -> bool:
+    """Whether WORKER is a path: by how it looks, or because there is a file or a folder with a worker.yaml."""
+    path = Path(text)
+    return "/" in text or path.suffix in SUFFIXES or path.is_file() or (path / "worker.yaml").is_file()
+
+
+def is_sentence(text: str) -> bool:
+    """Whether it cannot be meant as a name: a task, most likely."""
+    return NAME.fullmatch(text) is None
+
+
+def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
+    """Every worker that has a name here, in the order of lookup: of two with one name the first is used."""
+    project, own = folder / PROJECT, home / "workers"
+    places = [(WorkerOrigin.USER, own), (WorkerOrigin.SHIPPED, SHIPPED)]
+    if project.resolve() != own.resolve():
+        places.insert(0, (WorkerOrigin.PROJECT, project))
+    return [found for origin, place in places for found in _workers_in(place, origin)]
+
+
+def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:
+    try:
+        entries = sorted(place.iterdir(), key=lambda entry: (entry.stem, entry.suffix != ".yaml", entry.name))
+    except OSError:
+        return
+    for entry in entries:
+        inside = entry / "worker.yaml"
+        if not is_sentence(entry.stem) and entry.suffix in SUFFIXES and entry.is_file():
+            yield NamedWorker(entry.stem, origin, entry)
+        elif not is_sentence(entry.name) and inside.is_file():
+            yield NamedWorker(entry.name, origin, inside)

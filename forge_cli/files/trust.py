@@ -1,0 +1,111 @@
+"""Which workers of a folder the person agreed to use: each by its path and the content of all its files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.files.allowed import allowed_by, find_allowed
+from forge_cli.files.lookup import NamedWorker
+from forge_cli.files.module import imported_beside
+from forge_cli.files.regular import read_regular
+from forge_cli.files.replace import replace_file
+from forge_cli.files.worker import Worker, load_worker
+
+SKIPPED = "__pycache__"
+UNREADABLE = "unreadable"
+
+
+class TrustError(ForgeError):
+    """Something that forge picks up from a folder by itself is not trusted."""
+
+    exit_code = ExitCode.UNTRUSTED
+
+
+class TrustStore:
+    """The file ``trust.json`` in forge's home; what cannot be read there is not trusted."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / "trust.json"
+
+    def holds(self, worker: NamedWorker) -> bool:
+        """Whether all its files are those that the person agreed to."""
+        known = self._read()["workers"].get(_key(worker))
+        if known is None:
+            return False
+        digests = file_digests(worker)
+        return UNREADABLE not in digests.values() and known == digests
+
+    def add(self, worker: NamedWorker, digests: Mapping[str, str]) -> None:
+        """Keep what the person agreed to: the files as they were when it was shown."""
+        entries = self._read()
+        entries["workers"][_key(worker)] = digests
+        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+
+    def _read(self) -> dict[str, Any]:
+        with suppress(OSError, ValueError, RecursionError):
+            entries = json.loads(self._file.read_bytes())
+            if isinstance(entries, dict) and isinstance(entries.get("workers"), dict):
+                return entries
+        return {"workers": {}}
+
+
+def _key(worker: NamedWorker) -> str:
+    return os.path.realpath(worker.path)
+
+
+def file_digests(worker: NamedWorker) -> dict[str, str]:
+    """The hash of every file that a worker can consist of, by its path from the folder of the workers.
+
+    These are all files in that folder, and what the worker and its child workers name elsewhere.
+    """
+    files = set(_tree(worker.root))
+    with suppress(ForgeError, OSError):  # whoever loads it says what is wrong with it
+        files |= {path for each in _with_children(load_worker(worker.path)) for path in _named_files(each)}
+    return {os.path.relpath(path, worker.root): _digest(path) for path in sorted(files)}
+
+
+def _tree(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder, followlinks=False):
+        yield from (path for name in folders if (path := Path(place, name)).is_symlink())  # what is behind is not known
+        folders[:] = [name for name in folders if name != SKIPPED]
+        yield from (Path(place, name) for name in names)
+
+
+def _with_children(worker: Worker) -> Iterator[Worker]:
+    seen, waiting = set[Path](), [worker]
+    while waiting:
+        each = waiting.pop()
+        if each.path not in seen:
+            seen.add(each.path)
+            yield each
+            for entry in allowed_by(each.config.toolsets.get("workers")):
+                with suppress(ForgeError, OSError):
+                    waiting.append(find_allowed(each.folder, entry, None))
+
+
+def _named_files(worker: Worker) -> Iterator[Path]:
+    yield worker.path
+    for entry in worker.config.plugins:
+        path = worker.folder / entry
+        yield from imported_beside(path) if path.suffix == ".py" else _tree(path)
+    if isinstance(worker.config.output_schema, str):
+        yield worker.folder / worker.config.output_schema
+    for section in worker.config.toolsets.values():
+        for part in section if isinstance(section, list) else [section]:
+            module = part.get("module") if isinstance(part, Mapping) else None
+            if isinstance(module, str):
+                yield from imported_beside(worker.folder / module)
+
+
+def _digest(path: Path) -> str:
+    try:
+        return sha256(read_regular(path)).hexdigest()
+    except OSError:
+        return UNREADABLE

@@ -1,0 +1,66 @@
+"""Workers by name: where they are looked for, and what is a name at all."""
+
+from pathlib import Path
+
+import pytest
+
+from forge_cli.files.lookup import SHIPPED, NamedWorker, WorkerOrigin, is_path, is_sentence, named_workers
+from forge_cli.testing import Project
+
+COMES_WITH_FORGE = ["coder", "reviewer", "shell-helper", "writer"]
+
+
+def test_the_folder_comes_first_then_the_person_then_what_is_shipped(project: Project) -> None:
+    project.write(".forge/workers/deploy.yaml", "name: deploy")
+    project.write(".forge/workers/review/worker.yaml", "name: review")
+    project.write(".forge/workers/notes.txt", "not a worker")
+    project.write(".forge/workers/empty/readme.md", "not a worker either")
+    own = project.home / "workers" / "coder.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("---\nname: coder\n---\n")
+    here = project.folder / ".forge" / "workers"
+    assert named_workers(project.folder, project.home) == [
+        NamedWorker("deploy", WorkerOrigin.PROJECT, here / "deploy.yaml"),
+        NamedWorker("review", WorkerOrigin.PROJECT, here / "review" / "worker.yaml"),
+        NamedWorker("coder", WorkerOrigin.USER, own),
+        *(NamedWorker(name, WorkerOrigin.SHIPPED, SHIPPED / f"{name}.yaml") for name in COMES_WITH_FORGE),
+    ]
+
+
+def test_of_two_files_with_one_name_yaml_comes_first(project: Project) -> None:
+    for name in ("a.md", "a.worker", "a.yaml"):
+        project.write(f".forge/workers/{name}", "")
+    found = [worker.path.name for worker in named_workers(project.folder, project.home) if worker.name == "a"]
+    assert found == ["a.yaml", "a.md", "a.worker"]
+
+
+def test_in_the_home_itself_the_workers_are_the_persons_own(tmp_path: Path) -> None:
+    (tmp_path / ".forge" / "workers").mkdir(parents=True)
+    (tmp_path / ".forge" / "workers" / "mine.yaml").write_text("name: mine")
+    found = named_workers(tmp_path, tmp_path / ".forge")
+    assert [(worker.name, worker.origin) for worker in found][:1] == [("mine", WorkerOrigin.USER)]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "sentence"),
+    [
+        ("coder", False, False),
+        ("shell-helper", False, False),
+        ("coder.yaml", True, False),
+        ("coder.worker", True, False),
+        ("./coder", True, True),
+        ("fix the bug", False, True),
+        ("why?", False, True),
+        ("there.txt", True, False),
+        ("folder", True, False),
+        ("empty", False, False),
+    ],
+)
+def test_what_a_word_is(
+    text: str, path: bool, sentence: bool, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.folder)
+    project.write("there.txt", "")
+    project.write("folder/worker.yaml", "name: folder")
+    project.write("empty/other.yaml", "name: other")
+    assert (is_path(text), is_sentence(text)) == (path, sentence)

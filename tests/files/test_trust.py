@@ -1,0 +1,85 @@
+"""Trust in a worker of the working directory: it holds for exactly the files that were agreed to."""
+
+import json
+import stat
+
+import pytest
+
+from forge_cli.files.lookup import NamedWorker, WorkerOrigin
+from forge_cli.files.trust import TrustStore, file_digests
+from forge_cli.testing import Project
+
+WORKER = """
+name: deploy
+output_schema: ../../schema.json
+plugins: [../../plugin.py]
+toolsets:
+  custom: {module: ../../code/tools.py, tools: [go]}
+  workers: {allowed: [../../child.yaml]}
+"""
+
+
+@pytest.fixture
+def deploy(project: Project) -> NamedWorker:
+    path = project.write(".forge/workers/deploy.yaml", WORKER)
+    project.write(".forge/workers/other/worker.yaml", "name: other")
+    project.write("schema.json", "{}")
+    project.write("plugin.py", "import helper")
+    project.write("helper.py", "")
+    project.write("code/tools.py", "from inner import x")
+    project.write("code/inner.py", "x = 1")
+    project.write("child.yaml", "name: child\ntoolsets: {custom: {module: ./child.py, tools: [a]}}")
+    project.write("child.py", "")
+    project.write("README.md", "")
+    return NamedWorker("deploy", WorkerOrigin.PROJECT, path)
+
+
+def test_every_file_that_belongs_to_it_counts(deploy: NamedWorker) -> None:
+    named = ["child.py", "child.yaml", "code/inner.py", "code/tools.py", "helper.py", "plugin.py", "schema.json"]
+    assert sorted(file_digests(deploy)) == sorted(
+        [*(f"../../{name}" for name in named), "deploy.yaml", "other/worker.yaml"]
+    )
+
+
+def test_it_holds_until_one_of_them_changes(project: Project, deploy: NamedWorker) -> None:
+    trust = TrustStore(project.home)
+    assert not trust.holds(deploy)
+    trust.add(deploy, file_digests(deploy))
+    assert trust.holds(deploy)
+    project.write("README.md", "not its own")
+    project.write(".forge/workers/__pycache__/tools.pyc", "made by Python")
+    assert trust.holds(deploy)
+    for name in ("code/inner.py", "child.py", "schema.json", ".forge/workers/deploy.yaml"):
+        before = project.read(name)
+        project.write(name, f"{before}\n")
+        assert not trust.holds(deploy), name
+        project.write(name, before)
+        assert trust.holds(deploy)
+    project.write(".forge/workers/added.py", "")
+    assert not trust.holds(deploy)
+
+
+def test_what_is_behind_a_link_to_a_folder_is_not_known(project: Project, deploy: NamedWorker) -> None:
+    project.write("elsewhere/module.py", "")
+    (deploy.root / "linked").symlink_to(project.folder / "elsewhere")
+    trust = TrustStore(project.home)
+    trust.add(deploy, file_digests(deploy))
+    assert not trust.holds(deploy)
+
+
+def test_the_file_is_for_its_owner_and_keeps_other_entries(project: Project, deploy: NamedWorker) -> None:
+    trust, file = TrustStore(project.home), project.home / "trust.json"
+    trust.add(deploy, {"a": "1"})
+    kept = json.loads(file.read_text())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert kept == {"workers": {str(deploy.path.resolve()): {"a": "1"}}}
+    file.write_text(json.dumps({**kept, "folders": ["/x"]}))
+    trust.add(deploy, {"a": "2"})
+    assert json.loads(file.read_text()) == {"workers": {str(deploy.path.resolve()): {"a": "2"}}, "folders": ["/x"]}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"workers": []}', "\0"])
+def test_a_file_that_makes_no_sense_trusts_nothing(project: Project, deploy: NamedWorker, content: str) -> None:
+    project.home.mkdir(exist_ok=True)
+    (project.home / "trust.json").write_text(content)
+    assert not TrustStore(project.home).holds(deploy)
