@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.cli.commands import COMMANDS as TABLE
+
 ROOT = Path(__file__).parent.parent
 WORKER = "examples/calculator/worker.yaml"
 
@@ -45,8 +47,9 @@ def imported_by(tmp_path: Path, *args: str) -> set[str]:
     return seen_of(tmp_path, *args)[0]
 
 
-def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path) -> None:
-    modules = imported_by(tmp_path, "--version")
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path, flag: str) -> None:
+    modules = imported_by(tmp_path, flag)
     assert not modules & (SDKS | LIBRARIES | {"typer", "typing", "dataclasses", "threading"})
     assert {name for name in modules if name.startswith("forge_cli")} == {
         "forge_cli",
@@ -56,16 +59,37 @@ def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("args", [[], ["--help"]], ids=["nothing", "--help"])
-def test_the_help_needs_typer_and_no_command(tmp_path: Path, args: list[str]) -> None:
-    modules = imported_by(tmp_path, *args)
+def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, "--help")
     assert "typer" in modules
     assert not modules & (SDKS | LIBRARIES)
     assert {name for name in modules if name.startswith("forge_cli.cli.")} == {
         "forge_cli.cli.app",
         "forge_cli.cli.streams",
         "forge_cli.cli.commands",
+        "forge_cli.cli.examples",
     }
+
+
+def test_without_arguments_no_command_is_loaded(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path)
+    assert not modules & SDKS
+    assert {name for name in modules if name.startswith("forge_cli.cli.")} == {
+        "forge_cli.cli.app",
+        "forge_cli.cli.streams",
+        "forge_cli.cli.welcome",
+    }
+
+
+@pytest.mark.parametrize(("words", "loads"), [(["to"], set()), (["tools", ""], set()), (["run", ""], {"run"})])
+def test_completing_loads_the_command_that_is_typed_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], loads: set[str]
+) -> None:
+    monkeypatch.setenv("_FORGE_COMPLETE", "1")
+    modules = imported_by(tmp_path, *words)
+    commands = {entry.module.removeprefix("forge_cli.cli.") for entry in TABLE.values()}
+    assert not modules & SDKS
+    assert {name for name in commands if f"forge_cli.cli.{name}" in modules} == loads
 
 
 COMMANDS = [["worker", "check", WORKER], ["tools", "list"]]

@@ -90,16 +90,30 @@ def take_debug(args: list[str]) -> tuple[list[str], bool]:
 
 
 def carry_out(args: list[str], report: ResultReport | None = None) -> int:
-    if args[:1] == ["--version"]:
+    if args[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"forge {__version__}\n")
         return 0
     # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
     gc.set_threshold(200_000)
     # pydantic would read the metadata of everything installed, to look for plugins of its own
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if "_FORGE_COMPLETE" in os.environ:
+        from forge_cli.cli.completion import answer
+
+        return answer(args)
+    if not args:
+        from forge_cli.cli.welcome import welcome
+
+        sys.stdout.write(welcome())
+        return 0
+    if args[0] == "--install-completion":
+        from forge_cli.cli.completion import install
+
+        sys.stdout.write(install(args[1] if len(args) > 1 else None))
+        return 0
     from forge_cli.cli.commands import dispatch
 
-    return dispatch(args or ["--help"], report)
+    return dispatch(args, report)
 
 
 def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from forge_cli.cli.examples import WithExamples
 from forge_cli.core.errors import ExitCode, Terminated, UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ COMMANDS = {
     "undo": CommandEntry("forge_cli.cli.undo", "Restore the files that a session changed."),
     "test": CommandEntry("forge_cli.cli.test", "Replay the recorded tests of workers."),
     "approve": CommandEntry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
+    "help": CommandEntry("forge_cli.cli.help", "Show the help of a command, or of forge."),
 }
 
 GROUPS = {
@@ -84,7 +86,13 @@ GROUPS = {
 }
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
+
+class CommandGroup(WithExamples, TyperGroup):
+    """A group of commands whose help ends with examples."""
+
+
 app = typer.Typer(
+    cls=CommandGroup,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -95,11 +103,15 @@ app = typer.Typer(
 @app.callback()
 def forge(
     *,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")] = False,
+    install_completion: Annotated[
+        bool,
+        typer.Option("--install-completion", help="Let your shell complete what you type: bash, zsh or fish."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; on any command.")] = False,
 ) -> None:
     """Run workers against a language model, with tools behind an approval policy that explains itself."""
-    # Both options stand here for the help only: the console script takes them before typer is loaded.
+    # The options stand here for the help only: the console script takes them before typer is loaded.
 
 
 class LazyCommand(TyperCommand):
@@ -125,7 +137,7 @@ def command_tree() -> TyperGroup:
             tree.commands[name] = LazyCommand(name, entry)
             continue
         if group not in tree.commands:
-            tree.commands[group] = TyperGroup(
+            tree.commands[group] = CommandGroup(
                 name=group, help=GROUPS[group], no_args_is_help=True, context_settings=HELP, rich_markup_mode=None
             )
         inner = tree.commands[group]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from forge_cli.cli.examples import WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.core.signature import JsonObject
@@ -26,12 +28,21 @@ JsonInputOption = Annotated[
 ]
 
 
-class PlainCommand(TyperCommand):
-    """A command whose usage reads ``WORKER [TASK|-]``; typer would write ``{WORKER}``."""
+class PlainCommand(WithExamples, TyperCommand):
+    """A command whose help reads ``WORKER [TASK|-]`` and ``--on-ask deny|fail``; typer would write types, too."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
         return [piece[1:].replace("}", "", 1) if piece.startswith("{") else piece for piece in pieces]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for kind in ("argument", "option"):
+            parameters = [each for each in self.get_params(ctx) if each.param_type_name == kind]
+            records = [record for each in parameters if (record := each.get_help_record(ctx))]
+            rows = [(re.sub(r" <.*>$", "", name), text) for name, text in records] if kind == "argument" else records
+            if rows:
+                with formatter.section(f"{kind.capitalize()}s"):
+                    formatter.write_dl([(re.sub(r"<(.*)>$", r"\1", name), text) for name, text in rows])
 
 
 class App(typer.Typer):

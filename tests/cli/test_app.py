@@ -62,12 +62,13 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     assert not [option for parameter in command.params for option in parameter.opts if "completion" in option]
 
 
-def test_version() -> None:
-    done = forge("--version")
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(flag: str) -> None:
+    done = forge(flag)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"forge {__version__}\n", "")
 
 
-@pytest.mark.parametrize("args", [(), ("--help",)])
+@pytest.mark.parametrize("args", [("--help",), ("help",)])
 def test_help_lists_every_command(args: tuple[str, ...]) -> None:
     done = forge(*args)
     assert (done.returncode, done.stderr) == (0, "")

@@ -148,7 +148,7 @@ def test_what_a_tool_prints_is_not_its_result(tester) -> None:
 
 
 def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
-    assert cli("tools", "call", "echo", "--help").out.startswith("Usage: forge tools call")
+    assert cli("tools", "call", "--help").out.startswith("Usage: forge tools call [OPTIONS] NAME")
     done = cli("tools", "call", "echo", *W, "--", "--help")
     assert (done.code, done.out) == (2, "")
     assert "help" in done.err

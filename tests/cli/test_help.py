@@ -1,10 +1,20 @@
-"""Help, suggestions and colours."""
+"""Help, examples, suggestions and colours.
+
+Covers forge_cli.cli.help, forge_cli.cli.examples.
+"""
 
 import re
+import shlex
+from contextlib import suppress
+from importlib import import_module
 
 import pytest
+import typer
+from typer.main import get_command
 
 from forge_cli.cli.commands import COMMANDS, GROUPS
+from forge_cli.cli.examples import EXAMPLES, examples_of
+from forge_cli.cli.tools.call import read_invocation
 
 HELPS = [[], *([group] for group in GROUPS), *(name.split() for name in COMMANDS)]
 
@@ -21,6 +31,61 @@ def test_every_command_has_help(cli, words: list[str], flag: str) -> None:
     assert "[[" not in done.out.splitlines()[0]
     assert "..." not in re.sub(r"\]\.\.\.|[A-Z:]\.\.\.", "", done.out), "a help text is cut off"
     assert max(map(len, done.out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("words", HELPS, ids=" ".join)
+def test_a_help_says_no_types_and_ends_with_examples(cli, words: list[str]) -> None:
+    out = cli(*words, "--help").out
+    assert "<" not in out
+    _, _, examples = out.partition("\nExamples:\n")
+    shown = [line.strip() for line in examples.partition("\n\n")[0].splitlines()]
+    assert shown == list(examples_of(words))
+    assert 1 <= len(shown) <= 3
+    assert cli("help", *words).out == out
+
+
+@pytest.mark.parametrize(("name", "example"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
+def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: str) -> None:
+    argv = shlex.split(
+        example.partition("forge ")[2] if "| forge " not in example else example.partition("| forge ")[2]
+    )
+    words = name.split()
+    if words:
+        assert argv[: len(words)] == words, "it belongs to another command"
+    else:
+        words = max((known.split() for known in COMMANDS if argv[: len(known.split())] == known.split()), key=len)
+    command = get_command(import_module(COMMANDS[" ".join(words)].module).app)
+    with suppress(typer.Exit), command.make_context(words[-1], argv[len(words) :]) as context:
+        assert context.args == []
+        if "forge.argv" in context.meta:
+            assert read_invocation(context.meta["forge.argv"]).tool
+
+
+def test_the_examples_are_those_of_the_commands_there_are() -> None:
+    assert EXAMPLES.keys() == {"", *COMMANDS}
+
+
+def test_help_of_what_is_not_there(cli) -> None:
+    done = cli("help", "rnu")
+    assert (done.code, done.out) == (2, "")
+    assert "Did you mean 'run'?" in done.err
+
+
+def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
+    done = cli("tools", "call", "echo", "--worker", "worker.yaml", "--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "Usage: forge tools call echo --worker worker.yaml [KEY=VALUE]...\n\n  Say something back.\n\nFields:\n"
+        "  text (a string, required): What to say.\n"
+        "  times (an integer, default 1): How often to say it.\n"
+        "  loud (true or false or null, default null)\n\n"
+        "approval: ask, risk: high\n"
+        "forge tools call --help shows the options of forge itself.\n"
+    )
+    assert "It takes no fields." in cli("tools", "call", "boom", "--help", "--worker", "worker.yaml").out
+    assert cli("tools", "call", "read_file", "--help").out.startswith("Usage: forge tools call read_file [KEY=VALUE]")
+    done = cli("tools", "call", "ecko", "--worker", "worker.yaml", "--help")
+    assert (done.code, done.err) == (2, "forge: there is no tool 'ecko'\n  did you mean 'echo'?\n")
 
 
 def test_the_usage_of_run(cli) -> None:

@@ -19,6 +19,7 @@ from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.tools.choose import WorkerOption, tool_worker, unknown_tool
 from forge_cli.cli.tools.inner import call_through, pipes_of_caller
+from forge_cli.cli.tools.show import find_details, parameter_lines
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
@@ -177,14 +178,36 @@ def _code(outcome: ToolOutcome) -> ExitCode:
             return ExitCode.FAILED
 
 
+def names_tool(argv: Sequence[str]) -> bool:
+    """Whether it is the help of one tool that is asked for."""
+    try:
+        return bool(read_invocation(argv).tool)
+    except UsageError:
+        return False
+
+
+def print_tool_help(invocation: Invocation) -> None:
+    """How to call one tool: what it does, and its fields."""
+    details = find_details(invocation.tool, invocation.worker)
+    worker = f" --worker {invocation.worker}" if invocation.worker else ""
+    fields = parameter_lines(details["inputSchema"])
+    told = [f"Usage: forge tools call {invocation.tool}{worker}{' [KEY=VALUE]...' if fields else ''}", ""]
+    told += [f"  {line}".rstrip() for line in str(details["description"]).splitlines()]
+    told += ["", "Fields:", *fields] if fields else ["", "It takes no fields."]
+    told += ["", f"approval: {details['approval']}, risk: {details['risk']}"]
+    told += ["forge tools call --help shows the options of forge itself."]
+    sys.stdout.writelines(f"{visible(line)}\n" for line in told)
+
+
 class RawCommand(PlainCommand):
     """Takes its argv as it is: the tool's own arguments are not options of forge."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = args[: args.index("--")] if "--" in args else args
-        if "--help" in own or "-h" in own[:1]:
+        left = [arg for arg in args if arg != "--help" or arg not in own]
+        if "-h" in own[:1] or ("--help" in own and not names_tool(left)):
             return super().parse_args(ctx, ["--help"])
-        ctx.meta["forge.argv"] = args
+        ctx.meta["forge.argv"], ctx.meta["forge.help"] = left, "--help" in own
         return super().parse_args(ctx, ["-"])
 
 
@@ -208,6 +231,9 @@ def call(
 ) -> None:
     """Call one tool by hand, through the same gate as the model's calls."""
     invocation: Invocation = read_invocation(ctx.meta["forge.argv"])
+    if ctx.meta["forge.help"]:
+        print_tool_help(invocation)
+        return
     pipes = pipes_of_caller()
     with data_output() as out:
         if pipes is not None:

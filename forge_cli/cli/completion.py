@@ -1,0 +1,141 @@
+"""Completion in the shell: what could be typed next, and the scripts that ask for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from forge_cli.cli.commands import COMMANDS, GROUPS, app
+from forge_cli.core.errors import UsageError
+from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.lookup import named_workers
+from forge_cli.files.replace import replace_file
+
+BASH = """_forge_complete() {
+    local IFS=$'\\n'
+    COMPREPLY=($(_FORGE_COMPLETE=1 "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _forge_complete forge
+"""
+ZSH = """(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+_forge() {
+    local -a found
+    found=("${(@f)$(_FORGE_COMPLETE=1 "${words[1]}" "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ -n "${found[1]}" ]]; then compadd -- "${found[@]}"; else _files; fi
+}
+compdef _forge forge
+"""
+FISH = """function __forge_complete
+    set -l words (commandline -opc) (commandline -ct)
+    env _FORGE_COMPLETE=1 $words[1] $words[2..-1] 2>/dev/null
+end
+complete -c forge -a '(__forge_complete)'
+"""
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+
+def install(shell: str | None) -> str:
+    """Write the script of a shell where it finds it; returns what was done."""
+    shell = shell or Path(os.environ.get("SHELL", "")).name
+    if shell not in SCRIPTS:
+        told = f"the shell '{shell}' is not one of {', '.join(SCRIPTS)}" if shell else "SHELL does not name your shell"
+        raise UsageError(told, hint="name one: forge --install-completion bash")
+    if shell == "fish":
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or user_home() / ".config")
+        script, added = config / "fish" / "completions" / "forge.fish", ""
+    else:
+        script = forge_home() / f"completion.{shell}"
+        start = Path(os.environ.get("ZDOTDIR") or user_home(), ".zshrc") if shell == "zsh" else user_home() / ".bashrc"
+        added = f", and a line in {start} that reads it" if _add_line(start, f'. "{script}"') else ""
+    replace_file(script, SCRIPTS[shell])
+    return f"Wrote {script}{added}.\nA new {shell} completes commands, options, workers and sessions of forge.\n"
+
+
+def _add_line(file: Path, line: str) -> bool:
+    """Append a line to a file that the person wrote, unless it is there."""
+    before = file.read_text() if file.exists() else ""
+    if line in before.splitlines():
+        return False
+    with open(file, "a", encoding="utf-8") as stream:
+        stream.write(f"{'' if not before or before.endswith(chr(10)) else chr(10)}{line}\n")
+    return True
+
+
+def answer(words: Sequence[str]) -> int:
+    """Print what could stand in the place of the last word, one a line; nothing leaves it to the shell: file names."""
+    sys.stdout.writelines(f"{found}\n" for found in complete(words))
+    return 0
+
+
+def complete(words: Sequence[str]) -> list[str]:
+    *before, begun = words or [""]
+    return sorted({found for found in _candidates(before, begun) if found.startswith(begun)})
+
+
+def _candidates(before: list[str], begun: str) -> Iterable[str]:
+    helps = before[:1] == ["help"]
+    before = before[1:] if helps else before
+    if not before:
+        return _options(get_command(app)) if begun.startswith("-") else {*_top_names(), *GROUPS}
+    if before[0] in GROUPS:
+        group, *rest = before
+        if not rest:
+            return [name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")]
+        return () if helps else _of_command(f"{group} {rest[0]}", rest[1:], begun)
+    return () if helps else _of_command(before[0], before[1:], begun)
+
+
+def _top_names() -> Iterator[str]:
+    return (name for name in COMMANDS if " " not in name)
+
+
+def _of_command(name: str, before: Sequence[str], begun: str) -> Iterable[str]:
+    if name not in COMMANDS:
+        return ()
+    command = get_command(import_module(COMMANDS[name].module).app)
+    options = {option: parameter for parameter in command.params for option in parameter.opts if option[:1] == "-"}
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    place, value_of = 0, None
+    for word in before:
+        if value_of is not None:
+            value_of = None
+        elif word.startswith("-"):
+            parameter = options.get(word)
+            value_of = parameter if parameter is not None and not _is_flag(parameter) else None
+        else:
+            place += 1
+    if value_of is not None:
+        return _values(value_of)
+    if begun.startswith("-"):
+        return _options(command)
+    return _values(arguments[min(place, len(arguments) - 1)]) if arguments else ()
+
+
+def _options(command: Any) -> Iterator[str]:
+    yield "--help"
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and not parameter.hidden:
+            yield from parameter.opts
+
+
+def _is_flag(parameter: Any) -> bool:
+    return bool(getattr(parameter, "is_flag", False))
+
+
+def _values(parameter: Any) -> Iterable[str]:
+    kind = parameter.type_descriptor
+    if kind.is_choice:
+        return [str(getattr(choice, "value", choice)) for choice in kind.choices or ()]
+    match (parameter.metavar or "").partition("|")[0]:
+        case "WORKER":
+            return {worker.name for worker in named_workers(Path.cwd(), forge_home())}
+        case "ID" | "SESSION":
+            return ["last", *(path.stem for path in (forge_home() / "sessions").glob("*.jsonl"))]
+        case _:
+            return ()

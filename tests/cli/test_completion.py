@@ -1,0 +1,130 @@
+"""Completion: what could be typed next, and shells that ask for it."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from forge_cli.cli.commands import COMMANDS
+from forge_cli.cli.completion import SCRIPTS, complete
+
+
+@pytest.fixture(autouse=True)
+def here(project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("FORGE_HOME", str(project.home))
+    project.write(".forge/workers/deploy.yaml", "name: deploy")
+    sessions = project.home / "sessions"
+    sessions.mkdir(parents=True)
+    for name in ("20261115-084759-1ffcf3a5", "20261116-000000-00000000"):
+        (sessions / f"{name}.jsonl").touch()
+
+
+IDS = ["20261115-084759-1ffcf3a5", "20261116-000000-00000000", "last"]
+WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["ru"], ["run"]),
+        (["too"], ["tools"]),
+        (["--ver"], ["--version"]),
+        (["worker", ""], ["check", "list", "new", "show"]),
+        (["run", ""], WORKERS),
+        (["run", "re"], ["reviewer"]),
+        (["run", "coder", ""], []),
+        (["run", "--max-turns", "3", "co"], ["coder"]),
+        (["run", "-y", "co"], ["coder"]),
+        (["run", "coder", "--max-t"], ["--max-time", "--max-tokens", "--max-turns"]),
+        (["run", "coder", "--on-ask", ""], ["deny", "fail", "park"]),
+        (["run", "coder", "--trace", "q"], ["quiet"]),
+        (["run", "coder", "-r", "2026111"], IDS[:2]),
+        (["run", "coder", "-o", ""], []),
+        (["tools", "call", "shell", "--worker", "w"], ["writer"]),
+        (["sessions", "show", ""], IDS),
+        (["sessions", "rm", "last", "20261116"], IDS[1:2]),
+        (["approve", "coder", "--against", "l"], ["last"]),
+        (["replay", "l"], ["last"]),
+        (["help", "to"], ["tools"]),
+        (["help", "tools", "ca"], ["call"]),
+        (["help", "run", ""], []),
+        (["nonsense", ""], []),
+        (["tools", "nonsense", ""], []),
+    ],
+    ids=lambda value: " ".join(value) or "''",
+)
+def test_what_could_be_typed_next(words: list[str], found: list[str]) -> None:
+    assert complete(words) == found
+
+
+def test_at_the_start_there_is_every_command() -> None:
+    assert complete([""]) == sorted({name.split()[0] for name in COMMANDS})
+    assert complete([]) == complete([""])
+
+
+def test_every_command_can_be_completed() -> None:
+    for name in COMMANDS:
+        assert "--help" in complete([*name.split(), "-"])
+
+
+BASH = r"""
+set -e
+. "$1"
+COMP_WORDS=(forge run "$2") COMP_CWORD=2
+_forge_complete forge
+printf '%s\n' "${COMPREPLY[@]}"
+complete -p forge
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm) -> Path:
+    """A home, with forge on the PATH."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(warm.forge.parent), os.environ["PATH"]]))
+    for name in ("ZDOTDIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_bash_completes_once_it_is_installed(cli, project, home: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SHELL", "/usr/bin/bash")
+    (home / ".bashrc").write_text("alias a=b")
+    script = project.home / "completion.bash"
+    said = f"Wrote {script}, and a line in {home}/.bashrc that reads it.\n"
+    more = "A new bash completes commands, options, workers and sessions of forge.\n"
+    assert cli("--install-completion").out == said + more
+    assert cli("--install-completion", "bash").out == f"Wrote {script}.\n{more}"
+    assert (home / ".bashrc").read_text() == f'alias a=b\n. "{script}"\n'
+    done = subprocess.run(
+        ["bash", "--norc", "-c", BASH, "bash", script, "re"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.splitlines()[0], done.stderr) == ("reviewer", "")
+    assert "-F _forge_complete forge" in done.stdout
+
+
+def test_zsh_and_fish_find_their_scripts(cli, project, home: Path) -> None:
+    assert cli("--install-completion", "zsh").code == 0
+    assert (home / ".zshrc").read_text() == f'. "{project.home}/completion.zsh"\n'
+    assert (project.home / "completion.zsh").read_text() == SCRIPTS["zsh"]
+    assert cli("--install-completion", "fish").out.startswith(f"Wrote {home}/.config/fish/completions/forge.fish.\n")
+    assert (home / ".config/fish/completions/forge.fish").read_text() == SCRIPTS["fish"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_read_their_scripts(shell: str, tmp_path: Path) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"needs {shell}")
+    (tmp_path / "script").write_text(SCRIPTS[shell])
+    subprocess.run([shell, "-n", tmp_path / "script"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("shell", "told"), [("tcsh", "the shell 'tcsh' is not one of bash"), ("", "SHELL does not")])
+def test_another_shell_is_a_sentence(cli, monkeypatch, shell: str, told: str) -> None:
+    monkeypatch.setenv("SHELL", f"/bin/{shell}" if shell else "")
+    done = cli("--install-completion")
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
