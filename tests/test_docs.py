@@ -9,7 +9,11 @@ The first word after the fence says what a block is, and the blocks of a documen
 - ``terminal``: the same with somebody at the keyboard, who types what follows ``[?] why > ``;
 - ``json``: parses, as a whole or line by line;
 - ``text``: cannot be run, so each piece of it between ``...`` has to stand in the source;
-- ``sh``: one of the two commands for a fresh clone, each with a test of its own.
+- ``sh``: one of the two commands for a fresh clone, each with a test of its own;
+- ``bash``: needs a key or the network, so it is not run; bash reads it, and what it says to forge is parsed.
+
+A reader is at a terminal: a command that is shown to be denied has to say that nobody can be asked (``-p``,
+``< /dev/null``).
 
 ``<!-- needs: go -->`` on the line before a fence: where that is missing (``conftest.py`` knows the names), the block is
 left out, and the test is skipped once everything else has been run.
@@ -20,17 +24,23 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 import pexpect
 import pytest
+import typer
 import yaml
+from typer.main import get_command
+
+from forge_cli.cli.commands import COMMANDS
 
 from .warm import Warm
 
@@ -49,6 +59,7 @@ TEST = "pip install nox && nox"
 FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 NEEDS = re.compile(r" *<!-- needs: (.+) -->")
 TYPED = re.compile(r"(.*\[\?\] why > )(.*)")
+SAYS_ALONE = re.compile(r" (-p|< /dev/null)( |$)")
 NOT_OURS = re.compile(r"FORGE_.*|PYTEST_.*|PYTHON.*|CI|.*_API_KEY|.*_TOKEN")
 
 
@@ -193,6 +204,8 @@ class Desk:
                 assert done.returncode == 0, f"{block.place}\n{done.stdout}"
             case Block(kind="console"):
                 for step in steps(block):
+                    alone = "was not called; denied" not in "".join(step.shown) or SAYS_ALONE.search(step.command)
+                    assert alone, f"{block.place}: on a terminal this asks: $ {step.command}"
                     done = self.process(["bash", "-o", "pipefail", "-c", step.command])
                     self.compare(block, step, done.stdout, done.returncode)
             case Block(kind="terminal"):
@@ -205,6 +218,11 @@ class Desk:
                     assert piece in SOURCE, f"{block.place}: nothing in the source says {piece!r}"
             case Block(kind="sh"):
                 assert block.text.strip() in (INSTALL, TEST), f"{block.place}: no test runs this"
+            case Block(kind="bash"):
+                read_shell(block.text)
+                for line in block.lines:
+                    if line.startswith("forge "):
+                        parse_command(shlex.split(line)[1:])
             case _:
                 raise AssertionError(f"{block.place}: nobody knows how to run a block of '{block.kind}'")
 
@@ -246,6 +264,17 @@ class Desk:
             happened = re.sub(rf"(?m)^(?: *[\w-]+: )?{re.escape(sentence)}", "", happened)
         matches = re.fullmatch(pattern(step.shown), happened) is not None
         assert matches, told
+
+
+def parse_command(argv: list[str]) -> None:
+    """Understand a command line of forge, and carry out nothing."""
+    name = next((name for name in COMMANDS if argv[: len(name.split())] == name.split()), None)
+    assert name, f"there is no command {argv}"
+    command = get_command(import_module(COMMANDS[name].module).app)
+    try:
+        command.make_context(name, argv[len(name.split()) :]).close()
+    except typer.TyperException as error:
+        raise AssertionError(f"{argv}: {error.format_message()}") from error
 
 
 def parse(block: Block) -> None:
@@ -415,6 +444,9 @@ def test_blocks_that_keep_their_promise(tmp_path: Path, warm: Warm, need: Callab
         '```json\n{"a": 1}\nand more\n```',
         "```text\nthis phrase is said by nobody at all\n```",
         "```sh\nrm -rf /\n```",
+        "```bash\nif true\n```",
+        "```bash\nforge run coder --nonsense\n```",
+        "```console\n$ echo it was not called; denied\nit was not called; denied\n```",
         "```yaml ../../outside.yaml\na: 1\n```",
         "```yaml a.yaml\na: [1\n```",
         "```python a.py\ndef\n```",
