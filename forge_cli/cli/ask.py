@@ -7,9 +7,9 @@ import sys
 from forge_cli.core.text import visible
 
 
-def ask(question: str) -> str:
+def ask(prompt: str) -> str:
     """The line that was typed, without blanks around it; empty at the end of the input."""
-    sys.stderr.write(f"{visible(question, keep=chr(10))} > ")
+    sys.stderr.write(visible(prompt, keep="\n"))
     sys.stderr.flush()
     line = sys.stdin.readline()
     if not line.endswith("\n"):

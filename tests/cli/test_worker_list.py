@@ -35,6 +35,7 @@ def test_every_place_and_what_is_wrong(cli, project) -> None:
     assert shown[1].split(maxsplit=2) == [
         "coder",
         ".forge/workers/coder.yaml",
-        "Theirs (not trusted) (not used: another worker has this name)",
+        "(not trusted, not used) Theirs",
     ]
-    assert shown[2].endswith("Deploys (not trusted)")
+    assert shown[3].split(maxsplit=2)[2] == "line 1:1: unknown key 'nam'; did you mean 'name'?"
+    assert shown[2].endswith("  (not trusted) Deploys")

@@ -76,12 +76,12 @@ def test_what_cannot_be_made_is_exit_2_and_changes_nothing(cli, project, argv: l
 def test_four_questions_on_a_terminal(project, terminal) -> None:  # noqa: F811
     screen = terminal("worker", "new", "tidy")
     for question, answer in [
-        ("What is it for? A sentence or two, as you would tell a colleague > ", "You tidy up. Ask me first."),
-        ("or none [filesystem] > ", "filesystem shel"),
+        ("What is it for? A sentence or two, as you would tell a colleague.\r\n> ", "You tidy up. Ask me first."),
+        ("\r\n  executables, filesystem, memory, plan, shell", "filesystem shel"),
         ("there is no toolset 'shel'\r\n  did you mean 'shell'?\r\n", ""),
-        ("or none [filesystem] > ", "filesystem, shell"),
-        ("[the one of -m or your config] > ", "script:s.yaml"),
-        ("  blocked: change nothing, and run nothing\r\n[ask] > ", ""),
+        ("\r\n  executables, filesystem, memory, plan, shell", "filesystem, shell"),
+        ("Enter: the one of -m, FORGE_MODEL or your config)\r\n> ", "script:s.yaml"),
+        ("  blocked      nothing is changed, and nothing is run\r\n> ", ""),
     ]:
         screen.expect(question)
         if answer or "shel'" not in question:
@@ -102,12 +102,12 @@ def test_four_questions_on_a_terminal(project, terminal) -> None:  # noqa: F811
 def test_a_flag_means_no_questions_and_a_missing_name_is_asked_for(project, terminal) -> None:  # noqa: F811
     assert terminal("worker", "new", "quick", "--approval", "ask").end() == 0
     screen = terminal("worker", "new")
-    screen.expect("What is it called? > ")
+    screen.expect("What is it called?\r\n> ")
     screen.type("Not One\n")
     screen.expect("'Not One' is not a name for a worker")
-    screen.expect("What is it called? > ")
+    screen.expect("What is it called?\r\n> ")
     screen.type("\x04")
-    screen.expect("What is it called? > ")
+    screen.expect("What is it called?\r\n> ")
     screen.type("\x04")
     assert screen.end() == 2
     assert [path.name for path in project.folder.glob("[!w]*.yaml")] == ["quick.yaml"]

@@ -79,7 +79,7 @@ def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
     lines = lines_of_grants(grants_of(load_worker(worker.path), Path.cwd()))
     sys.stderr.write(f"{visible(_shown(worker))} comes with this folder and is not trusted yet.\n")
     sys.stderr.writelines(f"{visible(line)}\n" for line in lines)
-    agreed = ask("Use it, until one of its files changes? [y]es, [n]o").lower() in ("y", "yes")
+    agreed = ask("Use it, until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
     if agreed:
         trust.add(worker, digests)
     return agreed

@@ -54,11 +54,11 @@ def _content(worker: NamedWorker) -> dict[str, str]:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    notes = [] if row["trusted"] else ["not trusted"]
-    notes += [] if row["used"] else ["not used: another worker has this name"]
-    told = [row["description"], *(f"({note})" for note in notes)]
+    notes = [note for note in ("trusted", "used") if not row[note]]
+    told = [f"({', '.join(f'not {note}' for note in notes)})" if notes else "", row["description"]]
     place = row["from"] if row["from"] == WorkerOrigin.SHIPPED else _short(row["path"])
-    return {**row, "from": place, "description": " ".join(filter(None, told))}
+    shown = {**row, "from": place, "description": " ".join(filter(None, told))}
+    return {**shown, "error": row["error"].replace(f"{row['path']}:", "line ")} if "error" in row else shown
 
 
 def _short(path: str) -> str:
