@@ -27,7 +27,7 @@ _DONE = {"restore": "restored", "remove": "removed", "nothing": "as it was"}
 @app.command("undo")
 def undo_session(
     session: Annotated[
-        str, typer.Argument(metavar="[SESSION]", help="A session, by its id, a part of it, or last.")
+        str, typer.Argument(metavar="SESSION", help="A session, by its id, a part of it, or last.")
     ] = LAST,
     only_list: Annotated[bool, typer.Option("--list", help="Only say what would be restored.")] = False,
     as_json: JsonOption = False,
