@@ -95,6 +95,11 @@ class Replay:
         return f"the model is replayed from {self.course.file}{more}, and nothing leaves this machine"
 
     @property
+    def environment(self) -> str | None:
+        """What its worker was told of where it is: that of this machine would be another."""
+        return self.track.environment
+
+    @property
     def keeps_still(self) -> bool:
         """Must nothing on disk change?"""
         return self.course.tools is not Tools.LIVE

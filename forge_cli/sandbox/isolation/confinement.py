@@ -184,6 +184,12 @@ def zone_mounts(zones: Iterable[Zone]) -> dict[Path, Path]:
     return {path: name for path, name in names.items() if not os.path.lexists(name) and name.parts[1:] not in searched}
 
 
+def zone_names(zones: Sequence[Zone]) -> tuple[str, ...]:
+    """The zones that a command finds by name, where the mechanism shows names."""
+    shown = zone_mounts(zones)
+    return tuple(zone.name for zone in zones if zone.path in shown or zone.path == Path("/", zone.name))
+
+
 def confinement_for(
     zones: Iterable[Zone],
     *,
