@@ -190,7 +190,7 @@ class Replay:
             return None
         if outcome is None:
             raise self._over()
-        places = {PurePosixPath(path) for path in judged.paths.values()}
+        places = {PurePosixPath(path.place) for path in judged.places}
         if self._runs(judged, outcome):
             self.course.ran += 1
             self._looked[call.id] = places
