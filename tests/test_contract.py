@@ -284,7 +284,8 @@ class Bench:
 
     def worker(self, group: str, approval: JsonObject, sandbox: JsonObject | None = None) -> Path:
         section = {**self.way.settings(group), "approval": approval}
-        text = f"name: w\nplugins: {list(self.way.plugins)!r}\ntoolsets:\n  {self.way.toolset}: {section!r}\n"
+        start = f"name: w\nenvironment: false\nplugins: {list(self.way.plugins)!r}\n"
+        text = f"{start}toolsets:\n  {self.way.toolset}: {section!r}\n"
         return self.project.write("worker.yaml", text + (f"sandbox: {sandbox!r}\n" if sandbox else ""))
 
     def run(

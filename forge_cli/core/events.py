@@ -75,6 +75,8 @@ class TurnStart(Event):
     tools: tuple[str, ...]
     system: str | None = field(default=None, compare=False, repr=False)
     """The system prompt; absent when it is the same as in the turn before."""
+    environment: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """The part of the system prompt that tells where the worker is; absent like it."""
     specs: tuple[ToolSpec, ...] | None = field(default=None, compare=False, repr=False)
     """The tools as the model sees them; absent when they are the same as in the turn before."""
     refresh_ms: float | None = field(default=None, compare=False, repr=False)
@@ -91,6 +93,8 @@ class MessageEvent(Event):
     """Was the model stopped while it spoke?"""
     summary_of: int | None = None
     """How many messages, from the first on, this one stands for from now on."""
+    environment: str | None = field(default=None, compare=False, repr=False)
+    """Where the worker is now, where the message tells how that differs from what the model was told before."""
 
     def payload(self) -> JsonObject:
         said = self.message.wire()
@@ -98,6 +102,8 @@ class MessageEvent(Event):
             said["cutOff"] = True
         if self.summary_of is not None:
             said["summaryOf"] = self.summary_of
+        if self.environment is not None:
+            said["environment"] = self.environment
         return {"message": said}
 
     @classmethod

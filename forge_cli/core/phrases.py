@@ -15,6 +15,8 @@ NOBODY_TO_ASK = "nobody could be asked (not interactive)"
 
 RESUME_INTERRUPTED = "You were interrupted. Go on from there."
 RESUME_CUT_OFF = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
+ENVIRONMENT_CHANGED = "Since this session began, your environment has changed:"
+"""Begins what a model is told when a session is resumed elsewhere; it stays in summaries, as what the user said."""
 _REPAIR = "Your answer does not fit its JSON Schema"
 
 SUMMARY_INSTRUCTIONS = """\

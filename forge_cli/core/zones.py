@@ -61,6 +61,8 @@ class Zone:
     """Nobody declared it: it stands for the working directory."""
     made: bool = True
     """False where its folder was missing and nobody made it: calls can be judged all the same."""
+    stands_for: Path | None = None
+    """The folder that is missing, where an empty one elsewhere stands for it."""
 
     def __post_init__(self) -> None:
         given: Any = self.approval

@@ -46,6 +46,8 @@ class WorkerConfig(Config):
     limits: Limits = Field(default_factory=Limits)
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     agents_md: bool = False
+    environment: bool = True
+    """Whether the system prompt tells where the worker is."""
     on_error: Literal["continue", "stop"] = "continue"
     """Whether a call of the model that fails ends the work."""
     output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None

@@ -79,6 +79,10 @@ class Past:
     """Was the model stopped while it spoke?"""
     reply: tuple[Message, StopReason] | None = None
     """An answer of the model, and why it stopped, that the session did not come to record as its end."""
+    environment: str | None = None
+    """What the system prompt says of where the worker is."""
+    last_environment: str | None = None
+    """What the model was told last of where the worker is."""
 
     def without_consent(self) -> Past:
         """The same without any yes in it, so that every call asks again.
@@ -213,6 +217,8 @@ class _Reader:
         self.mid_sentence = False
         self.ended = False
         self.stop: StopReason = "end"
+        self.environment: str | None = None
+        self.last_environment: str | None = None
 
     def take(self, event: AnyEvent) -> None:
         match event:
@@ -236,7 +242,9 @@ class _Reader:
             case ToolStarted(parent_call_id=parent) if parent is not None:
                 call = ToolCall(event.tool_call_id, event.tool_name, dict(event.args), parent=parent)
                 self.inner[call.id] = call
-            case SessionStart() | TurnStart() | ToolStarted() | WorkerUpdate():
+            case TurnStart():
+                self.environment = event.environment or self.environment
+            case SessionStart() | ToolStarted() | WorkerUpdate():
                 pass
             case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
@@ -255,6 +263,7 @@ class _Reader:
             self.counted = None
             return
         self.messages.append(message)
+        self.last_environment = event.environment or self.last_environment
         self.calls, self.mid_sentence = message.calls, event.cut_off
         self.ended, self.stop = False, "end"
 
@@ -293,7 +302,7 @@ class _Reader:
         if all(call.id in self.results for call in self.calls):
             self.close_turn()
         if event.cleared:
-            self.messages = []
+            self.messages, self.last_environment = [], None
         if elided := frozenset(event.elided or ()):
             self.messages = [without(message, elided) for message in self.messages]
         self.counted = None if event.cleared else (event.used, len(self.messages))
@@ -325,6 +334,8 @@ class _Reader:
             lost=lost,
             mid_sentence=self.mid_sentence,
             reply=self.reply(),
+            environment=self.environment,
+            last_environment=self.last_environment or self.environment,
         )
 
     def reply(self) -> tuple[Message, StopReason] | None:

@@ -103,13 +103,14 @@ class FilesystemToolset(Toolset):
             if context.stamp is not None and context.stamp != stamp:
                 raise Stale(f"{path} has changed since it was shown")
             file.write(content.encode())
-        return _diff(path, before, content)
+        return _diff(_spell(context.sandbox, path), before, content)
 
     async def list_files(self, path: ListedFolder, *, context: ToolContext) -> FileList:
         """List a folder; names of folders end with a slash."""
         entries = context.sandbox.list(path)
         return FileList.of(
-            path, tuple(f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries)
+            _spell(context.sandbox, path),
+            tuple(f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries),
         )
 
     async def delete_file(self, path: DeleteFile, *, context: ToolContext) -> Text:
@@ -118,17 +119,17 @@ class FilesystemToolset(Toolset):
             if context.stamp is not None and context.stamp != await _look_at(_entry_stamp, file):
                 raise Stale(f"{path} has changed since it was shown")
             file.delete()
-        return Text(f"Deleted {path}.")
+        return Text(f"Deleted {_spell(context.sandbox, path)}.")
 
     async def file_exists(self, path: AnyPath, *, context: ToolContext) -> Json:
         """Tell whether a file or folder is there."""
-        return Json({"path": path, "exists": context.sandbox.exists(path)})
+        return Json({"path": _spell(context.sandbox, path), "exists": context.sandbox.exists(path)})
 
     async def file_info(self, path: AnyPath, *, context: ToolContext) -> Json:
         """Tell kind, size and time of change of a file or folder."""
         info = context.sandbox.stat(path)
         changed = datetime.fromtimestamp(info.mtime, UTC).isoformat(timespec="seconds")
-        return Json({"path": path, "kind": info.kind, "size": info.size, "modified": changed})
+        return Json({"path": _spell(context.sandbox, path), "kind": info.kind, "size": info.size, "modified": changed})
 
     async def list_dir(
         self,
@@ -165,7 +166,7 @@ class FilesystemToolset(Toolset):
         if context.stamp not in (None, patches.stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
         patches.apply(changes, _whole(context.sandbox))
-        files = [{"path": change.path, "change": change.kind} for change in changes]
+        files = [{"path": _spell(context.sandbox, change.path), "change": change.kind} for change in changes]
         summary = "\n".join(f"{entry['change']} {entry['path']}" for entry in files)
         return Custom(
             "patch.result",
@@ -192,14 +193,17 @@ class FilesystemToolset(Toolset):
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with _held(context.sandbox, args["path"], Access.READ) as file:
             before, stamp = await _look_at(_current, file)
-        return Preview(_diff(args["path"], before, args["content"]), stamp)
+        return Preview(_diff(_spell(context.sandbox, args["path"]), before, args["content"]), stamp)
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]
         with _held(context.sandbox, path, Access.INFO, follow=False) as file:
             info = file.info()
             size = f" ({info.size} bytes)" if info.kind == "file" else ""
-            return Preview(Text(f"deletes the {info.kind} {path}{size}"), await _look_at(_entry_stamp, file))
+            return Preview(
+                Text(f"deletes the {info.kind} {_spell(context.sandbox, path)}{size}"),
+                await _look_at(_entry_stamp, file),
+            )
 
 
 def _whole(view: SandboxView) -> Sandbox:
@@ -207,6 +211,10 @@ def _whole(view: SandboxView) -> Sandbox:
     if not isinstance(view, Sandbox):
         raise TypeError(f"{view!r} is not a sandbox")
     return view
+
+
+def _spell(view: SandboxView, path: str) -> str:
+    return _whole(view).spell(path)
 
 
 @contextmanager
@@ -273,7 +281,7 @@ def _read(view: SandboxView, path: str, offset: int, limit: int | None) -> FileC
             raise ToolError(f"{path} is a binary file of {size} bytes; file_info tells its size")
         data = file.read_lines(offset, limit) if part else file.read()
     try:
-        return FileContent(path, data.decode(), size=size if part else len(data))
+        return FileContent(_spell(view, path), data.decode(), size=size if part else len(data))
     except UnicodeDecodeError:
         raise ToolError(f"{path} is not UTF-8 text ({size} bytes)") from None
 

@@ -107,7 +107,7 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
         "    amount: 5",
         "  why: neither the tool nor the worker says anything, so it asks",
     ]
-    assert "    +++ /workspace/a.txt" in shown
+    assert "    +++ a.txt" in shown
     assert "    ... 33 more lines" in shown
     assert shown[-1] == "  why: zone 'workspace' asks before write"
 

@@ -237,7 +237,7 @@ def test_a_replay_as_json(cli: Cli, adder: Project, record: Path) -> None:
         "kind": "request",
         "turn": 1,
         "where": "record.jsonl:4:1",
-        "message": "drift in turn 1: the system prompt differs",
+        "message": "drift in turn 1: the system prompt differs in line 1",
         "recorded": "You add numbers.",
         "now": "You add.",
     }

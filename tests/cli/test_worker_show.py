@@ -182,16 +182,21 @@ def test_only_what_is_offered_is_in_the_tree(cli, project) -> None:
     assert found["tools"] == {"call_b": "ask"}
 
 
-def test_the_prompt_is_the_one_that_the_model_gets(cli, project) -> None:
+@pytest.mark.parametrize("more", ["", ", shell: {}", ", shell: {}, custom: {module: ./tools.py, tools: [look]}"])
+def test_the_prompt_is_the_one_that_the_model_gets(cli, project, more: str) -> None:
+    project.write("../.git/HEAD", "ref: refs/heads/around\n")
+    project.write("tools.py", 'def look(n: int) -> int:\n    """Look."""\n    return n\n')
     project.write("AGENTS.md", "Use tabs.\n")
     project.write("script.yaml", "turns: [{text: '{}'}]\n")
     schema = "output_schema: {type: object}\nagents_md: true\nmodel: script:script.yaml\n"
-    project.write("worker.yaml", f"name: w\ninstructions: You work.\n{schema}toolsets: {{plan: {{}}}}\n")
+    project.write("worker.yaml", f"name: w\ninstructions: You work.\n{schema}toolsets: {{plan: {{}}{more}}}\n")
     out = cli("worker", "show", "worker.yaml", "--prompt").out
     assert out.startswith("You work.\n\n")
     assert "Use tabs." in out
     assert "keep a plan with update_plan" in out
     assert '{"type": "object"}' in out
+    assert f"- Working directory: {project.folder}, git branch around\n" in out
+    assert ("- Commands: run in the working directory" in out) is bool(more)
     heard: list[str] = []
 
     class Listening:

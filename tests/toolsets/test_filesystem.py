@@ -67,7 +67,7 @@ def test_the_six_tools_are_there(worker: Project) -> None:
 )
 def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
     result = outcome(worker, "read_file", path="/src/a.txt", **args)
-    assert (result.status, result.value) == ("success", FileContent("/src/a.txt", content, size=14))
+    assert (result.status, result.value) == ("success", FileContent("src/a.txt", content, size=14))
 
 
 def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> None:
@@ -109,7 +109,7 @@ def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
         f"/src/large has {size} bytes; read some lines of it at a time, with offset and limit",
     )
     read = outcome(worker, "read_file", path="/src/large", offset=64 * 1024, limit=5).value
-    assert read == FileContent("/src/large", line + "the end\n", size)
+    assert read == FileContent("src/large", line + "the end\n", size)
     assert refused(worker, "read_file", path="/src/large", offset=65_538) == (
         "error",
         "/src/large has 65,537 lines, so there is nothing at line 65538",
@@ -118,7 +118,7 @@ def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
 
 def test_an_empty_file_is_no_error(worker: Project) -> None:
     worker.write("src/empty", "")
-    assert outcome(worker, "read_file", path="/src/empty").value == FileContent("/src/empty", "", 0)
+    assert outcome(worker, "read_file", path="/src/empty").value == FileContent("src/empty", "", 0)
     assert outcome(worker, "read_file", path="/src/empty", offset=1, limit=5).status == "success"
 
 
@@ -132,7 +132,7 @@ def test_secrets_are_read_only_after_asking(worker: Project) -> None:
 def test_listing(worker: Project) -> None:
     worker.write("src/folder/b.txt", "b")
     assert outcome(worker, "list_files", path="/").value == FileList("/", ("output/", "scratch/", "src/"), 3)
-    assert outcome(worker, "list_files", path="/src").value == FileList("/src", ("a.txt", "folder/"), 2)
+    assert outcome(worker, "list_files", path="/src").value == FileList("src", ("a.txt", "folder/"), 2)
     assert refused(worker, "list_files", path="/src/none")[0] == "error"
     assert refused(worker, "list_files", path="/src/a.txt")[0] == "error"
 
@@ -150,7 +150,9 @@ def test_listing(worker: Project) -> None:
     ],
 )
 def test_whether_it_exists(worker: Project, path: str, exists: bool) -> None:
-    assert outcome(worker, "file_exists", path=path).value == Json({"path": path, "exists": exists})
+    assert outcome(worker, "file_exists", path=path).value == Json(
+        {"path": path.removeprefix("/") or "/", "exists": exists}
+    )
 
 
 def test_what_it_is(worker: Project) -> None:
@@ -158,7 +160,7 @@ def test_what_it_is(worker: Project) -> None:
     os.utime(file, (0, 1_700_000_000))
     modified = datetime.fromtimestamp(1_700_000_000, UTC).isoformat()
     assert outcome(worker, "file_info", path="/src/a.txt").value == Json(
-        {"path": "/src/a.txt", "kind": "file", "size": 14, "modified": modified}
+        {"path": "src/a.txt", "kind": "file", "size": 14, "modified": modified}
     )
     folder = outcome(worker, "file_info", path="/src").value
     assert isinstance(folder, Json)
@@ -184,9 +186,9 @@ def test_lines_are_those_that_a_search_counts(worker: Project) -> None:
 
 def test_writing_where_the_zone_pre_approves(worker: Project) -> None:
     made = outcome(worker, "write_file", path="/scratch/deep/new.txt", content="né\n")
-    assert (made.status, made.value) == ("success", Diff("/scratch/deep/new.txt", None, "né\n", True, 4))
+    assert (made.status, made.value) == ("success", Diff("scratch/deep/new.txt", None, "né\n", True, 4))
     changed = outcome(worker, "write_file", path="/scratch/old.txt", content="new")
-    assert changed.value == Diff("/scratch/old.txt", "old", "new", False, 3)
+    assert changed.value == Diff("scratch/old.txt", "old", "new", False, 3)
     assert (worker.read("scratch/deep/new.txt"), worker.read("scratch/old.txt")) == ("né\n", "new")
 
 
@@ -196,7 +198,7 @@ def test_writing_where_the_zone_asks_shows_the_change_first(worker: Project, ans
         calls(call("write_file", path="/output/report.md", content="final")), "done", answers=[ApprovalDecision(answer)]
     )
     (request,) = seen.asked
-    assert (request.preview, request.risk) == (Diff("/output/report.md", "draft", "final", False, 5), "medium")
+    assert (request.preview, request.risk) == (Diff("output/report.md", "draft", "final", False, 5), "medium")
     assert (request.rule, str(request.where)) == (
         "sandbox.zones.output.approval.write",
         f"{worker.folder / 'worker.yaml'}:6:50",
@@ -209,12 +211,12 @@ def test_writing_over_what_is_not_text_does_not_pass_for_no_change(worker: Proje
     (worker.folder / "output/report.md").write_bytes(b"\xff")
     turn = calls(call("write_file", path="/output/report.md", content="\ufffd"))
     seen = worker.run(turn, "done", answers=[ApprovalDecision(True)])
-    assert seen.asked[0].preview == Diff("/output/report.md", None, "\ufffd", False, 3)
+    assert seen.asked[0].preview == Diff("output/report.md", None, "\ufffd", False, 3)
     assert "the old content is too long to compare, or not text" in render_text(view_of(seen.asked[0].preview))
 
 
 def test_deleting(worker: Project) -> None:
-    assert outcome(worker, "delete_file", path="/scratch/old.txt").value == Text("Deleted /scratch/old.txt.")
+    assert outcome(worker, "delete_file", path="/scratch/old.txt").value == Text("Deleted scratch/old.txt.")
     assert not (worker.folder / "scratch/old.txt").exists()
     (worker.folder / "scratch/empty").mkdir()
     assert outcome(worker, "delete_file", path="/scratch/empty").status == "success"
@@ -259,7 +261,7 @@ def test_a_large_file_is_stamped_as_a_whole_though_a_diff_shows_nothing_of_it(wo
     turn = calls(call("write_file", path="/output/large", content="new"))
     seen = worker.run(turn, "done", approval_callback=answer)
     assert (seen.statuses, large.read_text()) == (["success"], "new")
-    assert answers == [Diff("/output/large", None, "new", False, 3)] * 2
+    assert answers == [Diff("output/large", None, "new", False, 3)] * 2
 
 
 MARK = "[redacted:API_KEY]"

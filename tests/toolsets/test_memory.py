@@ -130,4 +130,5 @@ def test_the_model_is_told_the_topics(worker: Project) -> None:
     save(worker, "prices", "")
     model = Listener()
     worker.run(model=model)
-    assert model.system == ["Notes from earlier sessions can be read with get_memory; the topics are: prices."]
+    told, _, _ = model.system[0].partition("\n\n")
+    assert told == "Notes from earlier sessions can be read with get_memory; the topics are: prices."

@@ -51,7 +51,7 @@ def test_files_are_searched_in_all_zones_or_in_one(project: Project) -> None:
         call("grep_files", pattern="two", path="/src", include="*.txt"),
     )
     seen = editor(project).run(calls(everywhere), calls(one), calls(call("grep_files", pattern="(")), "done")
-    assert texts(seen)[:2] == ["/out/c.txt:1:three\n/src/sub/b.txt:2:two", "/src/sub/b.txt:2:two"]
+    assert texts(seen)[:2] == ["out/c.txt:1:three\nsrc/sub/b.txt:2:two", "src/sub/b.txt:2:two"]
     assert seen.statuses == ["success", "success", "error"]
 
 
@@ -61,9 +61,9 @@ def test_a_patch_in_a_pre_approved_zone_is_applied_without_asking(project: Proje
     assert project.read("src/a.py") == "import os\nnew = 2\n"
     assert seen.outcomes[0].value.wire() == {
         "kind": "patch.result",
-        "data": [{"path": "/src/a.py", "change": "changed"}],
+        "data": [{"path": "src/a.py", "change": "changed"}],
         "summary": "Patched 1 file.",
-        "modelText": "changed /src/a.py",
+        "modelText": "changed src/a.py",
     }
 
 

@@ -259,6 +259,12 @@ toolsets:
         ("echo hi > scratch/.git/hooks/post-checkout", "ask"),
         ("echo hi > scratch/link", "ask"),
         ("echo hi > scratch/away/a", "ask"),
+        ("echo hi > /scratch/a", "ask"),
+        ("echo hi > /output/a", "ask"),
+        ("echo hi < /scratch/deep/down/old", "ask"),
+        ("echo hi < /scratch/.env", "ask"),
+        ("cd /scratch && echo hi", "ask"),
+        ("cd /scratch/deep && echo hi > down/a", "ask"),
     ],
 )
 def test_a_redirection_needs_the_consent_of_the_zone(project: Project, command: str, approval: str) -> None:
@@ -281,6 +287,29 @@ def test_a_zone_says_why_it_asks(project: Project) -> None:
     (decided,) = shell(project, "echo hi > scratch/link").of(ApprovalDecided)
     assert decided.reason.startswith("it writes scratch/link: zone 'output' asks before write")
     assert decided.rule == "sandbox.zones.output.approval.write"
+
+
+def test_a_target_is_not_taken_for_one_in_a_zone_that_is_called_like_a_folder_of_the_host(project: Project) -> None:
+    first = project.folder.resolve().parts[1]
+    zones = ZONES.replace("name: scratch", f"name: {first}, path: ./scratch")
+    project.write("worker.yaml", zones)
+    project.write("scratch/drafts/old", "")
+    project.write("output/kept", "kept")
+    (project.folder / "scratch/link").symlink_to("../output/kept")
+    assert verdict(project, "echo hi > scratch/a") == "preApproved"
+    assert verdict(project, "echo hi > scratch/link") == "ask"
+
+
+@pytest.mark.needs("bwrap")
+def test_a_confined_command_finds_zones_by_their_names(project: Project) -> None:
+    project.write("worker.yaml", ZONES.replace("isolation: off", "isolation: required"))
+    project.write("scratch/drafts/old", "kept")
+    assert told(project, "find /scratch /output").data["stdout"].split() == [
+        *("/scratch", "/scratch/drafts", "/scratch/drafts/old", "/output")
+    ]
+    told(project, "echo a > /scratch/a; echo b > /output/b; echo c > /drafts/c; echo d > /scratch/drafts/d")
+    assert (project.read("scratch/a"), project.read("output/b")) == ("a\n", "b\n")
+    assert os.listdir(project.folder / "scratch/drafts") == ["old"]
 
 
 def test_the_workers_own_file_asks(project: Project) -> None:

@@ -125,7 +125,8 @@ class Looker:
         except ToolError as error:
             raise ThirdPartyError(f"third-party code cannot be loaded to look at it: {error}") from error
         by = wrap.mechanism if isinstance(wrap, Confined) else None
-        return _Conversation(child, (by.name, by.weakness, by.own_network) if by else None, self._calls_tools)
+        confined_by = (by.name, by.weakness, by.own_network, by.shows_names) if by else None
+        return _Conversation(child, confined_by, self._calls_tools)
 
 
 def needs_third_party(error: BaseException) -> bool:

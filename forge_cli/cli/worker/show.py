@@ -22,9 +22,11 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
+from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.facts import CALLS, Facts, environment_of, facts_of, policy_of, tree_of
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
+from forge_cli.files.branch import git_branch
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
@@ -50,14 +52,14 @@ def show(
     view = "policy" if policy else "tree" if tree else "prompt" if prompt else "facts"
     path, folder = find_worker(worker), work_folder(directory)
     with data_output():
-        found = look(view_of, path, str(folder), view, worker=path, folder=folder)
+        found = look(view_of, path, str(folder), view, git_branch(folder), worker=path, folder=folder)
     if as_json:
         print_json(found)
     else:
         _PRINTERS[view](found)
 
 
-async def view_of(name: str, folder: str, view: str) -> Facts:
+async def view_of(name: str, folder: str, view: str, branch: str | None) -> Facts:
     worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home())
     workspace = Path(folder)
     bus.subscribe(_warn)
@@ -77,9 +79,14 @@ async def view_of(name: str, folder: str, view: str) -> Facts:
                     settings=settings,
                 )
             case "prompt":
-                return {"prompt": system_prompt(worker, workspace, assembly.toolbox, wanted_output(worker))}
+                return {"prompt": _prompt(worker, assembly, branch)}
             case _:
                 return facts_of(worker, assembly, settings)
+
+
+def _prompt(worker: Worker, assembly: Assembly, branch: str | None) -> str:
+    workspace, environment = assembly.guard.judge.workspace, environment_of(worker, assembly, branch)
+    return system_prompt(worker, workspace, assembly.toolbox, wanted_output(worker), environment)
 
 
 def _children(worker: Worker) -> list[Worker]:

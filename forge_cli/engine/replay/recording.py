@@ -23,6 +23,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Message, TurnEnd
+from forge_cli.core.phrases import ENVIRONMENT_CHANGED
 from forge_cli.core.signature import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
@@ -97,6 +98,8 @@ class Track:
     """Calls that started a worker which did not complete its task."""
     window: int | None = None
     """How much the model could hold."""
+    environment: str | None = None
+    """What the model was told first of where the worker is."""
 
     @property
     def tools(self) -> frozenset[str]:
@@ -118,7 +121,8 @@ class RecordedPart:
         """What the worker was told; empty where the session went on by itself."""
         first = next((turn for turn in self.track().turns if turn.request), None)
         said = first.said if first and first.number == 1 else ()
-        return said[0] if said else Message("user")
+        tasks = (message for message in said if not message.text.startswith(ENVIRONMENT_CHANGED))
+        return next(tasks, Message("user"))
 
     def track(self, delegation: str | None = None) -> Track:
         return _track(self.lines, delegation)
@@ -236,9 +240,11 @@ def _take(track: Track, said: list[Message], line: Line) -> None:
     turn = track.turns[-1]
     match line.event:
         case TurnStart() as request:
+            track.environment = track.environment or request.environment
             track.turns.append(RecordedTurn(request.turn, request, tuple(said), line.seq))
             said.clear()
         case MessageEvent(message=message) as event:
+            track.environment = track.environment or event.environment
             _hear(turn, said, restored(message), event)
         case ContextUsage(window=window):
             track.window = window or track.window

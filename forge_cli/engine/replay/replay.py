@@ -95,6 +95,11 @@ class Replay:
         return f"the model is replayed from {self.course.file}{more}, and nothing leaves this machine"
 
     @property
+    def environment(self) -> str | None:
+        """What its worker was told of where it is: that of this machine would be another."""
+        return self.track.environment
+
+    @property
     def keeps_still(self) -> bool:
         """Must nothing on disk change?"""
         return self.course.tools is not Tools.LIVE
@@ -185,7 +190,7 @@ class Replay:
             return None
         if outcome is None:
             raise self._over()
-        places = {PurePosixPath(path) for path in judged.paths.values()}
+        places = {PurePosixPath(path.place) for path in judged.places}
         if self._runs(judged, outcome):
             self.course.ran += 1
             self._looked[call.id] = places

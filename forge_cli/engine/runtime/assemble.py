@@ -91,7 +91,7 @@ def _use_spare_folder(zone: Zone, spare: Path) -> Zone:
         return zone
     folder = spare / zone.name
     folder.mkdir(exist_ok=True)
-    return replace(zone, path=folder, made=True)
+    return replace(zone, path=folder, made=True, stands_for=zone.path)
 
 
 def _open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,13 +19,21 @@ from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
+from forge_cli.engine.turns.environment import CommandView, Environment
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.isolation.confinement import zone_names
+from forge_cli.sandbox.isolation.isolation import isolation
 from forge_cli.sandbox.network.rules import Network
 
 CALLS = "workers"
 """The toolset whose tools are workers."""
+SHELL = "shell"
+"""The toolset whose tools are command lines."""
+
+_SYSTEMS = {"Darwin": "macOS"}
 
 Facts = dict[str, Any]
 ChildrenOf = Callable[[Worker], Iterable[Worker]]
@@ -55,6 +65,35 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "toolsets": _toolsets(assembly),
         "manual": _manual(assembly),
     }
+
+
+def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> str | None:
+    """What the model is told of where its worker is; None where the worker does not want it.
+
+    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside.
+    """
+    if not worker.config.environment:
+        return None
+    toolbox, directory, system = assembly.toolbox, assembly.guard.judge.workspace, os.uname()
+    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets)
+    environment = Environment(
+        directory=directory,
+        branch=branch,
+        zones=assembly.guard.sandbox.zones if toolbox.offers else None,
+        commands=_command_view(assembly.guard.sandbox) if has_shell else None,
+        system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
+        day=date.today(),
+    )
+    return environment.paragraph()
+
+
+def _command_view(sandbox: Sandbox) -> CommandView:
+    wanted = sandbox.isolation
+    found = isolation(wanted.level, where=wanted.where)
+    if found is None:
+        return CommandView(confined=False, network=True)
+    names = zone_names(sandbox.zones) if found.shows_names else ()
+    return CommandView(confined=True, network=wanted.network, names=names)
 
 
 def _mode(worker: Worker, settings: Settings | None) -> str | None:

@@ -25,6 +25,11 @@ class ReplayedModel(ModelProvider, Repeated, Protocol):
     def announcement(self) -> str: ...
 
     @property
+    def environment(self) -> str | None:
+        """What the worker was told of where it is; None where it was told before, or never."""
+        ...
+
+    @property
     def keeps_still(self) -> bool:
         """Must nothing on disk change?"""
         ...

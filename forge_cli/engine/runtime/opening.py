@@ -20,14 +20,17 @@ from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.runtime.assemble import Assembly, assemble
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
+from forge_cli.engine.runtime.facts import environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.turns.environment import describe_changes
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, stated
-from forge_cli.engine.turns.loop import Loop
+from forge_cli.engine.turns.loop import EnvironmentNews, Loop
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
+from forge_cli.files.branch import git_branch
 from forge_cli.files.home import close_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import Worker
@@ -226,6 +229,7 @@ def _loop(
         repeated=spec.wiring.replay,
     )
     output = spec.stated_schema or wanted_output(spec.worker)
+    environment, news = _environment(spec, assembly, redactor)
     history = History(past.messages if past else (), redactor.redact)
     context = Context(
         history=history,
@@ -241,12 +245,28 @@ def _loop(
         interrupt=spec.interrupt,
         history=history,
         context=context,
-        system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output),
+        system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output, environment),
+        environment=environment,
+        news=news,
         stop_on_refusal=spec.on_ask is OnAsk.FAIL and not guard.controller.attended,
         stop_on_failure=spec.worker.config.on_error == "stop",
         output=output,
         redactor=redactor,
     )
+
+
+def _environment(
+    spec: RuntimeSpec, assembly: Assembly, redactor: Redactor
+) -> tuple[str | None, EnvironmentNews | None]:
+    """What the system prompt says of where the worker is, and what has changed; a session keeps what it began with."""
+    past, replay = spec.past, spec.wiring.replay
+    before, last = (past.environment, past.last_environment) if past else (None, None)
+    branch = git_branch(assembly.guard.judge.workspace)
+    now = replay.environment or last if replay else environment_of(spec.worker, assembly, branch)
+    if before is None or last is None or now is None:
+        return now, None
+    changes = describe_changes(last, redactor.redact_text(now))
+    return before, EnvironmentNews(changes, now) if changes else None
 
 
 def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ReopenedCalls:

@@ -70,6 +70,15 @@ class InvalidOutput(Ended):
     exit_code = ExitCode.MISFIT
 
 
+@dataclass(frozen=True)
+class EnvironmentNews:
+    """What a model is told when its worker is not where the system prompt says."""
+
+    message: str
+    paragraph: str
+    """What the system prompt would say now."""
+
+
 @dataclass
 class Tally:
     """What one task has used so far, and its results."""
@@ -96,12 +105,17 @@ class Loop:
     history: History
     context: Context
     system: str
+    environment: str | None = None
+    """The part of the system prompt that tells where the worker is."""
+    news: EnvironmentNews | None = None
+    """What else the model has to know of where the worker is, before its next turn."""
     stop_on_refusal: bool
     stop_on_failure: bool = False
     redactor: Redactor
     output: OutputSchema | None = None
     _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
+    _told_news: bool = False
     _refresh_ms: float | None = None
     """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
 
@@ -113,6 +127,7 @@ class Loop:
     def forget(self) -> None:
         """Begin a new conversation: the model learns nothing of what was said before."""
         self.context.clear()
+        self._told_news = False
 
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
@@ -133,9 +148,12 @@ class Loop:
 
         Without a task a session starts with the reply that it was ``left`` with, if any, when it was cut off.
         """
+        known = None if task else left
+        if self.news and not self._told_news and not known:
+            self._say(Message("user", self.news.message), environment=self.news.paragraph)
+            self._told_news = True
         if task:
             self._say(Message("user", task, attachments=tuple(attachments)))
-        known = None if task else left
         answer, repeats, repairs = "", Repeats(), 0
         while True:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))
@@ -199,7 +217,9 @@ class Loop:
         self._last_prompt = told
         names = tuple(spec.name for spec in specs)
         digest, refresh_ms, self._refresh_ms = history.digest(system, specs), self._refresh_ms, None
-        self.bus.emit(TurnStart(tally.turns, digest, names, news[0], news[1], refresh_ms))
+        environment = self.environment if news[0] == self.system else None
+        start = TurnStart(tally.turns, digest, names, news[0], news[1], refresh_ms, environment=environment)
+        self.bus.emit(start)
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
         await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])
         tally.usage += end.usage
@@ -289,9 +309,9 @@ class Loop:
     def _keep(self, reply: Message, end: TurnEnd) -> None:
         self._say(reply)
 
-    def _say(self, message: Message, *, cut_off: bool = False) -> None:
+    def _say(self, message: Message, *, cut_off: bool = False, environment: str | None = None) -> None:
         self.history.append(message)
-        self.bus.emit(MessageEvent(message, cut_off))
+        self.bus.emit(MessageEvent(message, cut_off, environment=environment))
 
 
 def _result(outcome: ToolOutcome) -> CallResult:

@@ -10,11 +10,13 @@ from forge_cli.files.guidance import read_guidance
 from forge_cli.files.worker import Worker
 
 
-def system_prompt(worker: Worker, workspace: Path, toolbox: Toolbox, output: OutputSchema | None) -> str:
-    """The worker's instructions, the guidance of the workspace, what the toolsets say, and what the answer must be."""
+def system_prompt(
+    worker: Worker, workspace: Path, toolbox: Toolbox, output: OutputSchema | None, environment: str | None
+) -> str:
+    """The worker's instructions, the guidance of the workspace, what the toolsets say, where it is, and its answer."""
     guidance = read_guidance(workspace) if worker.config.agents_md else ""
     answer = output.instructions() if output else None
-    return "\n\n".join(filter(None, [worker.instructions, guidance, *toolbox.instructions(), answer]))
+    return "\n\n".join(filter(None, [worker.instructions, guidance, *toolbox.instructions(), environment, answer]))
 
 
 def wanted_output(worker: Worker) -> OutputSchema | None:

@@ -22,7 +22,7 @@ from forge_cli.sandbox.files.consent import consent
 from forge_cli.sandbox.files.held import ChangeKeeper, HeldFile
 from forge_cli.sandbox.files.place import FileState, Place, kind_of, open_for_listing, state_of
 from forge_cli.sandbox.files.protected import OwnFiles
-from forge_cli.sandbox.files.virtual import ParsedPath, parse, virtual
+from forge_cli.sandbox.files.virtual import ParsedPath, parse, spell, virtual
 from forge_cli.sandbox.files.walk import NotAFolder, locate
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.zones.zones import Isolation, checked_name, distinct, open_zone
@@ -119,6 +119,10 @@ class Sandbox:
             return "/"
         with self._locate(asked, follow=access is not Access.DELETE) as place:
             return place.virtual
+
+    def spell(self, path: str) -> str:
+        """A path as results name it, by its text alone: relative to the working directory below that, else virtual."""
+        return spell(self.parse(path), self._zones, self.workspace)
 
     def real(self, path: str, access: Access | str = Access.READ) -> Path:
         """The path on the host, for a child process; a path to be read may be a folder."""

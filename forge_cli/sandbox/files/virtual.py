@@ -57,6 +57,19 @@ def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> Pa
     return ParsedPath(text, base, real.relative_to(base).parts, folder)
 
 
+def spell(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> str:
+    """The path as results name it: relative to the working directory below that, else virtual."""
+    if path.base is None:
+        return "/"
+    real, slash = path.base.joinpath(*path.parts), "/" if path.folder and path.parts else ""
+    zone = innermost_zone(real, zones)
+    inside = real.relative_to(zone.path) if zone else real
+    place = zone.stands_for / inside if zone and zone.stands_for else real
+    if workspace is not None and place.is_relative_to(workspace):
+        return "." if place == workspace else f"{place.relative_to(workspace)}{slash}"
+    return virtual(zone, inside.parts) + slash if zone else path.text
+
+
 def no_zone(text: str, zones: Sequence[Zone]) -> ToolError:
     """The refusal of a path that no zone covers, with what to use instead."""
     first = text.split("/", 1)[0]

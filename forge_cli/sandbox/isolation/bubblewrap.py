@@ -16,7 +16,8 @@ from forge_cli.sandbox.processes.command import Command
 
 _ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
 _POWERLESS = ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--unsetenv", "TMPDIR")
-_HOST = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
+_HOST = ("--ro-bind", "/", "/")
+_KERNEL = ("--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Bubblewrap:
     """
 
     program: str
+    shows_names: bool = True
     name: ClassVar[str] = "bwrap"
     weakness: ClassVar[str | None] = None
     own_network: ClassVar[bool] = True
@@ -52,9 +54,22 @@ class Bubblewrap:
             folder = os.path.realpath(cwd)
             filters = mounts.filter(sockets=sockets)
             # a working directory that is hidden is there all the same, and empty
-            seen = (*_HOST, *mounts.options, "--dir", folder, *mounts.last)
+            host = _host_by_parts() if mounts.adds_names else _HOST
+            seen = (*host, *_KERNEL, *mounts.options, "--dir", folder, *mounts.last)
             command = (self.program, *alone, *_POWERLESS, *filters, *seen, "--chdir", folder, "--", *argv)
             yield Command(command, mounts.descriptors, contained=True)
+
+
+def _host_by_parts() -> list[str]:
+    """What lies in ``/``, each by itself, in a root of the command's own, to which other names can be added."""
+    options: list[str] = []
+    with os.scandir("/") as found:
+        for entry in sorted(found, key=lambda entry: entry.name):
+            if entry.is_symlink():
+                options += ["--symlink", os.readlink(entry.path), entry.path]
+            elif os.access(entry.path, os.F_OK):
+                options += ["--ro-bind", entry.path, entry.path]
+    return options
 
 
 class _Mounts:
@@ -67,6 +82,7 @@ class _Mounts:
     def __init__(self, opened: ExitStack, room: int | None) -> None:
         self.options: list[str] = []
         self.last: list[str] = []
+        self.adds_names = False
         self.descriptors: list[int] = []
         self._opened = opened
         self._size = [] if room is None else ["--size", str(room)]
@@ -81,7 +97,10 @@ class _Mounts:
         return ["--seccomp", str(descriptor)]
 
     def add(self, rule: ReachRule) -> None:
-        path = str(rule.path)
+        path = str(rule.seen_as or rule.path)
+        if rule.seen_as and not self.adds_names:
+            self.adds_names = True
+            self.last += ["--remount-ro", "/"]
         match rule.reach:
             case Reach.PRIVATE:
                 self.options += [*self._size, "--tmpfs", path]
@@ -91,7 +110,7 @@ class _Mounts:
             case Reach.HIDDEN:
                 self.options += ["--ro-bind-data", self._open(os.devnull, os.O_RDONLY), path]
             case Reach.LINKED:
-                self.options += ["--symlink", os.readlink(path), path]
+                self.options += ["--symlink", os.readlink(rule.path), path]
             case Reach.WRITE | Reach.PINNED:
                 self.options += ["--bind-fd", self._exactly(rule), path]
             case Reach.SHOWN | Reach.READ | Reach.PROTECTED:

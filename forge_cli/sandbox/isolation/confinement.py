@@ -27,6 +27,13 @@ HIDDEN = (
 """Below the user's home, besides forge's own folder: hidden even where a zone, a toolchain or ``read`` shows more."""
 FORGE = ".forge"
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/nix", "/proc", "/dev", "/sys")
+_RESERVED = frozenset(
+    (
+        *("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "nix"),
+        *("opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var"),
+    )
+)
+"""Names in ``/`` in which programs look for code and settings by themselves, also on a machine that lacks one."""
 PROTECTED_AT_MOST = 200
 
 
@@ -55,6 +62,8 @@ class ReachRule:
 
     path: Path
     reach: Reach
+    seen_as: Path | None = None
+    """Where processes find it, if not by its own path; only for a mechanism that can show it elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +104,17 @@ class Confinement:
             if _matters(rule.reach, around):
                 found.append(rule)
                 reaches[rule.path] = rule.reach
+        return found
+
+    def rules_by_name(self, rules: Sequence[ReachRule]) -> list[ReachRule]:
+        """The zones once more under their virtual names, where these are free, with all rules that hold inside."""
+        found: list[ReachRule] = []
+        reaches = {rule.path: rule.reach for rule in rules}
+        for zone, name in zone_mounts(self.zones).items():
+            around = (reaches[path] for path in (zone, *zone.parents) if path in reaches)
+            found.append(ReachRule(zone, next(around, Reach.READ), name))
+            inside = (rule for rule in rules if rule.path.is_relative_to(zone) and rule.path != zone)
+            found += (replace(rule, seen_as=name / rule.path.relative_to(zone)) for rule in inside)
         return found
 
     def opened(self, folders: Iterable[Path]) -> list[Path]:
@@ -155,6 +175,19 @@ class Confinement:
         for name in deep[PROTECTED_AT_MOST:]:
             around = max((root for root in roots.values() if name.startswith(root)), key=len)
             yield around + name.removeprefix(around).partition("/")[0]
+
+
+def zone_mounts(zones: Iterable[Zone]) -> dict[Path, Path]:
+    """The folders of zones that can be shown in ``/`` by the zone's name: where nothing has it, or would look there."""
+    searched = {Path(entry).parts[1:2] for entry in os.environ.get("PATH", "").split(os.pathsep)}
+    names = {zone.path: Path("/", zone.name) for zone in zones if zone.name not in _RESERVED}
+    return {path: name for path, name in names.items() if not os.path.lexists(name) and name.parts[1:] not in searched}
+
+
+def zone_names(zones: Sequence[Zone]) -> tuple[str, ...]:
+    """The zones that a command finds by name, where the mechanism shows names."""
+    shown = zone_mounts(zones)
+    return tuple(zone.name for zone in zones if zone.path in shown or zone.path == Path("/", zone.name))
 
 
 def confinement_for(

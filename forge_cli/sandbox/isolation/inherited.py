@@ -13,9 +13,9 @@ from forge_cli.sandbox.processes.command import Command
 _own: list[InheritedConfinement] = []
 
 
-def inherit(name: str, weakness: str | None, own_network: bool) -> None:
+def inherit(name: str, weakness: str | None, own_network: bool, shows_names: bool) -> None:
     """Say that this very process is confined, and by what; nothing can be asked about that before."""
-    _own[:] = [InheritedConfinement(name, weakness, own_network)]
+    _own[:] = [InheritedConfinement(name, weakness, own_network, shows_names)]
 
 
 def inherited() -> InheritedConfinement | None:
@@ -30,6 +30,7 @@ class InheritedConfinement:
     name: str
     weakness: str | None
     own_network: bool
+    shows_names: bool
 
     @contextmanager
     def wrap(

@@ -48,6 +48,11 @@ class Mechanism(Protocol):
         ...
 
     @property
+    def shows_names(self) -> bool:
+        """Whether a command finds zones under their virtual names, too."""
+        ...
+
+    @property
     def weakness(self) -> str | None:
         """What it does not hold although isolation promises it; None where it keeps the whole promise."""
         ...
@@ -123,6 +128,8 @@ class Confined:
         self, argv: Sequence[str], cwd: Path, readable: Iterable[Path] = ()
     ) -> AbstractContextManager[Command]:
         rules = self.confinement.rules((*self.readable, *readable), self.writable, self.names)
+        if self.mechanism.shows_names:
+            rules += self.confinement.rules_by_name(rules)
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
         named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
@@ -156,6 +163,7 @@ def mechanisms() -> Iterator[Mechanism]:
     """What this machine seems to have, the strongest first."""
     if program := shutil.which("bwrap", path=_absolute_path()):
         yield Bubblewrap(program)
+        yield Bubblewrap(program, shows_names=False)
     if version := landlock_version():
         yield Landlock(version)
 

@@ -66,6 +66,7 @@ class Landlock:
     version: int
     name: ClassVar[str] = "Landlock"
     own_network: ClassVar[bool] = False
+    shows_names: ClassVar[bool] = False
 
     @property
     def weakness(self) -> str:

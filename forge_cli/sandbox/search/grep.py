@@ -37,7 +37,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Matches:
-    """The lines that match, as ``path:line:text``, and how many there are."""
+    """The lines that match, as ``path:line:text`` with paths as results name them, and how many there are."""
 
     pattern: str
     path: str
@@ -85,7 +85,7 @@ async def grep(
         for start in _starts(sandbox, path):
             await _search(program, start, query, hits)
     stopped = f"stopped after {timeout:g} seconds" if scope.cancelled_caught else hits.stopped
-    return Matches(pattern, path, tuple(hits.lines()), hits.total, stopped, hits.left_out)
+    return Matches(pattern, sandbox.spell(path), tuple(hits.lines()), hits.total, stopped, hits.left_out)
 
 
 async def _search(program: str | None, start: SearchStart, query: Query, hits: _Hits) -> None:
@@ -183,10 +183,10 @@ class _Hits:
     def lines(self) -> Iterator[str]:
         """The kept lines, read by the sandbox: what an engine saw beyond the zones is not shown."""
         for name, numbers in self._kept.items():
-            lines = self._content(name).split(b"\n")
+            lines, spelled = self._content(name).split(b"\n"), self.sandbox.spell(name)
             for number in numbers:
                 if number <= len(lines):
-                    yield f"{name}:{number}:{_line(lines[number - 1])}"
+                    yield f"{spelled}:{number}:{_line(lines[number - 1])}"
 
     def _content(self, name: str) -> bytes:
         try:

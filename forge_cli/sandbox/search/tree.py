@@ -27,7 +27,9 @@ def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> F
                 break
         seen += below
         folders = [node for node in below if len(seen) < SEEN_MAX and _is_open(sandbox, path, node)]
-    return FileList(path, tuple(map(str, sorted(seen[:limit]))), len(seen), DisplayHints(preferred_view="tree"))
+    return FileList(
+        sandbox.spell(path), tuple(map(str, sorted(seen[:limit]))), len(seen), DisplayHints(preferred_view="tree")
+    )
 
 
 @dataclass(frozen=True, order=True)

@@ -313,7 +313,8 @@ def test_instructions_of_toolsets_follow_those_of_the_worker(worker: Project) ->
 
     worker.write("worker.yaml", "name: w\ninstructions: Be brief.\ntoolsets: {filesystem: {tools: []}, box: {}}\n")
     worker.run(model=Listening())
-    assert systems == ["Be brief.\n\nSay hi."]
+    (system,) = systems
+    assert system.startswith("Be brief.\n\nSay hi.\n\nYour environment:\n")
 
 
 def test_the_workers_own_files_are_protected(worker: Project) -> None:

@@ -22,7 +22,7 @@ def test_the_answer_is_the_result_of_the_call(tree: Tree) -> None:
 
 
 def test_the_called_worker_sees_nothing_but_its_task(tree: Tree) -> None:
-    tree.project.write("helper.yaml", "name: helper\ninstructions: Helper is your name.\n")
+    tree.project.write("helper.yaml", "name: helper\ninstructions: Helper is your name.\nenvironment: false\n")
     asked = ("helper", {"input": "do it", "instructions": "Quickly."})
     model = Voices(You=[asked, "done"], Helper=["helped"])
     assert tree.run(model=model, task="a secret plan").result.response == "done"

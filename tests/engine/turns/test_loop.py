@@ -119,7 +119,7 @@ def test_what_the_model_is_told(worker: Project) -> None:
     model = Told(first, [TextDelta("Done."), TurnEnd("end", Usage(10, 5))])
     seen = worker.run(model=model, task="Look!")
     one, two, closed = model.requests
-    assert one.system == "You work."
+    assert one.system.startswith("You work.\n\nYour environment:\n")
     assert [spec.name for spec in one.tools] == ["look", "write", "never", "hang"]
     assert list(one.messages) == [Message("user", "Look!")]
     not_found = "there is no tool 'nowhere'; the tools are: hang, look, never, write"

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,44 @@ async def test_the_kernel_is_not_told_anything(world: World) -> None:
     found = "find /proc /sys -maxdepth 3 -not -path '/proc/[0-9]*' -type f -writable 2>/dev/null"
     assert (await world.run(line)).stdout == ""
     assert world.weaker or (await world.run(found)).stdout == ""
+
+
+async def test_zones_have_their_names_and_hold_what_they_hold(mounted: World) -> None:
+    """By its virtual name a zone is what it is by its path: what is protected, hidden or read-only in it stays so."""
+    project, secrets = mounted.project, mounted.project / "secrets"
+    for folder in (".git/hooks", "own", "inner", "secrets"):
+        (project / folder).mkdir(parents=True)
+    for file in (".git/config", "own/worker.yaml", "inner/file", "secrets/key"):
+        (project / file).write_text("kept")
+    zones = Zone("named", project, ZoneMode.RW), Zone("within", project / "inner"), Zone("beside", mounted.outside)
+    confinement = mounted.confinement(*zones, protected=[project / "own/worker.yaml"])
+    confinement = replace(confinement, hidden=(*confinement.hidden, secrets))
+    line = """
+        echo x >/named/new && cat new && find /named -name new
+        cat /named/secrets/key /within/../secrets/key
+        echo x >/named/.git/config; echo x >/named/.git/hooks/post-merge; echo x >/named/own/worker.yaml
+        mv /named/own /named/other; mv /named/.git /named/git; echo x >/named/inner/file; echo x >/within/file
+        rm -r /named/inner; echo x >/beside/file; mkdir /another; rmdir /named; mv /named /moved
+    """
+    done = await mounted.run(line, confinement)
+    assert done.stdout == "x\n/named/new\n"
+    kept = {str(path.relative_to(project)): path.read_text() for path in project.rglob("*") if path.is_file()}
+    files = (".git/config", "own/worker.yaml", "inner/file", "secrets/key")
+    assert kept == {"new": "x\n", **dict.fromkeys(files, "kept")}
+    assert os.listdir(mounted.outside) == []
+
+
+async def test_a_zone_takes_no_name_that_means_something_on_the_host(
+    mounted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that is there, nor one in which programs are looked for."""
+    monkeypatch.setenv("PATH", f"/bins/tools:{os.environ['PATH']}")
+    zones = [Zone(name, mounted.project / name, ZoneMode.RW) for name in ("mnt", "lib32", "bins", "free")]
+    for zone in zones:
+        zone.path.mkdir()
+        (zone.path / "mark").touch()
+    done = await mounted.run("ls -d /*/mark", mounted.confinement(*zones))  # every Linux has /mnt
+    assert done.stdout == "/free/mark\n"
 
 
 async def test_devices_and_shared_memory_are_its_own(mounted: World) -> None:

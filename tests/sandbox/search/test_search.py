@@ -26,6 +26,12 @@ ENGINES = [pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"]
 Search = Callable[..., Matches]
 
 
+@pytest.fixture
+def sandbox(open_sandbox: Callable[..., Sandbox]) -> Sandbox:
+    """Without a working directory, so that every file is named by its zone."""
+    return Sandbox(open_sandbox().zones)
+
+
 @pytest.fixture(params=ENGINES)
 def search(request: pytest.FixtureRequest, sandbox: Sandbox) -> Search:
     engine: Engine = request.param

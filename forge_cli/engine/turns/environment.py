@@ -1,0 +1,114 @@
+"""The generated part of a system prompt: where a worker is, what it may touch there, and how paths are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.phrases import ENVIRONMENT_CHANGED
+from forge_cli.core.text import visible
+from forge_cli.core.values import dataclass
+from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.network.rules import Network
+
+TITLE = "Your environment:"
+_CONSENT = {Approval.PRE_APPROVED: "freely", Approval.ASK: "after asking the user", Approval.BLOCKED: "never"}
+
+
+@dataclass(frozen=True)
+class CommandView:
+    """What a worker's commands see and reach."""
+
+    confined: bool
+    network: Network
+    names: tuple[str, ...] = ()
+    """The zones that commands find by their virtual names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """All that a model is told of where its worker is."""
+
+    directory: Path
+    branch: str | None
+    zones: tuple[Zone, ...] | None
+    """None for a worker without tools."""
+    commands: CommandView | None
+    """None for a worker that has no shell."""
+    system: str
+    day: date
+
+    def paragraph(self) -> str:
+        """The same words for the same values: within a session nothing in it may change."""
+        return "\n".join([TITLE, *(f"- {line}" for line in self._lines())])
+
+    def _lines(self) -> Iterator[str]:
+        branch = f", git branch {visible(self.branch)}" if self.branch else ""
+        yield f"Working directory: {visible(str(self.directory))}{branch}"
+        if self.zones is not None:
+            yield from self._zone_lines(self.zones)
+        if self.commands:
+            yield f"Commands: {_describe_commands(self.commands)}"
+            yield f"Network for commands: {_describe_network(self.commands.network)}"
+        yield f"System: {self.system}"
+        yield f"Date: {self.day:%A}, {self.day.isoformat()}"
+
+    def _zone_lines(self, zones: Sequence[Zone]) -> Iterator[str]:
+        if not zones:
+            yield "Files: none, there are no zones"
+            return
+        for zone in zones:
+            yield f"Zone /{zone.name}: {self._place(zone)}; {_describe_rights(zone)}"
+        near = [zone for zone in zones if zone.path.is_relative_to(self.directory)]
+        yield f"Paths: {self._spellings((near or list(zones))[0])}; only files in zones can be used"
+
+    def _spellings(self, zone: Zone) -> str:
+        """How one file can be written: by a name of this very worker, since models take examples for names."""
+        by_zone, absolute = f"/{zone.name}/src/x.py", zone.path / "src/x.py"
+        if not absolute.is_relative_to(self.directory):
+            return f"by zone ({by_zone}) or absolute ({visible(str(absolute))})"
+        relative = visible(str(absolute.relative_to(self.directory)))
+        return f"relative to the working directory ({relative}), by zone ({by_zone}) or absolute"
+
+    def _place(self, zone: Zone) -> str:
+        if zone.path == self.directory:
+            return "the working directory"
+        if zone.path.is_relative_to(self.directory):
+            return f"the folder {visible(str(zone.path.relative_to(self.directory)))}"
+        return f"the folder {visible(str(zone.path))}"
+
+
+def _describe_rights(zone: Zone) -> str:
+    if zone.mode is ZoneMode.RO:
+        return "read only"
+    if zone.write is zone.delete:
+        return f"read freely, write and delete {_CONSENT[zone.write]}"
+    return f"read freely, write {_CONSENT[zone.write]}, delete {_CONSENT[zone.delete]}"
+
+
+def _describe_commands(commands: CommandView) -> str:
+    if not commands.confined:
+        return "run in the working directory, not confined; they do not know zones by name"
+    names = ", ".join(f"/{name}" for name in commands.names)
+    seen = f"they find {names} by name, too" if names else "they do not know zones by name"
+    return f"run in the working directory, confined: they write only to zones that can be written; {seen}"
+
+
+def _describe_network(network: Network) -> str:
+    if isinstance(network, bool):
+        return "open" if network else "closed"
+    return f"{', '.join(network.names())}; others ask" if network.names() else "every host asks"
+
+
+def describe_changes(before: str, now: str) -> str | None:
+    """What differs between two paragraphs of one session, as a message to its model; None where nothing does."""
+    old, new = (dict(map(_label, text.splitlines()[1:])) for text in (before, now))
+    changed = [line for label, line in new.items() if old.get(label) != line]
+    gone = [f"{label}: no longer there" for label in old if label not in new]
+    return "\n".join([ENVIRONMENT_CHANGED, *changed, *gone]) if changed or gone else None
+
+
+def _label(line: str) -> tuple[str, str]:
+    return line.partition(":")[0], line
