@@ -12,6 +12,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from forge_cli.cli.colours import paint
 from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.replay import counts, summary
@@ -63,10 +64,10 @@ class Outcome:
             case _:
                 return {**found, "error": str(self.end)}
 
-    def line(self) -> str:
+    def line(self, out: TextIO) -> str:
         told = summary(self.end) if isinstance(self.end, Course) else str(self.end)
         place = "" if told.startswith(str(self.file)) else f"{self.file}: "
-        return f"{self.status:<5} {visible(place + told, keep=chr(10))}\n"
+        return f"{paint(f'{self.status:<5}', stream=out)} {visible(place + told, keep=chr(10))}\n"
 
 
 @app.command("test")
@@ -106,7 +107,7 @@ async def _test_all(records: Sequence[Path], home: Path | None, out: TextIO | No
             outcome = await _test(record, home, interrupt, host)
             outcomes.append(outcome)
             if out:
-                out.write(outcome.line())
+                out.write(outcome.line(out))
                 out.flush()
     return outcomes
 

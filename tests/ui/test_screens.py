@@ -101,6 +101,23 @@ def test_a_list_of_tools_says_what_decides(terminal, columns: int) -> None:
     assert "\x1b[32mpreApproved" in rows["hold"]
 
 
+@WIDTHS
+def test_the_doctor_says_what_to_do_below_and_ends_with_a_verdict(terminal, columns: int) -> None:
+    lines = screen(terminal("doctor", columns=columns, TERM="xterm", ANTHROPIC_API_KEY=""))
+    assert lines[0].startswith("\x1b[32mok     \x1b[0m python: ")
+    missing = next(place for place, line in enumerate(lines) if "model.anthropic: ANTHROPIC_API_KEY is not" in line)
+    assert lines[missing].startswith("\x1b[33mmissing\x1b[0m ")
+    assert "        set it to a key from" in [line[:28] for line in lines[missing + 1 : missing + 4]]
+    assert any(line.startswith("\x1b[32mall that forge needs is there; ") for line in lines[-2:])
+
+
+@WIDTHS
+def test_a_verdict_has_its_colour(terminal, columns: int) -> None:
+    lines = screen(terminal("approve", "worker.yaml", "hold", columns=columns, TERM="xterm"))
+    assert lines[0] == "\x1b[32mpreApproved\x1b[0m: hold"
+    assert screen(terminal("approve", "worker.yaml", "hold", columns=columns))[0] == "preApproved: hold"
+
+
 @pytest.mark.parametrize(
     ("env", "expected"),
     [

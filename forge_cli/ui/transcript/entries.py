@@ -70,6 +70,14 @@ class Called:
         value = self.value
         return None if value is None or is_hidden(value) or value.text() == self.error else value
 
+    @property
+    def ending(self) -> str:
+        """How it ended and why, each said once: the result of a command repeats its exit code itself."""
+        why = (self.error or "").removeprefix(f"{self.tool} was not called; ").removeprefix(f"{self.tool} is ")
+        if not why or why == self.status or (self.shown and self.shown.text().rstrip().endswith(f"\n{why}")):
+            return self.status
+        return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
+
 
 @dataclass(frozen=True)
 class Noted:
