@@ -29,6 +29,7 @@ from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
 from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.record.log import SUFFIX
+from forge_cli.ui.terminal.wrap import wrap_for
 
 FOLDER = "tests"
 SKIPPED = {"node_modules", "__pycache__", "site-packages"}
@@ -67,7 +68,8 @@ class Outcome:
     def line(self, out: TextIO) -> str:
         told = summary(self.end) if isinstance(self.end, Course) else str(self.end)
         place = "" if told.startswith(str(self.file)) else f"{self.file}: "
-        return f"{paint(f'{self.status:<5}', stream=out)} {visible(place + told, keep=chr(10))}\n"
+        text = wrap_for(out, f"{self.status:<5} {visible(place + told, keep=chr(10))}", 6)
+        return f"{paint(text[:5], stream=out)}{text[5:]}\n"
 
 
 @app.command("test")

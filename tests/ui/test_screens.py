@@ -140,3 +140,18 @@ def test_the_words_of_the_model_are_drawn_as_light_markdown(terminal, script, en
     piped = terminal("run", "worker.yaml", "go", "--trace", "summary", shell="| cat", columns=50, **env)
     assert piped.end() == 0
     assert f"# Title\n\n{words} " in piped.seen.replace("\r", "")
+
+
+@WIDTHS
+def test_a_tool_is_described_in_the_width_of_the_terminal(terminal, columns: int) -> None:
+    lines = screen(terminal("tools", "show", "echo", "--worker", "worker.yaml", columns=columns))
+    assert "description: Say something back." in lines
+    assert screen(terminal("worker", "show", "worker.yaml", columns=columns))[0].startswith("writer")
+
+
+def test_the_outcome_of_a_test_has_its_colour(terminal, script, writer: Project) -> None:
+    script("{text: Done.}")
+    writer.folder.joinpath("tests").mkdir()
+    assert terminal("run", "worker.yaml", "go", "-p", "--record", "tests/one.jsonl").end() == 0
+    lines = screen(terminal("test", TERM="xterm"))
+    assert lines[0].startswith("\x1b[32mok   \x1b[0m tests/one.jsonl")

@@ -28,6 +28,7 @@ from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.ui.terminal.wrap import wrap_for
 
 app = new_app()
 
@@ -88,7 +89,7 @@ def _children(worker: Worker) -> list[Worker]:
 
 def _warn(event: Event) -> None:
     if isinstance(event, StatusEvent) and event.level != "info":
-        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")
+        sys.stderr.write(wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n")
 
 
 def _print_facts(found: Facts) -> None:
@@ -141,7 +142,7 @@ def _print_prompt(found: Facts) -> None:
 
 
 def _line(text: str) -> None:
-    sys.stdout.write(f"{visible(text)}\n")
+    sys.stdout.write(f"{wrap_for(sys.stdout, visible(text))}\n")
 
 
 _PRINTERS = {"facts": _print_facts, "policy": _print_policy, "tree": _print_tree, "prompt": _print_prompt}
