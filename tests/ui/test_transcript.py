@@ -340,7 +340,8 @@ def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
 def test_how_a_call_ended_is_said_once(status, error: str | None, value: ResultValue, ending: str) -> None:
     (call,) = told(ToolResult("c", "work", status, value, 0, error=error)).entries
     assert isinstance(call, Called)
-    assert call.ending == ending
+    assert call.ending(call.shown.text() if call.shown else "") == ending
+    assert ending in drawn(told(ToolResult("c", "work", status, value, 0, error=error)))
 
 
 def test_on_a_terminal_reads_are_folded_and_words_are_drawn() -> None:

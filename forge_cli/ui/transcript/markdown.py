@@ -45,12 +45,12 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     if short or not blocks:
         yield _fenced("\n".join(f"{name}: {value}" for name, value in short.items()), "yaml")
     yield from (_fenced(block.text.strip("\n"), block.language) for block in blocks)
+    view = view_of(entry.shown, find, entry.distribution) if entry.shown is not None else None
+    text = render_text(view) if view else ""
     if entry.status:
-        yield _plain(entry.ending)
-    if entry.shown is not None:
-        view = view_of(entry.shown, find, entry.distribution)
-        if text := render_text(view):
-            yield _fenced(text, _language(view))
+        yield _plain(entry.ending(text))
+    if view and text:
+        yield _fenced(text, _language(view))
 
 
 def _language(view: View) -> str:

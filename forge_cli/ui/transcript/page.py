@@ -87,13 +87,13 @@ def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
         yield _pre(block.text.strip("\n"), View("diff" if block.language == "diff" else "text", block.text))
     if entry.verdict:
         yield f'<p class="quiet">{_line(entry.verdict)}</p>'
+    view = view_of(entry.shown, find, entry.distribution) if entry.shown is not None else None
+    text = render_text(view) if view else ""
     if entry.status:
         look = "success" if entry.status == "success" else "failure"
-        yield f'<p class="{look}">{_line(entry.ending)}</p>'
-    if entry.shown is not None:
-        view = view_of(entry.shown, find, entry.distribution)
-        if text := render_text(view):
-            yield _pre(text, view)
+        yield f'<p class="{look}">{_line(entry.ending(text))}</p>'
+    if text:
+        yield _pre(text, view)
 
 
 def _pre(text: str, view: View | None = None) -> str:

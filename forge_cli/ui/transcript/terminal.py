@@ -13,10 +13,10 @@ from forge_cli.core.results import FileContent
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.markdown import MarkdownStream
-from forge_cli.ui.terminal.render import Indented, plain, render
+from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.terminal.trace import format_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
-from forge_cli.ui.views import FindRenderer, no_renderers
+from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
 LINES, LETTERS = 200, 20_000
 """How much of what somebody said is shown."""
@@ -62,6 +62,12 @@ class _Page:
         stream = MarkdownStream(lambda: self._console.width - by)
         return Styled.from_ansi(stream.feed(words.plain) + stream.end())
 
+    def _text(self, entry: Called) -> str:
+        """What is shown of a call that failed."""
+        if entry.error is None or entry.shown is None:
+            return ""
+        return render_text(view_of(entry.shown, self._find, entry.distribution))
+
     def called(self, entry: Called) -> None:
         self.line(entry.depth, " ".join(["  >", entry.tool, *shown_arguments(entry.args)]), "cyan")
         if entry.verdict:
@@ -70,7 +76,7 @@ class _Page:
         if entry.status:
             size = f" · {counted(len(entry.shown.text().splitlines()), 'line')}" if is_read and entry.shown else ""
             look = "green" if entry.status == "success" else "red"
-            self.line(entry.depth, f"    {cut(entry.ending, 2000)}{size}", look)
+            self.line(entry.depth, f"    {cut(entry.ending(self._text(entry)), 2000)}{size}", look)
         if entry.shown is not None and not is_read:
             shown = render(entry.shown, self._find, entry.distribution)
             self._console.print(Indented(shown, 2 * entry.depth + 6), end="")
