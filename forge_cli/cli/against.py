@@ -20,13 +20,13 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted, visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.calls import PastCall, past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
 from forge_cli.sandbox.secrets import has_mark
-from forge_cli.ui.terminal.wrap import wrap_for
 
 CHANGES = {
     "blocked": "newly_blocked",

@@ -23,8 +23,8 @@ from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
-from forge_cli.ui.terminal.wrap import wrap_for
 
 app = new_app()
 

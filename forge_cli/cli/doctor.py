@@ -21,12 +21,12 @@ from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import counted, visible
+from forge_cli.core.wrap import terminal_width, wrap, wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.settings import load_settings
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
 from forge_cli.toolsets.executables.manage import ExecutableManager
-from forge_cli.ui.terminal.wrap import terminal_width, wrap, wrap_for
 
 app = new_app()
 

@@ -22,6 +22,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, Worker
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import open_recording
@@ -29,7 +30,6 @@ from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
 from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.record.log import SUFFIX
-from forge_cli.ui.terminal.wrap import wrap_for
 
 FOLDER = "tests"
 SKIPPED = {"node_modules", "__pycache__", "site-packages"}

@@ -14,8 +14,8 @@ from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.record.log import broken_link, find_session, read_session, session_files
-from forge_cli.ui.terminal.wrap import wrap_for
 
 app = new_app()
 

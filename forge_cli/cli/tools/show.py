@@ -20,10 +20,10 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.worker import load_worker
-from forge_cli.ui.terminal.wrap import wrap_for
 
 app = new_app()
 

@@ -21,6 +21,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
@@ -28,7 +29,6 @@ from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.ui.terminal.wrap import wrap_for
 
 app = new_app()
 
