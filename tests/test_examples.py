@@ -1,8 +1,10 @@
 """Every example works as its README says: offline, in a copy, with the answer that is written there."""
 
+import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,3 +101,12 @@ def test_going_online_would_be_noticed(tmp_path: Path, forge: Forge) -> None:
     done = forge("tools", "call", "look", "--worker", "worker.yaml", cwd=tmp_path)
     assert done.returncode == 1
     assert "went online" in done.stderr
+
+
+def test_the_gate_of_a_pipeline_leaves_nothing_behind(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "FORGE_HOME": str(tmp_path_factory.mktemp("home"))}
+    gate = clone / "examples/ci-gate/gate.sh"
+    done = subprocess.run([gate], cwd=clone, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith(("may be merged", "must not be merged"))
+    assert os.listdir(clone) == ["examples"]

@@ -1,10 +1,11 @@
 #!/bin/sh
 # The gate of a pipeline: passes only when the worker says so, and says why it does not.
-forge run "$(dirname "$0")" "Review the change." -C "$(dirname "$0")" -p --on-ask fail --output-format json "$@" > verdict.json
+verdict=$(mktemp) && trap 'rm -f "$verdict"' EXIT
+forge run "$(dirname "$0")" "Review the change." -C "$(dirname "$0")" -p --on-ask fail --output-format json "$@" > "$verdict"
 code=$?
 case $code in
-    0) grep -q '"merge": true' verdict.json && echo "may be merged" && exit 0
-       echo "must not be merged:"; cat verdict.json; exit 1 ;;
+    0) grep -q '"merge": true' "$verdict" && echo "may be merged" && exit 0
+       echo "must not be merged:"; cat "$verdict"; exit 1 ;;
     4) echo "stopped: the worker wanted what nobody here may allow" ;;
     5) echo "stopped: a limit was reached" ;;
     6) echo "stopped: there is no verdict that can be read" ;;

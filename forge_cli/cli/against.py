@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from forge_cli.cli.colours import paint
 from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
@@ -19,6 +20,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted, visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
@@ -135,7 +137,9 @@ def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) ->
         lines.append(f"not judged: {counted(others, 'call')} of workers that it called")
     if secret := sum(has_mark(call.call.args) for call in calls):
         lines.append(f"judged without the secret that stood in it, and is not kept: {counted(secret, 'call')}")
-    out.writelines(f"{visible(line)}\n" for line in lines)
+    for line in lines:
+        head, colon, rest = wrap_for(out, visible(line)).partition(":")
+        out.write(f"{paint(head, stream=out)}{colon}{rest}\n")
 
 
 def _told(answer: VerdictAnswer) -> str:

@@ -193,7 +193,7 @@ def say(sentence: str, shown: str | None = None) -> None:
 
     text = visible(shown or f"forge: {sentence}", keep="\n\t")
     if sys.stderr.isatty():
-        from forge_cli.ui.terminal.wrap import wrap_for
+        from forge_cli.core.wrap import wrap_for
 
         text = wrap_for(sys.stderr, text)
     sys.stderr.write(f"{text}\n")

@@ -12,6 +12,7 @@ from typing import Annotated, BinaryIO, TextIO
 import typer
 
 from forge_cli.cli.against import judge_again
+from forge_cli.cli.colours import paint
 from forge_cli.cli.lines import read_lines
 from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
@@ -22,6 +23,7 @@ from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
 
 app = new_app()
@@ -67,7 +69,7 @@ async def _approve(worker: str, workspace: Path, calls: Calls, out: TextIO, as_j
     async with judging(worker, workspace) as judge:
         async for call in calls:
             answer = call if isinstance(call, dict) else await judge(*call)
-            out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer))
+            out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer, out))
             out.flush()
 
 
@@ -109,8 +111,8 @@ async def _batch(source: BinaryIO) -> Calls:
             )
 
 
-def _sentences(answer: VerdictAnswer) -> str:
-    lines = [f"{answer['verdict']}: {answer['tool']}", f"  reason: {answer['reason']}"]
+def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
+    lines = [f": {answer['tool']}", f"  reason: {answer['reason']}"]
     lines += [f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]]
     lines += [f"  {detail}" for detail in answer.get("details", ())]
-    return "".join(f"{visible(line)}\n" for line in lines)
+    return paint(answer["verdict"], stream=out) + "".join(f"{wrap_for(out, visible(line), 4)}\n" for line in lines)

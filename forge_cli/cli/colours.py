@@ -11,9 +11,10 @@ BOLD, DIM, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 31, 32
 MATCH = "\x1b[1;33m"
 
 LOOKS = {
-    **dict.fromkeys(("preApproved", "ok", "yes", "completed", "success"), GREEN),
-    **dict.fromkeys(("ask", "by zone", "by rule", "missing", "parked", "limit", "interrupted"), YELLOW),
+    **dict.fromkeys(("preApproved", "ok", "yes", "completed", "success", "newly allowed"), GREEN),
+    **dict.fromkeys(("ask", "by zone", "by rule", "missing", "parked", "limit", "interrupted", "newly asking"), YELLOW),
     **dict.fromkeys(("blocked", "refused", "FAILED", "failed", "drift", "error", "denied", "invalid_output"), RED),
+    **dict.fromkeys(("newly blocked", "newly refused"), RED),
     "running": CYAN,
     "no": DIM,
 }

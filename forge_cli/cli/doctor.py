@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import typer
 
 from forge_cli import __version__
+from forge_cli.cli.colours import GREEN, RED, paint
 from forge_cli.cli.looking.looker import Looker
 from forge_cli.cli.models.list import provider_rows
 from forge_cli.cli.options import JsonOption, new_app
@@ -18,7 +20,8 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.core.text import visible
+from forge_cli.core.text import counted, visible
+from forge_cli.core.wrap import terminal_width, wrap, wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.settings import load_settings
@@ -56,13 +59,30 @@ def doctor(as_json: JsonOption = False) -> None:
     else:
         for check in checks:
             _print(check)
+        sys.stdout.write(_conclude(checks) + "\n")
     raise typer.Exit(ExitCode.DONE if all(check.ok for check in checks if check.essential) else ExitCode.FAILED)
 
 
 def _print(check: DoctorCheck) -> None:
+    """What was found, and below it what to do about it."""
+    detail, remedy = check.detail, "" if check.ok else check.remedy or ""
+    if detail.startswith("needs ") and "; " in remedy:  # a provider's own sentence says the same and more
+        detail, remedy = remedy.split("; ", 1)
     mark = "ok     " if check.ok else "FAILED " if check.essential else "missing"
-    remedy = f"; {check.remedy}" if check.remedy and not check.ok else ""
-    sys.stdout.write(visible(f"{mark} {check.id}: {check.detail}{remedy}") + "\n")
+    lines = [f"{check.id}: {detail}", *([remedy] if remedy else [])]
+    width = terminal_width(sys.stdout)
+    margin = " " * len(f"{mark} ")
+    shown = [wrap(visible(line), width - len(margin), 2) if width else visible(line) for line in lines]
+    sys.stdout.write(f"{paint(mark)} " + "\n".join(shown).replace("\n", f"\n{margin}") + "\n")
+
+
+def _conclude(checks: Sequence[DoctorCheck]) -> str:
+    """One sentence on all of it."""
+    failed = sum(check.essential for check in checks if not check.ok)
+    missing = sum(not check.essential for check in checks if not check.ok)
+    more = f"; {counted(missing, 'optional thing')} missing" if missing else ""
+    verdict = f"{counted(failed, 'check')} failed" if failed else "all that forge needs is there"
+    return paint(wrap_for(sys.stdout, verdict + more), RED if failed else GREEN)
 
 
 def _python() -> DoctorCheck:
@@ -84,7 +104,8 @@ def _config() -> DoctorCheck:
         load_settings(forge_home())
     except ForgeError as error:
         return DoctorCheck("config", False, str(error).replace("\n", " "), "correct the file, or move it away")
-    return DoctorCheck("config", True, str(forge_home() / "config.yaml"))
+    file = forge_home() / "config.yaml"
+    return DoctorCheck("config", True, str(file) if file.exists() else f"{file} (none, and none is needed)")
 
 
 def _terminal() -> DoctorCheck:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import OpenSession, open_session
-from forge_cli.ui.terminal.wrap import wrap_for
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.cells import cell_len
-
 from forge_cli.cli.colours import BOLD, MATCH, RED, paint
 from forge_cli.core.text import visible
-from forge_cli.ui.terminal.wrap import fit, pad, terminal_width, wrap
+from forge_cli.core.wrap import cell_len, fit, pad, terminal_width, wrap
 
 GAP = "  "
 NARROW = 6

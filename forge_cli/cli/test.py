@@ -12,6 +12,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from forge_cli.cli.colours import paint
 from forge_cli.cli.options import HomeOption, JsonOption, home_folder, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.replay import counts, summary
@@ -21,6 +22,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, Worker
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import open_recording
@@ -63,10 +65,11 @@ class Outcome:
             case _:
                 return {**found, "error": str(self.end)}
 
-    def line(self) -> str:
+    def line(self, out: TextIO) -> str:
         told = summary(self.end) if isinstance(self.end, Course) else str(self.end)
         place = "" if told.startswith(str(self.file)) else f"{self.file}: "
-        return f"{self.status:<5} {visible(place + told, keep=chr(10))}\n"
+        text = wrap_for(out, f"{self.status:<5} {visible(place + told, keep=chr(10))}", 6)
+        return f"{paint(text[:5], stream=out)}{text[5:]}\n"
 
 
 @app.command("test")
@@ -106,7 +109,7 @@ async def _test_all(records: Sequence[Path], home: Path | None, out: TextIO | No
             outcome = await _test(record, home, interrupt, host)
             outcomes.append(outcome)
             if out:
-                out.write(outcome.line())
+                out.write(outcome.line(out))
                 out.flush()
     return outcomes
 

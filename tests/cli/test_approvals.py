@@ -109,7 +109,13 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
     ]
     assert "    +++ a.txt" in shown
     assert "    ... 33 more lines" in shown
-    assert shown[-1] == "  why: zone 'workspace' asks before write"
+    session, request = log(clerk).stem.rpartition("-")[2], write["request"].removeprefix("approval_")
+    assert shown[-2:] == [
+        "  why: zone 'workspace' asks before write",
+        f"  answer with: forge approvals answer {session} {request} yes",
+    ]
+    assert cli("approvals", "answer", session, request, "no").code == 0
+    assert "  answered: no" in cli("approvals", "list").out.splitlines()
 
 
 def test_an_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:

@@ -1,6 +1,7 @@
 """``forge doctor``: what was looked at, what to do about it, and an exit code that says whether forge can work."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -86,8 +87,10 @@ def test_for_people(cli, project: Project) -> None:
     assert (done.code, done.err) == (0, "")
     assert lines[0].startswith(f"ok      python: Python {sys.version_info.major}.{sys.version_info.minor}")
     assert f"ok      home: {project.home} (made when it is needed)" in lines
-    assert f"ok      config: {project.home / 'config.yaml'}" in lines
-    assert "missing model.anthropic: needs ANTHROPIC_API_KEY; ANTHROPIC_API_KEY is not set" in done.out
+    assert f"ok      config: {project.home / 'config.yaml'} (none, and none is needed)" in lines
+    model = lines.index("missing model.anthropic: ANTHROPIC_API_KEY is not set, and anthropic:MODEL needs it")
+    assert lines[model + 1].startswith("        set it to a key from ")
+    assert re.fullmatch("all that forge needs is there; . optional things missing", lines[-1])
     assert any(line.startswith("missing terminal: no terminal here") for line in lines)
     assert "ok      model.script: needs a file of turns; no key, no network" in lines
     assert not any(line.startswith("FAILED") for line in lines)
@@ -162,8 +165,9 @@ def test_a_plugin_that_is_broken(cli, plugin, code: str, detail: str, remedy: st
     done = cli("doctor")
     assert done.code == 1
     shown = detail.replace("\x1b", "\\x1b")
-    line = f"FAILED  toolset.weather: the plugin 'weather' of forge-tools-weather 1.2 {shown}; {remedy}"
-    assert line in done.out.splitlines()
+    said = f"FAILED  toolset.weather: the plugin 'weather' of forge-tools-weather 1.2 {shown}\n        {remedy}\n"
+    assert said in done.out
+    assert "\n1 check failed; " in done.out
 
 
 def test_two_packages_that_offer_one_toolset(cli, plugin) -> None:
@@ -171,11 +175,11 @@ def test_two_packages_that_offer_one_toolset(cli, plugin) -> None:
     plugin("forge-tools-two", WEATHER, "weather")
     done = cli("doctor")
     sentence = (
-        "FAILED  toolset.weather: toolset 'weather' is offered by forge-tools-one 1.2 and forge-tools-two 1.2; "
-        "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
+        "FAILED  toolset.weather: toolset 'weather' is offered by forge-tools-one 1.2 and forge-tools-two 1.2\n"
+        "        uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
     )
     assert done.code == 1
-    assert sentence in done.out.splitlines()
+    assert sentence in done.out
 
 
 def test_a_provider_that_is_broken(cli, plugin) -> None:

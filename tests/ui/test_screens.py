@@ -101,6 +101,23 @@ def test_a_list_of_tools_says_what_decides(terminal, columns: int) -> None:
     assert "\x1b[32mpreApproved" in rows["hold"]
 
 
+@WIDTHS
+def test_the_doctor_says_what_to_do_below_and_ends_with_a_verdict(terminal, columns: int) -> None:
+    lines = screen(terminal("doctor", columns=columns, TERM="xterm", ANTHROPIC_API_KEY=""))
+    assert lines[0].startswith("\x1b[32mok     \x1b[0m python: ")
+    missing = next(place for place, line in enumerate(lines) if "model.anthropic: ANTHROPIC_API_KEY is not" in line)
+    assert lines[missing].startswith("\x1b[33mmissing\x1b[0m ")
+    assert "        set it to a key from" in [line[:28] for line in lines[missing + 1 : missing + 4]]
+    assert any(line.startswith("\x1b[32mall that forge needs is there; ") for line in lines[-2:])
+
+
+@WIDTHS
+def test_a_verdict_has_its_colour(terminal, columns: int) -> None:
+    lines = screen(terminal("approve", "worker.yaml", "hold", columns=columns, TERM="xterm"))
+    assert lines[0] == "\x1b[32mpreApproved\x1b[0m: hold"
+    assert screen(terminal("approve", "worker.yaml", "hold", columns=columns))[0] == "preApproved: hold"
+
+
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
@@ -123,3 +140,18 @@ def test_the_words_of_the_model_are_drawn_as_light_markdown(terminal, script, en
     piped = terminal("run", "worker.yaml", "go", "--trace", "summary", shell="| cat", columns=50, **env)
     assert piped.end() == 0
     assert f"# Title\n\n{words} " in piped.seen.replace("\r", "")
+
+
+@WIDTHS
+def test_a_tool_is_described_in_the_width_of_the_terminal(terminal, columns: int) -> None:
+    lines = screen(terminal("tools", "show", "echo", "--worker", "worker.yaml", columns=columns))
+    assert "description: Say something back." in lines
+    assert screen(terminal("worker", "show", "worker.yaml", columns=columns))[0].startswith("writer")
+
+
+def test_the_outcome_of_a_test_has_its_colour(terminal, script, writer: Project) -> None:
+    script("{text: Done.}")
+    writer.folder.joinpath("tests").mkdir()
+    assert terminal("run", "worker.yaml", "go", "-p", "--record", "tests/one.jsonl").end() == 0
+    lines = screen(terminal("test", TERM="xterm"))
+    assert lines[0].startswith("\x1b[32mok   \x1b[0m tests/one.jsonl")

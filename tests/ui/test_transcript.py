@@ -1,7 +1,7 @@
 """A conversation told from its log: whatever was said stays words, on a terminal, in Markdown and on a page.
 
-Covers forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown, forge_cli.ui.transcript.page,
-forge_cli.ui.transcript.terminal.
+Covers forge_cli.ui.transcript.arguments, forge_cli.ui.transcript.entries, forge_cli.ui.transcript.markdown,
+forge_cli.ui.transcript.page, forge_cli.ui.transcript.terminal.
 """
 
 import io
@@ -23,6 +23,7 @@ from forge_cli import (
     Custom,
     Diff,
     DisplayHints,
+    FileContent,
     Message,
     Text,
     ToolCall,
@@ -49,6 +50,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.results import ResultValue
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.record.line import Line
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, local_time, read_transcript
@@ -294,3 +296,59 @@ def test_a_patch_is_coloured_on_a_page_and_named_in_markdown() -> None:
     assert "```diff\n-old\n+new\n```" in markdown(told_result(patch))
     assert "```python\nx = 1\n```" in markdown(told_result(Text("x = 1", DisplayHints("code", "python"))))
     assert "```text\nx = 1\n```" in markdown(told_result(Text("x = 1", DisplayHints("code", "a b\nc"))))
+
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n-old <b>\n+new\n*** End Patch\n"
+
+
+def told_call(args: JsonObject, value: ResultValue | None = None) -> Transcript:
+    return told(
+        said("assistant", "", ToolCall("c", "work", args)),
+        ToolResult("c", "work", "success", value or Text("done"), 0),
+    )
+
+
+def test_args_are_exported_as_they_were_written() -> None:
+    call = told_call({"path": "a.py", "input": PATCH, "timeout": None})
+    shown = page(call)
+    assert "<b>work</b></code> <code>path=&quot;a.py&quot;</code></p>" in shown
+    assert '<span class="minus">-old &lt;b&gt;</span>\n<span class="plus">+new</span>' in shown
+    assert "timeout" not in shown
+    assert f'```yaml\npath: "a.py"\n```\n\n```diff\n{PATCH}```' in markdown(call)
+    command = told_call({"command": "for x in 1 2; do\n  echo $x\ndone\n"})
+    assert "<pre>for x in 1 2; do\n  echo $x\ndone</pre>" in page(command)
+    assert "```sh\nfor x in 1 2; do\n  echo $x\ndone\n```" in markdown(command)
+
+
+def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
+    args: JsonObject = {"path": "a.py", "content": "one\ntwo\n"}
+    assert page(told_call(args, Diff.of("a.py", None, "one\ntwo\n"))).count("two") == 1
+    assert markdown(told_call(args)).count("two") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "value", "ending"),
+    [
+        ("success", None, Text("fine"), "success"),
+        ("error", "no such file", Text("no such file"), "error: no such file"),
+        ("blocked", "work is blocked: by a rule", Text("x"), "blocked: by a rule"),
+        ("denied", "work was not called; denied: nobody", Text("x"), "denied: nobody"),
+        ("denied", "work was not called; the user said no", Text("x"), "denied: the user said no"),
+        ("error", "exit code: 4", Text("out\nexit code: 4"), "error"),
+    ],
+)
+def test_how_a_call_ended_is_said_once(status, error: str | None, value: ResultValue, ending: str) -> None:
+    (call,) = told(ToolResult("c", "work", status, value, 0, error=error)).entries
+    assert isinstance(call, Called)
+    assert call.ending(call.shown.text() if call.shown else "") == ending
+    assert ending in drawn(told(ToolResult("c", "work", status, value, 0, error=error)))
+
+
+def test_on_a_terminal_reads_are_folded_and_words_are_drawn() -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=40, force_terminal=True, soft_wrap=True, color_system="standard")
+    content = FileContent("a.py", "one\ntwo\n", 8)
+    draw(told(said("assistant", "Some **bold** words."), ToolResult("c", "read_file", "success", content, 0)), console)
+    assert "Some \x1b[1mbold\x1b[0m words." in file.getvalue()
+    assert "success · 2 lines" in file.getvalue()
+    assert "two" not in file.getvalue()

@@ -13,6 +13,7 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sessions.common import IdArgument, read_log
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import counted, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
@@ -49,3 +50,4 @@ def export(
         output.write_text(document, encoding="utf-8")
     except OSError as error:
         raise ForgeError(f"-o {output}: it cannot be written: {error.strerror}") from None
+    sys.stderr.write(visible(f"wrote {output} ({counted(len(document.encode()), 'byte')})") + "\n")

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from forge_cli.cli.colours import RED, paint
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.record.log import broken_link, find_session, read_session, session_files
 
 app = new_app()
@@ -31,7 +33,7 @@ def verify(
     if as_json:
         print_json(rows)
     else:
-        sys.stdout.writelines(visible(_sentence(row)) + "\n" for row in rows)
+        sys.stdout.writelines(_line(row) + "\n" for row in rows)
     if not all(row["ok"] for row in rows):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -50,6 +52,11 @@ def verified(path: Path) -> dict[str, Any]:
         "lines": len(log.lines),
         "unfinished": log.dropped,
     }
+
+
+def _line(row: dict[str, Any]) -> str:
+    text = wrap_for(sys.stdout, visible(_sentence(row)))
+    return text if row["ok"] else paint(text, RED)
 
 
 def _sentence(row: dict[str, Any]) -> str:

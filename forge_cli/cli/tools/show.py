@@ -20,6 +20,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.worker import load_worker
@@ -46,9 +47,10 @@ def show(
     schema = details.pop("inputSchema")
     for key, value in details.items():
         text = ", ".join(value) if isinstance(value, list) else value
-        sys.stdout.write(visible(f"{key}: {text}", keep="\n\t") + "\n")
+        sys.stdout.write(wrap_for(sys.stdout, visible(f"{key}: {text}", keep="\n\t")) + "\n")
     parameters = parameter_lines(schema)
-    sys.stdout.write("\n".join(["input:", *parameters] if parameters else ["input: none"]) + "\n")
+    lines = ["input:", *parameters] if parameters else ["input: none"]
+    sys.stdout.write(wrap_for(sys.stdout, "\n".join(lines), 4) + "\n")
 
 
 def find_details(name: str, worker: str | None) -> Details:
@@ -79,7 +81,7 @@ async def _details_of_all(wanted: str) -> dict[str, Details]:
             async with Looker() as looker:
                 found |= await looker(details_of_plugin, plugin.name, plugin.distribution)
         except ForgeError as error:
-            sys.stderr.write(f"warning: {visible(error.message)}\n")
+            sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n")
     return found
 
 

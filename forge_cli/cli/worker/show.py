@@ -21,6 +21,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import visible
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.facts import CALLS, Facts, environment_of, facts_of, policy_of, tree_of
@@ -95,7 +96,7 @@ def _children(worker: Worker) -> list[Worker]:
 
 def _warn(event: Event) -> None:
     if isinstance(event, StatusEvent) and event.level != "info":
-        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")
+        sys.stderr.write(wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n")
 
 
 def _print_facts(found: Facts) -> None:
@@ -148,7 +149,7 @@ def _print_prompt(found: Facts) -> None:
 
 
 def _line(text: str) -> None:
-    sys.stdout.write(f"{visible(text)}\n")
+    sys.stdout.write(f"{wrap_for(sys.stdout, visible(text))}\n")
 
 
 _PRINTERS = {"facts": _print_facts, "policy": _print_policy, "tree": _print_tree, "prompt": _print_prompt}

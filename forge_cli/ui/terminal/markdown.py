@@ -11,9 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from rich.cells import cell_len
-
-from forge_cli.ui.terminal.wrap import is_ideograph
+from forge_cli.core.wrap import cell_len, is_ideograph
 
 FARTHEST = 300
 """Characters up to the end of a mark's other end; what is farther away does not belong to it."""
@@ -31,7 +29,7 @@ _BEFORE, _INSIDE = " \t\n([{\"'\u201c\u2018", "`\"'([*_\u201c\u2018"
 _AFTER = r"""(?=$|[ \t.,;:!?)\]}"'\u2026\u201d\u2019*_`])"""
 
 
-class Piece(NamedTuple):
+class StyledText(NamedTuple):
     """A run of text in one style."""
 
     text: str
@@ -105,12 +103,12 @@ class MarkdownStream:
         elif heading and self._styled:
             yield from map(self._row.add, _pieces(heading[1], BOLD))
         elif heading:
-            yield self._row.add(Piece(line))
+            yield self._row.add(StyledText(line))
         else:
             yield self._verbatim(line, "")
 
     def _verbatim(self, line: str, style: str) -> str:
-        return str(Piece(line, style if self._styled else ""))
+        return str(StyledText(line, style if self._styled else ""))
 
     def _draw_words(self, line: str, whole: bool) -> Generator[str, None, int]:
         """Print what is decided of a line of words; returns how much that was."""
@@ -120,9 +118,9 @@ class MarkdownStream:
             margin = _MARGIN.match(line)
             used = margin.end() if margin else 0
             self._style = DIM if ">" in line[:used] and self._styled else ""
-            yield self._row.indent(Piece(line[:used], self._style), _MARKER.sub(" ", line[:used]))
+            yield self._row.indent(StyledText(line[:used], self._style), _MARKER.sub(" ", line[:used]))
         if not self._styled:
-            yield self._row.add(Piece(line[used:]))
+            yield self._row.add(StyledText(line[used:]))
             return len(line)
         taken = used
         for piece, end in _decided(line[used:], self._style, self._before, whole):
@@ -132,14 +130,14 @@ class MarkdownStream:
         return taken
 
 
-def _decided(line: str, style: str, before: str, whole: bool) -> Iterator[tuple[Piece, int]]:
+def _decided(line: str, style: str, before: str, whole: bool) -> Iterator[tuple[StyledText, int]]:
     """The pieces of a line, each with the place where it ends, as far as what may follow cannot change them."""
     place = 0
     while place < len(line):
         mark = _MARK.search(line, place)
         start = mark.start() if mark else len(line)
         if start > place:
-            yield Piece(line[place:start], style), start
+            yield StyledText(line[place:start], style), start
             before, place = line[start - 1], start
         if mark is None or (mark.end() == len(line) and not whole):
             return
@@ -153,16 +151,16 @@ def _decided(line: str, style: str, before: str, whole: bool) -> Iterator[tuple[
                 continue
         elif _opens(line, mark, before) and not whole and len(line) <= start + FARTHEST:
             return
-        yield Piece(mark[0], style), mark.end()
+        yield StyledText(mark[0], style), mark.end()
         before, place = mark[0][-1], mark.end()
 
 
-def _pieces(text: str, style: str, mark: str = "") -> Iterator[Piece]:
+def _pieces(text: str, style: str, mark: str = "") -> Iterator[StyledText]:
     """A whole text in the style that a mark around it adds."""
     own = CODE if mark.startswith("`") else ("", ITALIC, BOLD, f"{BOLD};{ITALIC}")[len(mark)]
     joined = ";".join(part for part in (style, own) if part)
     if mark.startswith("`"):
-        yield Piece(text, joined)
+        yield StyledText(text, joined)
     else:
         yield from (piece for piece, _ in _decided(text, joined, "\n", whole=True))
 
@@ -187,20 +185,20 @@ class _Row:
 
     def __init__(self, width: Callable[[], int | None]) -> None:
         self._width_now = width
-        self._word: list[Piece] = []
+        self._word: list[StyledText] = []
         self.begin()
 
     def begin(self) -> None:
         """A new line of text."""
         self._width, self._column = self._width_now(), 0
-        self._gap, self._margin = "", Piece("")
+        self._gap, self._margin = "", StyledText("")
 
-    def indent(self, margin: Piece, hang: str) -> str:
+    def indent(self, margin: StyledText, hang: str) -> str:
         """The beginning of a line, and what stands before its other rows."""
-        self._margin, self._column = Piece(hang, margin.style), cell_len(margin.text)
+        self._margin, self._column = StyledText(hang, margin.style), cell_len(margin.text)
         return str(margin)
 
-    def add(self, piece: Piece) -> str:
+    def add(self, piece: StyledText) -> str:
         """What can be printed once this has come: every word but the last, to which more may belong."""
         printed: list[str] = []
         for run in _WORDS.findall(piece.text):
@@ -211,7 +209,7 @@ class _Row:
                 printed += self._add_word(run, piece.style)
         return "".join(printed)
 
-    def _hold(self, piece: Piece) -> None:
+    def _hold(self, piece: StyledText) -> None:
         if piece.text:
             self._word.append(piece)
 
@@ -219,10 +217,10 @@ class _Row:
         start = 0
         for place, char in enumerate(run):
             if is_ideograph(char):
-                self._hold(Piece(run[start:place], style))
+                self._hold(StyledText(run[start:place], style))
                 yield self.place()
                 start = place
-        self._hold(Piece(run[start:], style))
+        self._hold(StyledText(run[start:], style))
 
     def place(self) -> str:
         """The word that was begun, in this row or in the next."""
@@ -239,6 +237,6 @@ class _Row:
         if width and self._column > width:
             self._column = (self._column - 1) % width + 1
         styles = groupby(self._word, key=lambda piece: piece.style)
-        text = "".join(str(Piece("".join(piece.text for piece in same), style)) for style, same in styles)
+        text = "".join(str(StyledText("".join(piece.text for piece in same), style)) for style, same in styles)
         self._word, self._gap = [], ""
         return before + text

@@ -18,7 +18,7 @@ from rich.tree import Tree
 
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import readable, visible
-from forge_cli.ui.terminal.wrap import NARROWEST, row_spans
+from forge_cli.core.wrap import NARROWEST, row_spans
 from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of
 
 LINES = 20

@@ -28,6 +28,7 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.results import Diff, Text
 from forge_cli.core.text import readable, visible
+from forge_cli.core.wrap import terminal_width
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.lines import LineInput
@@ -35,7 +36,6 @@ from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
 from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.trace import trace_formatter
-from forge_cli.ui.terminal.wrap import terminal_width
 from forge_cli.ui.views import FindRenderer, is_hidden, no_renderers
 
 Call = tuple[str | None, str]

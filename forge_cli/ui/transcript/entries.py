@@ -70,6 +70,13 @@ class Called:
         value = self.value
         return None if value is None or is_hidden(value) or value.text() == self.error else value
 
+    def ending(self, shown: str = "") -> str:
+        """How it ended and why, each said once: what is ``shown`` of a command may say its exit code already."""
+        why = (self.error or "").removeprefix(f"{self.tool} was not called; ").removeprefix(f"{self.tool} is ")
+        if not why or why == self.status or why in shown.split("\n"):
+            return self.status
+        return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
+
 
 @dataclass(frozen=True)
 class Noted:

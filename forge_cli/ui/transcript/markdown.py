@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
 from forge_cli.core.text import readable, visible
-from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.render import render_text
+from forge_cli.ui.transcript.arguments import split_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 from forge_cli.ui.views import FindRenderer, View, no_renderers, view_of
 
@@ -42,13 +41,16 @@ def _said(entry: Said) -> Iterator[str]:
 
 def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
     yield f"**{_plain(entry.tool)}**{f' ({_plain(entry.verdict)})' if entry.verdict else ''}"
-    yield _fenced(json.dumps(jsonable(entry.args), ensure_ascii=False, indent=2), "json")
+    short, blocks = split_args(entry.args, entry.shown)
+    if short or not blocks:
+        yield _fenced("\n".join(f"{name}: {value}" for name, value in short.items()), "yaml")
+    yield from (_fenced(block.text.strip("\n"), block.language) for block in blocks)
+    view = view_of(entry.shown, find, entry.distribution) if entry.shown is not None else None
+    text = render_text(view) if view else ""
     if entry.status:
-        yield f"{_plain(entry.status)}{f': {_plain(entry.error)}' if entry.error else ''}"
-    if entry.shown is not None:
-        view = view_of(entry.shown, find, entry.distribution)
-        if text := render_text(view):
-            yield _fenced(text, _language(view))
+        yield _plain(entry.ending(text))
+    if view and text:
+        yield _fenced(text, _language(view))
 
 
 def _language(view: View) -> str:

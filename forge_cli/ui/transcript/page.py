@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from html import escape
 
 from forge_cli.core.text import counted, readable, visible
-from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.render import render_text
+from forge_cli.ui.transcript.arguments import split_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, TranscriptEntry
 from forge_cli.ui.views import FindRenderer, View, no_renderers, view_of
 
@@ -80,17 +79,21 @@ def _entry(entry: TranscriptEntry, find: FindRenderer) -> Iterator[str]:
 
 
 def _called(entry: Called, find: FindRenderer) -> Iterator[str]:
-    yield f"<p><code><b>{_line(entry.tool)}</b></code></p>"
-    yield _pre(json.dumps(jsonable(entry.args), ensure_ascii=False, indent=2))
+    short, blocks = split_args(entry.args, entry.shown)
+    named = "".join(f" <code>{_line(name)}={_line(value)}</code>" for name, value in short.items())
+    yield f"<p><code><b>{_line(entry.tool)}</b></code>{named}</p>"
+    for block in blocks:
+        yield f'<p class="quiet">{_line(block.name)}</p>' if len(blocks) > 1 or block.language == "text" else ""
+        yield _pre(block.text.strip("\n"), View("diff" if block.language == "diff" else "text", block.text))
     if entry.verdict:
         yield f'<p class="quiet">{_line(entry.verdict)}</p>'
+    view = view_of(entry.shown, find, entry.distribution) if entry.shown is not None else None
+    text = render_text(view) if view else ""
     if entry.status:
         look = "success" if entry.status == "success" else "failure"
-        yield f'<p class="{look}">{_line(entry.status)}{f": {_line(entry.error)}" if entry.error else ""}</p>'
-    if entry.shown is not None:
-        view = view_of(entry.shown, find, entry.distribution)
-        if text := render_text(view):
-            yield _pre(text, view)
+        yield f'<p class="{look}">{_line(entry.ending(text))}</p>'
+    if text:
+        yield _pre(text, view)
 
 
 def _pre(text: str, view: View | None = None) -> str:

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text as Styled
 
-from forge_cli.core.text import cut, visible
+from forge_cli.core.results import FileContent
+from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.render import Indented, plain, render
+from forge_cli.ui.terminal.markdown import MarkdownStream
+from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.terminal.trace import format_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
-from forge_cli.ui.views import FindRenderer, no_renderers
+from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
 LINES, LETTERS = 200, 20_000
 """How much of what somebody said is shown."""
@@ -47,18 +50,34 @@ class _Page:
         self.line(entry.depth, f"{entry.who}:", "bold")
         if entry.text.strip():
             words = plain(cut(entry.text.rstrip(), LETTERS), LINES, exact=False)
-            self._console.print(Indented(words, 2 * entry.depth + 2), end="")
+            by = 2 * entry.depth + 2
+            self._console.print(Indented(self._drawn(words, by) if entry.who != "user" else words, by), end="")
         for name in entry.files:
             self.line(entry.depth + 1, f"with {name}", "dim")
+
+    def _drawn(self, words: Styled, by: int) -> Styled:
+        """The words of a worker as a terminal shows them while they come."""
+        if not self._console.is_terminal or self._console.color_system is None:
+            return words
+        stream = MarkdownStream(lambda: self._console.width - by)
+        return Styled.from_ansi(stream.feed(words.plain) + stream.end())
+
+    def _text(self, entry: Called) -> str:
+        """What is shown of a call that failed."""
+        if entry.error is None or entry.shown is None:
+            return ""
+        return render_text(view_of(entry.shown, self._find, entry.distribution))
 
     def called(self, entry: Called) -> None:
         self.line(entry.depth, " ".join(["  >", entry.tool, *shown_arguments(entry.args)]), "cyan")
         if entry.verdict:
             self.line(entry.depth, f"    {entry.verdict}", "dim")
+        is_read = isinstance(entry.shown, FileContent) and self._console.is_terminal
         if entry.status:
-            why = f": {cut(entry.error, 2000)}" if entry.error else ""
-            self.line(entry.depth, f"    {entry.status}{why}", "green" if entry.status == "success" else "red")
-        if entry.shown is not None:
+            size = f" · {counted(len(entry.shown.text().splitlines()), 'line')}" if is_read and entry.shown else ""
+            look = "green" if entry.status == "success" else "red"
+            self.line(entry.depth, f"    {cut(entry.ending(self._text(entry)), 2000)}{size}", look)
+        if entry.shown is not None and not is_read:
             shown = render(entry.shown, self._find, entry.distribution)
             self._console.print(Indented(shown, 2 * entry.depth + 6), end="")
 

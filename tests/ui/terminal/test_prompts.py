@@ -115,7 +115,7 @@ def test_enter_garbage_and_the_end_of_input_are_no(terminal, script) -> None:
         keyboard.type(keys)
     assert keyboard.end() == 0
     no = "echo was not called; the user said no"
-    assert f"Told: {no}; {no}: write it in French" in keyboard.lines
+    assert f"Told: {no}; {no}: write it in French" in keyboard.text
     assert "6 calls (6 refused)" in keyboard.seen
 
 

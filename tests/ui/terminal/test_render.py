@@ -17,8 +17,8 @@ from rich.console import Console
 
 from forge_cli import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.results import ResultValue
+from forge_cli.core.wrap import rows
 from forge_cli.ui.terminal.render import Indented, plain, render
-from forge_cli.ui.terminal.wrap import rows
 from forge_cli.ui.views import View, view_of
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"

@@ -2,13 +2,16 @@
 
 import io
 import os
+import unicodedata
+from itertools import repeat
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from rich import cells
 
-from forge_cli.ui.terminal.wrap import fit, pad, rows, terminal_width, wrap
+from forge_cli.core.text import visible
+from forge_cli.core.wrap import cell_len, fit, pad, rows, terminal_width, wrap
 
 TEXTS = st.text(alphabet="ab  ,漢字、é👍\u0301\u200d", max_size=120)
 
@@ -64,6 +67,12 @@ def test_a_line_that_is_fitted_is_no_wider_and_the_same_where_it_fits(text: str,
 def test_what_is_cut_is_marked() -> None:
     assert (fit("abcdefghij", 8), fit("abcdefghij", 8, "middle"), fit("abc", 2)) == ("abcde...", "abc...ij", "..")
     assert fit("日本語の文章", 8) == "日本..."
+
+
+@given(st.text())
+def test_no_fewer_cells_are_counted_than_a_terminal_may_need(text: str) -> None:
+    shown = visible(text)
+    assert cell_len(shown) >= cells.cell_len(shown) or not all(map(unicodedata.name, shown, repeat("")))
 
 
 def test_padding_counts_cells() -> None:

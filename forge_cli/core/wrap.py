@@ -6,14 +6,29 @@ import os
 import shutil
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, TextIO
-
-from rich.cells import cell_len
 
 NARROWEST = 10
 """Cells of a row, however far to the right it stands."""
-JOINER = "\u200d"
+JOINER, EMOJI = "\u200d", "\ufe0f"
 ELLIPSIS = "..."
+
+
+def cell_len(text: str) -> int:
+    """How many cells a line takes; of emoji that are joined each counts, as a terminal may draw them one by one."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+@lru_cache(maxsize=4096)
+def _cells(char: str) -> int:
+    category = unicodedata.category(char)
+    if char == EMOJI:  # it may make what stands before it as wide as an emoji
+        return 1
+    if category in ("Mn", "Me", "Cf"):
+        return 0
+    unknown = category == "Cn" and "\U0001f000" <= char <= "\U0001fbff"
+    return 2 if unknown or unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def wrap(text: str, width: int, indent: int = 0) -> str:
@@ -64,7 +79,7 @@ def _units(line: str) -> Iterator[tuple[int, int]]:
         return
     start = 0
     for place in range(1, len(line) + 1):
-        if place == len(line) or (line[place - 1] != JOINER and cell_len(line[place])):
+        if place == len(line) or (line[place - 1] != JOINER and line[place] != EMOJI and _cells(line[place])):
             yield start, cell_len(line[start:place])
             start = place
 
