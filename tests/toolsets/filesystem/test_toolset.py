@@ -1,4 +1,8 @@
-"""The toolset ``filesystem``: what each tool gives, what it refuses, and what is asked before a change."""
+"""The toolset ``filesystem``: what each tool gives, what it refuses, and what is asked before a change.
+
+It covers forge_cli.toolsets.filesystem.reading, forge_cli.toolsets.filesystem.held (what was shown is what is changed)
+and forge_cli.toolsets.filesystem.redacted.
+"""
 
 import os
 from datetime import UTC, datetime

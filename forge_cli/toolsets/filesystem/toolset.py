@@ -1,35 +1,34 @@
-"""The toolset ``filesystem``: files inside the zones of the sandbox, with the change shown before it is made."""
+"""The tools of ``filesystem``: what the model calls them with, and what it gets back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from anyio import to_thread
 from pydantic import Field
 
 from forge_cli.core.approval import Effect
 from forge_cli.core.context import CallContext, ToolContext
-from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.errors import Stale
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.paths import PathArgument, PathUse
-from forge_cli.core.results import ORIGINAL_LIMIT, Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
-from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool, digest_of
+from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
-from forge_cli.sandbox.files.held import READ_MAX, HeldFile
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search.grep import grep
 from forge_cli.sandbox.search.tree import list_dir
-from forge_cli.sandbox.secrets import added_mark, has_mark
+from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, whole_sandbox
+from forge_cli.toolsets.filesystem.reading import read_text
+from forge_cli.toolsets.filesystem.redacted import refuse_marks_in, refuse_redacted
 
-T = TypeVar("T")
 PATH = "Virtual path: /ZONE/... (list / to see the zones)"
 ReadFile = Annotated[str, PathArgument(Access.READ, "file"), Field(description=PATH)]
 WriteFile = Annotated[str, PathArgument(Access.WRITE), Field(description=PATH)]
@@ -38,9 +37,6 @@ ListedFolder = Annotated[str, PathArgument(Access.LIST), Field(description=PATH)
 AnyPath = Annotated[str, PathArgument(Access.INFO), Field(description=PATH)]
 PATCH = "From '*** Begin Patch' to '*** End Patch', or a unified diff"
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
-ABSENT = "absent"
-SHOWN_MAX = 4 * ORIGINAL_LIMIT
-"""Bytes of a file that a diff repeats, if at all: a character takes no more than four."""
 
 
 class FilesystemToolset(Toolset):
@@ -86,7 +82,7 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> FileContent:
         """Read a text file."""
-        read = partial(_read, context.sandbox, path, offset, limit)
+        read = partial(read_text, context.sandbox, path, offset, limit)
         return await to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def write_file(
@@ -97,13 +93,13 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Diff:
         """Create a file, or replace its content; missing folders are made."""
-        _refuse_redacted(path, content, context.sandbox)
-        with _held(context.sandbox, path, Access.WRITE) as file:
-            before, stamp = await _look_at(_current, file)
+        refuse_redacted(path, content, context.sandbox)
+        with hold(context.sandbox, path, Access.WRITE) as file:
+            before, stamp = await look_at(current, file)
             if context.stamp is not None and context.stamp != stamp:
                 raise Stale(f"{path} has changed since it was shown")
             file.write(content.encode())
-        return _diff(path, before, content)
+        return diff(path, before, content)
 
     async def list_files(self, path: ListedFolder, *, context: ToolContext) -> FileList:
         """List a folder; names of folders end with a slash."""
@@ -114,8 +110,8 @@ class FilesystemToolset(Toolset):
 
     async def delete_file(self, path: DeleteFile, *, context: ToolContext) -> Text:
         """Delete a file, an empty folder, or a link (never what it leads to)."""
-        with _held(context.sandbox, path, Access.DELETE) as file:
-            if context.stamp is not None and context.stamp != await _look_at(_entry_stamp, file):
+        with hold(context.sandbox, path, Access.DELETE) as file:
+            if context.stamp is not None and context.stamp != await look_at(entry_stamp, file):
                 raise Stale(f"{path} has changed since it was shown")
             file.delete()
         return Text(f"Deleted {path}.")
@@ -139,7 +135,7 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> FileList:
         """List a folder with what is in its folders."""
-        return list_dir(_whole(context.sandbox), path, depth, limit)
+        return list_dir(whole_sandbox(context.sandbox), path, depth, limit)
 
     async def grep_files(
         self,
@@ -151,7 +147,7 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Text:
         """Search files for a regular expression; hidden files and what .gitignore names are left out."""
-        return Text((await grep(_whole(context.sandbox), pattern, path, include, limit)).text())
+        return Text((await grep(whole_sandbox(context.sandbox), pattern, path, include, limit)).text())
 
     async def apply_patch(
         self,
@@ -161,10 +157,10 @@ class FilesystemToolset(Toolset):
     ) -> Custom:
         """Add, change, move and delete files by a patch, all of it or nothing."""
         changes = _plan(input, context.sandbox)
-        _refuse_marks_in(changes)
+        refuse_marks_in(changes)
         if context.stamp not in (None, patches.stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
-        patches.apply(changes, _whole(context.sandbox))
+        patches.apply(changes, whole_sandbox(context.sandbox))
         files = [{"path": change.path, "change": change.kind} for change in changes]
         summary = "\n".join(f"{entry['change']} {entry['path']}" for entry in files)
         return Custom(
@@ -181,7 +177,7 @@ class FilesystemToolset(Toolset):
             yield PathUse(path, access)
 
     def _check_patch(self, args: Args, context: CallContext) -> bool:
-        _refuse_marks_in(_plan(args["input"], context.sandbox))
+        refuse_marks_in(_plan(args["input"], context.sandbox))
         return False
 
     async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
@@ -190,99 +186,27 @@ class FilesystemToolset(Toolset):
         return Preview(shown, patches.stamp(changes), once=True)
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
-        with _held(context.sandbox, args["path"], Access.READ) as file:
-            before, stamp = await _look_at(_current, file)
-        return Preview(_diff(args["path"], before, args["content"]), stamp)
+        with hold(context.sandbox, args["path"], Access.READ) as file:
+            before, stamp = await look_at(current, file)
+        return Preview(diff(args["path"], before, args["content"]), stamp)
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]
-        with _held(context.sandbox, path, Access.INFO, follow=False) as file:
+        with hold(context.sandbox, path, Access.INFO, follow=False) as file:
             info = file.info()
             size = f" ({info.size} bytes)" if info.kind == "file" else ""
-            return Preview(Text(f"deletes the {info.kind} {path}{size}"), await _look_at(_entry_stamp, file))
-
-
-def _whole(view: SandboxView) -> Sandbox:
-    """The sandbox of a call with all that it can do, which is more than third-party tools are promised."""
-    if not isinstance(view, Sandbox):
-        raise TypeError(f"{view!r} is not a sandbox")
-    return view
-
-
-@contextmanager
-def _held(view: SandboxView, path: str, access: Access, *, follow: bool = True) -> Iterator[HeldFile]:
-    with _whole(view).hold(path, access, follow=follow) as file:
-        yield file
+            return Preview(Text(f"deletes the {info.kind} {path}{size}"), await look_at(entry_stamp, file))
 
 
 def _plan(text: str, view: SandboxView) -> tuple[patches.Change, ...]:
-    sandbox = _whole(view)
+    sandbox = whole_sandbox(view)
     return patches.plan(patches.parse_patch(text, sandbox.zones), patches.reader(sandbox), sandbox.resolve)
 
 
 def _check_content(args: Args, context: CallContext) -> bool:
     """Before anybody is asked; a program may put a rule of its own in the place of this one."""
-    _refuse_redacted(args["path"], args["content"], context.sandbox)
+    refuse_redacted(args["path"], args["content"], context.sandbox)
     return False
-
-
-def _refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
-    if has_mark(content):
-        _refuse_marks([patches.reader(_whole(sandbox))(path)], [content.encode()])
-
-
-async def _look_at(look: Callable[[HeldFile], T], file: HeldFile) -> T:
-    """Look at a file; a large one in a thread, because all of it is hashed."""
-    if file.kind != "file" or file.info().size <= SHOWN_MAX:
-        return look(file)
-    return await to_thread.run_sync(look, file, abandon_on_cancel=True)
-
-
-def _current(file: HeldFile) -> tuple[bytes | None, str]:
-    """What a file holds now, as far as a diff shows it, with a stamp; None where there is none, and for folders."""
-    if file.kind != "file":
-        return None, ABSENT
-    data = file.read(SHOWN_MAX + 1)
-    return data, digest_of(data) if len(data) <= SHOWN_MAX else file.digest()
-
-
-def _entry_stamp(file: HeldFile) -> str:
-    return file.digest() if file.kind == "file" else str(file.kind)
-
-
-def _refuse_marks_in(changes: Sequence[patches.Change]) -> None:
-    _refuse_marks((change.before for change in changes), (change.after for change in changes))
-
-
-def _refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> None:
-    """What a transcript shows in the place of a secret must not get into a file in its place."""
-    old, new = (b"\n".join(filter(None, data)).decode(errors="replace") for data in (before, after))
-    if mark := added_mark(old, new):
-        raise ToolError(
-            f"nothing was written: {mark} stands where a secret was redacted, and is not content for a file; "
-            "change only the other lines, with apply_patch"
-        )
-
-
-def _read(view: SandboxView, path: str, offset: int, limit: int | None) -> FileContent:
-    with _held(view, path, Access.READ) as file:
-        size, part = file.info().size, offset > 1 or limit is not None
-        if size > READ_MAX and not part:
-            raise ToolError(f"{path} has {size} bytes; read some lines of it at a time, with offset and limit")
-        if b"\0" in file.read(8192):
-            raise ToolError(f"{path} is a binary file of {size} bytes; file_info tells its size")
-        data = file.read_lines(offset, limit) if part else file.read()
-    try:
-        return FileContent(path, data.decode(), size=size if part else len(data))
-    except UnicodeDecodeError:
-        raise ToolError(f"{path} is not UTF-8 text ({size} bytes)") from None
-
-
-def _diff(path: str, before: bytes | None, content: str) -> Diff:
-    try:
-        return Diff.of(path, None if before is None else before.decode(), content)
-    except UnicodeDecodeError:
-        return Diff(path, None, content, is_new=False, bytes_written=len(content.encode()))
 
 
 @hookimpl
