@@ -10,7 +10,7 @@ from forge_cli.sandbox.files.held import READ_MAX
 from forge_cli.toolsets.filesystem.held import hold
 
 
-def read_text(view: SandboxView, path: str, offset: int, limit: int | None) -> FileContent:
+def read_text(view: SandboxView, path: str, offset: int, limit: int | None, *, numbered: bool) -> FileContent:
     with hold(view, path, Access.READ) as file:
         size, part = file.info().size, offset > 1 or limit is not None
         if size > READ_MAX and not part:
@@ -18,7 +18,15 @@ def read_text(view: SandboxView, path: str, offset: int, limit: int | None) -> F
         if b"\0" in file.read(8192):
             raise ToolError(f"{path} is a binary file of {size} bytes; file_info tells its size")
         data = file.read_lines(offset, limit) if part else file.read()
+        whole = data if not part else file.read() if size <= READ_MAX else None
     try:
-        return FileContent(path, data.decode(), size=size if part else len(data))
+        return FileContent(
+            path,
+            data.decode(),
+            size=size if part else len(data),
+            first_line=offset,
+            total_lines=None if whole is None else whole.count(b"\n") + (whole[-1:] not in (b"", b"\n")),
+            numbered=numbered or None,
+        )
     except UnicodeDecodeError:
         raise ToolError(f"{path} is not UTF-8 text ({size} bytes)") from None

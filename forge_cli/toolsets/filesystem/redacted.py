@@ -13,17 +13,17 @@ from forge_cli.toolsets.filesystem.held import whole_sandbox
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
-        _refuse_marks([patches.reader(whole_sandbox(sandbox))(path)], [content.encode()])
+        refuse_marks([patches.reader(whole_sandbox(sandbox))(path)], [content.encode()])
 
 
 def refuse_marks_in(changes: Sequence[patches.Change]) -> None:
-    _refuse_marks((change.before for change in changes), (change.after for change in changes))
+    refuse_marks((change.before for change in changes), (change.after for change in changes))
 
 
-def _refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> None:
+def refuse_marks(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> None:
     old, new = (b"\n".join(filter(None, data)).decode(errors="replace") for data in (before, after))
     if mark := added_mark(old, new):
         raise ToolError(
             f"nothing was written: {mark} stands where a secret was redacted, and is not content for a file; "
-            "change only the other lines, with apply_patch"
+            "change only the other lines, with edit_file or apply_patch"
         )

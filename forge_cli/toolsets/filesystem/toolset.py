@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -13,10 +14,11 @@ from pydantic import Field
 from forge_cli.core.approval import Effect
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.errors import Stale
-from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.paths import PathArgument, PathUse
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
 from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.signature import signature_model
 from forge_cli.core.text import counted
 from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
@@ -25,17 +27,19 @@ from forge_cli.sandbox import patches
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search.grep import grep
 from forge_cli.sandbox.search.tree import list_dir
+from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
+from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
+from forge_cli.toolsets.filesystem.editing import Edit, plan_edit
 from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, whole_sandbox
 from forge_cli.toolsets.filesystem.reading import read_text
-from forge_cli.toolsets.filesystem.redacted import refuse_marks_in, refuse_redacted
+from forge_cli.toolsets.filesystem.redacted import refuse_marks, refuse_marks_in, refuse_redacted
 
-PATH = "Virtual path: /ZONE/... (list / to see the zones)"
-ReadFile = Annotated[str, PathArgument(Access.READ, "file"), Field(description=PATH)]
-WriteFile = Annotated[str, PathArgument(Access.WRITE), Field(description=PATH)]
-DeleteFile = Annotated[str, PathArgument(Access.DELETE), Field(description=PATH)]
-ListedFolder = Annotated[str, PathArgument(Access.LIST), Field(description=PATH)]
-AnyPath = Annotated[str, PathArgument(Access.INFO), Field(description=PATH)]
-PATCH = "From '*** Begin Patch' to '*** End Patch', or a unified diff"
+ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
+WriteFile = Annotated[str, PathArgument(Access.WRITE)]
+DeleteFile = Annotated[str, PathArgument(Access.DELETE)]
+ListedFolder = Annotated[str, PathArgument(Access.LIST)]
+AnyPath = Annotated[str, PathArgument(Access.INFO)]
+PATCH_TEXT = "From '*** Begin Patch' to '*** End Patch'"
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 
 
@@ -53,36 +57,41 @@ class FilesystemToolset(Toolset):
     @cached_property
     def _tools(self) -> list[Tool]:
         """Each pre-approves itself: what its paths need is said by their zones."""
-        reading: list[Callable[..., Any]] = [self.read_file, self.list_files, self.file_exists]
-        reading += [self.file_info, self.list_dir, self.grep_files]
-        read, listing, *others = [
-            Tool.from_function(method, needs_approval=False, effects=READ_ONLY, timeout=LONGEST) for method in reading
+        sandbox = self.own_sandbox or (self.env.sandbox if hasattr(self, "env") else None)
+        make = partial(_tool, PathTexts.of(sandbox))
+        reading = partial(make, needs_approval=False, effects=READ_ONLY, timeout=LONGEST)
+        changing = partial(make, effects=CHANGING)
+        return [
+            reading(self.read_file, Access.READ),
+            changing(self.write_file, Access.WRITE, needs_approval=_check_content, preview=self._preview_write),
+            changing(self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit),
+            reading(self.list_files, Access.LIST),
+            changing(self.delete_file, Access.DELETE, needs_approval=False, preview=self._preview_delete),
+            reading(self.file_exists, Access.INFO),
+            reading(self.file_info, Access.INFO),
+            reading(self.list_dir, Access.LIST),
+            reading(self.grep_files, Access.LIST),
+            changing(
+                self.apply_patch,
+                Access.WRITE,
+                needs_approval=self._check_patch,
+                preview=self._preview_patch,
+                touches=self._patch_paths,
+                description=PATCH,
+            ),
         ]
-        write = Tool.from_function(
-            self.write_file, needs_approval=_check_content, preview=self._preview_write, effects=CHANGING
-        )
-        delete = Tool.from_function(
-            self.delete_file, needs_approval=False, preview=self._preview_delete, effects=CHANGING
-        )
-        patch = Tool.from_function(
-            self.apply_patch,
-            needs_approval=self._check_patch,
-            preview=self._preview_patch,
-            touches=self._patch_paths,
-            effects=CHANGING,
-        )
-        return [read, write, listing, delete, *others, patch]
 
     async def read_file(
         self,
         path: ReadFile,
         offset: Annotated[int, Field(ge=1, description="First line to read, counted from 1")] = 1,
         limit: Annotated[int | None, Field(ge=1, description="How many lines to read at most")] = None,
+        numbered: Annotated[bool, Field(description="Put its number before each line")] = True,
         *,
         context: ToolContext,
     ) -> FileContent:
-        """Read a text file."""
-        read = partial(read_text, context.sandbox, path, offset, limit)
+        """Read a text file, or some lines of it."""
+        read = partial(read_text, context.sandbox, path, offset, limit, numbered=numbered)
         return await to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def write_file(
@@ -92,7 +101,7 @@ class FilesystemToolset(Toolset):
         *,
         context: ToolContext,
     ) -> Diff:
-        """Create a file, or replace its content; missing folders are made."""
+        """Create a file, or replace all of its content; missing folders are made."""
         refuse_redacted(path, content, context.sandbox)
         with hold(context.sandbox, path, Access.WRITE) as file:
             before, stamp = await look_at(current, file)
@@ -101,7 +110,25 @@ class FilesystemToolset(Toolset):
             file.write(content.encode())
         return diff(path, before, content)
 
-    async def list_files(self, path: ListedFolder, *, context: ToolContext) -> FileList:
+    async def edit_file(
+        self,
+        path: WriteFile,
+        old: Annotated[str, Field(description="The text to replace, copied exactly, without line numbers")],
+        new: Annotated[str, Field(description="The text to put in its place")],
+        all: Annotated[bool, Field(description="Replace every occurrence; else there must be only one")] = False,
+        *,
+        context: ToolContext,
+    ) -> Diff:
+        """Replace a text in a file; everything else in the file stays as it is."""
+        with hold(context.sandbox, path, Access.WRITE) as file:
+            edit = await plan_edit(file, path, old, new, everywhere=all)
+            if context.stamp not in (None, edit.stamp):
+                raise Stale(f"{path} has changed since it was shown")
+            _refuse_marks_of(edit)
+            file.write(edit.data)
+        return edit.diff()
+
+    async def list_files(self, path: ListedFolder = ".", *, context: ToolContext) -> FileList:
         """List a folder; names of folders end with a slash."""
         entries = context.sandbox.list(path)
         return FileList.of(
@@ -118,17 +145,21 @@ class FilesystemToolset(Toolset):
 
     async def file_exists(self, path: AnyPath, *, context: ToolContext) -> Json:
         """Tell whether a file or folder is there."""
-        return Json({"path": path, "exists": context.sandbox.exists(path)})
+        exists = context.sandbox.exists(path)
+        text = f"{path} {'exists' if exists else 'does not exist'}."
+        return Json({"path": path, "exists": exists}, model_text=text)
 
     async def file_info(self, path: AnyPath, *, context: ToolContext) -> Json:
         """Tell kind, size and time of change of a file or folder."""
         info = context.sandbox.stat(path)
         changed = datetime.fromtimestamp(info.mtime, UTC).isoformat(timespec="seconds")
-        return Json({"path": path, "kind": info.kind, "size": info.size, "modified": changed})
+        size = f" of {counted(info.size, 'byte')}" if info.kind == "file" else ""
+        text = f"{path} is a {info.kind}{size}, changed {changed}."
+        return Json({"path": path, "kind": info.kind, "size": info.size, "modified": changed}, model_text=text)
 
     async def list_dir(
         self,
-        path: ListedFolder,
+        path: ListedFolder = ".",
         depth: Annotated[int, Field(ge=1, le=20, description="How many levels of folders")] = 2,
         limit: Annotated[int, Field(ge=1, le=5000, description="How many entries at most")] = 200,
         *,
@@ -140,7 +171,7 @@ class FilesystemToolset(Toolset):
     async def grep_files(
         self,
         pattern: Annotated[str, Field(min_length=1, description="A regular expression")],
-        path: AnyPath = "/",
+        path: AnyPath = ".",
         include: Annotated[str | None, Field(description="Only files whose name fits, such as *.py")] = None,
         limit: Annotated[int, Field(ge=1, le=2000, description="How many lines at most")] = 100,
         *,
@@ -151,7 +182,7 @@ class FilesystemToolset(Toolset):
 
     async def apply_patch(
         self,
-        input: Annotated[str, Field(min_length=1, description=PATCH)],
+        input: Annotated[str, Field(min_length=1, description=PATCH_TEXT)],
         *,
         context: ToolContext,
     ) -> Custom:
@@ -161,14 +192,7 @@ class FilesystemToolset(Toolset):
         if context.stamp not in (None, patches.stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
         patches.apply(changes, whole_sandbox(context.sandbox))
-        files = [{"path": change.path, "change": change.kind} for change in changes]
-        summary = "\n".join(f"{entry['change']} {entry['path']}" for entry in files)
-        return Custom(
-            "patch.result",
-            files,
-            summary=f"Patched {counted(len(files), 'file')}.",
-            model_text=summary,
-        )
+        return patch_result(changes)
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
         """Every file that a patch names, and what becomes of it."""
@@ -190,12 +214,43 @@ class FilesystemToolset(Toolset):
             before, stamp = await look_at(current, file)
         return Preview(diff(args["path"], before, args["content"]), stamp)
 
+    async def _preview_edit(self, args: Args, context: ToolContext) -> Preview:
+        edit = await _planned_edit(args, context.sandbox)
+        return Preview(edit.diff(), edit.stamp)
+
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]
         with hold(context.sandbox, path, Access.INFO, follow=False) as file:
             info = file.info()
             size = f" ({info.size} bytes)" if info.kind == "file" else ""
             return Preview(Text(f"deletes the {info.kind} {path}{size}"), await look_at(entry_stamp, file))
+
+
+def _tool(texts: PathTexts, method: Callable[..., Any], access: Access, **given: Any) -> Tool:
+    """A method as a tool, with its path described, and filled in where the method has a default for it."""
+    path = inspect.signature(method).parameters.get("path")
+    has_default = path is not None and path.default is not path.empty
+    schema = signature_model(
+        method,
+        skip={"context"},
+        texts={"path": texts.describe(access)},
+        defaults={"path": texts.default} if has_default else {},
+    )
+    return Tool.from_function(method, schema=schema, **given)
+
+
+async def _planned_edit(args: Args, sandbox: SandboxView) -> Edit:
+    with hold(sandbox, args["path"], Access.READ) as file:
+        return await plan_edit(file, args["path"], args["old"], args["new"], everywhere=args["all"])
+
+
+async def _check_edit(args: Args, context: CallContext) -> bool:
+    _refuse_marks_of(await _planned_edit(args, context.sandbox))
+    return False
+
+
+def _refuse_marks_of(edit: Edit) -> None:
+    refuse_marks([edit.replaced.before.encode()], [edit.data])
 
 
 def _plan(text: str, view: SandboxView) -> tuple[patches.Change, ...]:
@@ -212,3 +267,8 @@ def _check_content(args: Args, context: CallContext) -> bool:
 @hookimpl
 def forge_toolsets() -> list[type[Toolset]]:
     return [FilesystemToolset]
+
+
+@hookimpl
+def forge_renderers() -> dict[str, Renderer]:
+    return {KIND: draw_patch}
