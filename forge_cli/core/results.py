@@ -304,21 +304,23 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
         case FileContent():
             return value
         case Diff():
-            return replace(value, modified=cut(value.modified, limit))
+            return replace(value, modified=cut(value.modified, limit), model_text=_cut(value.model_text, limit))
         case FileList(files=files):
             return replace(value, files=files[:20_000])
         case Json():
             text = value.json()
-            return value if len(text) <= limit else Text(cut(text, limit), display=value.display)
+            if len(text) > limit:
+                return Text(cut(text, limit), display=value.display)
+            return replace(value, model_text=_cut(value.model_text, limit))
         case Custom():
-            data, read = jsonable(value.data), value.model_text
+            data = jsonable(value.data)
             fits = _characters(data) <= limit
             kept = value if fits else replace(value, data=cut(json.dumps(data, ensure_ascii=False), limit))
-            return replace(
-                kept,
-                summary=cut(value.summary, limit) if value.summary else value.summary,
-                model_text=cut(read, limit) if read else read,
-            )
+            return replace(kept, summary=_cut(value.summary, limit), model_text=_cut(value.model_text, limit))
+
+
+def _cut(text: str | None, limit: int) -> str | None:
+    return cut(text, limit) if text else text
 
 
 def _characters(data: Any) -> int:
