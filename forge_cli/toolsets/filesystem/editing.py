@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import Diff
+from forge_cli.core.results import Diff, DisplayHints, Text
 from forge_cli.core.tool import digest_of
 from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.held import HeldFile
@@ -34,12 +34,22 @@ class Edit:
     def data(self) -> bytes:
         return self.replaced.after.encode()
 
+    @property
+    def changes(self) -> list[str]:
+        """The lines of a unified diff."""
+        return unified_diff(self.replaced.before, self.replaced.after, self.path, self.path)
+
+    def preview(self) -> Diff | Text:
+        """The change, also in a file that is too long to be repeated."""
+        diff = self.diff()
+        return Text("\n".join(self.changes), DisplayHints("code", "diff")) if diff.original is None else diff
+
     def diff(self) -> Diff:
-        before, after, lines = self.replaced.before, self.replaced.after, self.replaced.lines
+        lines = self.replaced.lines
         where = f"line {lines[0]}" if len(lines) == 1 else f"{len(lines)} places, the first at line {lines[0]}"
         summary = f"Changed {self.path} at {where}."
-        text = summary if self.quiet else for_model(summary, unified_diff(before, after, self.path, self.path)[2:])
-        return replace(Diff.of(self.path, before, after), model_text=text)
+        text = summary if self.quiet else for_model(summary, self.changes[2:])
+        return replace(Diff.of(self.path, self.replaced.before, self.replaced.after), model_text=text)
 
 
 async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere: bool) -> Edit:

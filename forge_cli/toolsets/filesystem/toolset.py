@@ -216,7 +216,7 @@ class FilesystemToolset(Toolset):
 
     async def _preview_edit(self, args: Args, context: ToolContext) -> Preview:
         edit = await _planned_edit(args, context.sandbox)
-        return Preview(edit.diff(), edit.stamp)
+        return Preview(edit.preview(), edit.stamp)
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]

@@ -143,3 +143,7 @@ def test_a_large_file_is_edited_too(worker: Project) -> None:
     done = edit(worker, "src/large.txt", "end\n", "END\n")
     assert done.value.text().startswith("Changed src/large.txt at line 300001.\n@@ -299998,4 +299998,4 @@\n x\n")
     assert (worker.folder / "src/large.txt").read_text().endswith("x\nEND\n")
+    (worker.folder / "src/large.txt").rename(worker.folder / "out/large.txt")
+    turn = calls(call("edit_file", path="out/large.txt", old="END", new="end"))
+    shown = worker.run(turn, "done", answers=[False]).asked[0].preview.text()
+    assert shown.endswith("@@ -299998,4 +299998,4 @@\n x\n x\n x\n-END\n+end")
