@@ -87,6 +87,8 @@ class Diff(_Known):
     is_new: bool
     bytes_written: int
     display: DisplayHints | None = None
+    model_text: str | None = None
+    """What the model reads, where that is not one line that says what was written."""
 
     @classmethod
     def of(cls, path: str, original: str | None, modified: str) -> Diff:
@@ -94,19 +96,40 @@ class Diff(_Known):
         return cls(path, shown, modified, is_new=original is None, bytes_written=len(modified.encode()))
 
     def text(self) -> str:
+        if self.model_text is not None:
+            return self.model_text
+        if self.original == self.modified:
+            return f"{self.path}: no change"
         return f"{'Created' if self.is_new else 'Changed'} {self.path} ({self.bytes_written} bytes)."
 
 
 @dataclass(frozen=True)
 class FileContent(_Known):
+    """A file, or some lines of it from ``first_line`` on, of ``total_lines`` where that is known."""
+
     kind: ClassVar[str] = "file_content"
     path: str
     content: str
     size: int
     display: DisplayHints | None = None
+    first_line: int | None = None
+    total_lines: int | None = None
+    numbered: bool | None = None
+    """The model reads each line with its number."""
 
     def text(self) -> str:
-        return self.content
+        if self.first_line is None:
+            return self.content
+        lines = self.content.removesuffix("\n").split("\n") if self.content else []
+        if not lines:
+            return f"{self.path} is empty."
+        last = self.first_line + len(lines) - 1
+        if not self.numbered and (self.first_line, last) == (1, self.total_lines):
+            return self.content
+        total = "" if self.total_lines is None else f" of {self.total_lines}"
+        if self.numbered:
+            lines = [f"{at}: {line}".removesuffix("\r") for at, line in enumerate(lines, self.first_line)]
+        return "\n".join([f"[{self.path}, lines {self.first_line}-{last}{total}]", *lines])
 
 
 @dataclass(frozen=True)
@@ -133,8 +156,13 @@ class Json(_Known):
     kind: ClassVar[str] = "json"
     data: Any
     display: DisplayHints | None = None
+    model_text: str | None = None
+    """What the model reads, where a sentence says it better than JSON."""
 
     def text(self) -> str:
+        return self.model_text if self.model_text is not None else self.json()
+
+    def json(self) -> str:
         return json.dumps(jsonable(self.data), ensure_ascii=False)
 
 
@@ -269,24 +297,30 @@ def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
-        case Text(content=content) | FileContent(content=content):
+        case Text(content=content):
             return replace(value, content=cut(content, limit))
+        case FileContent(content=content) if len(content) > limit:  # behind the cut the numbers would be wrong
+            return replace(value, content=cut(content, limit), first_line=None, numbered=None)
+        case FileContent():
+            return value
         case Diff():
-            return replace(value, modified=cut(value.modified, limit))
+            return replace(value, modified=cut(value.modified, limit), model_text=_cut(value.model_text, limit))
         case FileList(files=files):
             return replace(value, files=files[:20_000])
         case Json():
-            text = value.text()
-            return value if len(text) <= limit else Text(cut(text, limit), display=value.display)
+            text = value.json()
+            if len(text) > limit:
+                return Text(cut(text, limit), display=value.display)
+            return replace(value, model_text=_cut(value.model_text, limit))
         case Custom():
-            data, read = jsonable(value.data), value.model_text
+            data = jsonable(value.data)
             fits = _characters(data) <= limit
             kept = value if fits else replace(value, data=cut(json.dumps(data, ensure_ascii=False), limit))
-            return replace(
-                kept,
-                summary=cut(value.summary, limit) if value.summary else value.summary,
-                model_text=cut(read, limit) if read else read,
-            )
+            return replace(kept, summary=_cut(value.summary, limit), model_text=_cut(value.model_text, limit))
+
+
+def _cut(text: str | None, limit: int) -> str | None:
+    return cut(text, limit) if text else text
 
 
 def _characters(data: Any) -> int:

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 from itertools import pairwise
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -46,10 +46,17 @@ class SignatureModel(BaseModel):
     parameter_names: ClassVar[dict[str, str]] = {}
 
 
-def signature_model(function: Callable[..., Any], *, skip: Collection[str] = ()) -> type[BaseModel]:
+def signature_model(
+    function: Callable[..., Any],
+    *,
+    skip: Collection[str] = (),
+    texts: Mapping[str, str] = MappingProxyType({}),
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> type[BaseModel]:
     """The pydantic model of a function's parameters: hints, ``Annotated`` fields, defaults, docstring descriptions.
 
-    ``skip`` names the parameters that the caller fills in itself, such as ``self`` and ``context``.
+    ``skip`` names the parameters that the caller fills in itself, such as ``self`` and ``context``; ``texts`` describe
+    those that ``Field`` does not, and ``defaults`` are in the place of the function's own.
     """
     try:
         parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in skip]
@@ -57,10 +64,11 @@ def signature_model(function: Callable[..., Any], *, skip: Collection[str] = ())
         raise SchemaError(
             f"{_name(function)}: its signature cannot be read; wrap it in a function of your own"
         ) from None
-    documented = _documented_parameters(function) if parameters else {}
+    documented = {**(_documented_parameters(function) if parameters else {}), **texts}
     fields: dict[str, Any] = {}
     seen: dict[str, str] = {}
-    for index, parameter in enumerate(parameters):
+    for index, each in enumerate(parameters):
+        parameter = each.replace(default=defaults.get(each.name, each.default))
         alias, fields[f"arg{index}"] = _field(function, parameter, documented.get(parameter.name))
         if alias in seen:
             raise SchemaError(f"{_name(function)}: parameters '{seen[alias]}' and '{parameter.name}' share a name")

@@ -77,9 +77,10 @@ def test_drift_is_told_and_counted(cli: Cli, copier: Project) -> None:
     done = cli("test")
     assert (done.code, done.err) == (9, "")
     assert done.out.splitlines() == [
-        'drift copier/tests/copy.jsonl:9:1: drift in turn 1: read_file {"path": "/data/in.txt"} gives another result',
-        "  recorded: hello",
-        "  now:      good bye",
+        'drift copier/tests/copy.jsonl:9:1: drift in turn 1: read_file {"path": "/data/in.txt"} gives another result '
+        "in line 2",
+        "  recorded: 1: hello",
+        "  now:      1: good bye",
         "ok    other/tests/copy.jsonl: 2 turns, 2 calls (1 from the record)",
         "1 ok, 1 drifted; where a change is meant, record anew with forge run --record",
     ]
@@ -129,7 +130,11 @@ def test_as_json(cli: Cli, copier: Project) -> None:
     }
     copier.write("copier/in.txt", "good bye")
     drifted = json.loads(cli("test", "copier/tests/copy.jsonl", "--json").out)["records"][0]
-    assert (drifted["status"], drifted["drift"]["recorded"], drifted["drift"]["now"]) == ("drift", "hello", "good bye")
+    assert (drifted["status"], drifted["drift"]["recorded"], drifted["drift"]["now"]) == (
+        "drift",
+        "1: hello",
+        "1: good bye",
+    )
 
 
 def test_several_workers_share_a_folder(cli: Cli, copier: Project) -> None:

@@ -42,7 +42,7 @@ def test_the_built_in_tools_without_a_worker(cli) -> None:
         "origin": rows["read_file"]["origin"],
         "mode": "llm",
         "approval": "by zone",
-        "description": "Read a text file.",
+        "description": "Read a text file, or some lines of it.",
     }
     assert rows["read_file"]["origin"].startswith("forge-workers ")
     assert not any("error" in row for row in rows.values())

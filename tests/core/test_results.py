@@ -111,6 +111,38 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
         "text",
     ),
     (
+        FileContent("/in/a", "three\r\nfour\n", 24, first_line=3, total_lines=9, numbered=True),
+        {
+            "kind": "file_content",
+            "path": "/in/a",
+            "content": "three\r\nfour\n",
+            "size": 24,
+            "firstLine": 3,
+            "totalLines": 9,
+            "numbered": True,
+        },
+        "[/in/a, lines 3-4 of 9]\n3: three\n4: four",
+    ),
+    (
+        Diff("/out/a", "same", "same", False, 4),
+        {"kind": "diff", "path": "/out/a", "original": "same", "modified": "same", "isNew": False, "bytesWritten": 4},
+        "/out/a: no change",
+    ),
+    (
+        Diff("/out/a", "", "a", False, 1, model_text="Changed."),
+        {
+            "kind": "diff",
+            "path": "/out/a",
+            "original": "",
+            "modified": "a",
+            "isNew": False,
+            "bytesWritten": 1,
+            "modelText": "Changed.",
+        },
+        "Changed.",
+    ),
+    (Json(True, model_text="Yes."), {"kind": "json", "data": True, "modelText": "Yes."}, "Yes."),
+    (
         FileList.of("/in", ("a.txt", "folder/")),
         {"kind": "file_list", "path": "/in", "files": ["a.txt", "folder/"], "count": 2},
         "a.txt\nfolder/",
@@ -263,6 +295,12 @@ CUT = cut(HUGE, VALUE_LIMIT)
         (Json([HUGE]), Text(cut(json.dumps([HUGE]), VALUE_LIMIT))),
         (Custom("a.b", [HUGE]), Custom("a.b", cut(json.dumps([HUGE]), VALUE_LIMIT))),
         (Custom("a.b", 1, summary=HUGE), Custom("a.b", 1, summary=CUT)),
+        (
+            FileContent("/a", HUGE, 1, first_line=7, total_lines=8, numbered=True),
+            FileContent("/a", CUT, 1, total_lines=8),
+        ),
+        (Diff("/a", None, "", True, 0, model_text=HUGE), Diff("/a", None, "", True, 0, model_text=CUT)),
+        (Json(1, model_text=HUGE), Json(1, model_text=CUT)),
     ],
     ids=lambda value: value.kind,
 )

@@ -11,7 +11,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.blocks import blocks
 from forge_cli.sandbox.patches.model import Hunk
-from forge_cli.sandbox.patches.nearest import nearest
+from forge_cli.sandbox.patches.nearest import alike_stripped, nearest
 
 _CANDIDATES_SHOWN = 5
 
@@ -101,17 +101,20 @@ class Target:
         stated = None if hunk.start is None else hunk.start - 1 + self.drift
         if form is Form.EXACT and stated in indexes:
             return stated
-        raise ToolError(f"{name} fits in several places ({_listed(indexes)}); add lines of the file around it")
+        raise ToolError(f"{name} fits in several places ({listed(indexes)}); add lines of the file around it")
 
     def _misfit(self, hunk: Hunk) -> str:
         for form in Form:
             if early := [index for index in self._fitting(hunk, form, 0) if index < self.done]:
-                return f"its lines are at {_listed(early)}, above the hunk before; put hunks in the order of the file"
+                return f"its lines are at {listed(early)}, above the hunk before; put hunks in the order of the file"
             if elsewhere := self._fitting(hunk, form, self.done):
-                return f"its lines are at {_listed(elsewhere)}, {self._why_not(hunk, elsewhere)}"
+                return f"its lines are at {listed(elsewhere)}, {self._why_not(hunk, elsewhere)}"
         lines = " below the hunk before" if self.done else ""
-        shown_lines = "" if self.quiet else nearest(self.lines, hunk.old, self.done)
+        shown_lines = "" if self.quiet else self._nearest(hunk)
         return f"its lines are not in the file{lines}, not even with other spaces around them.{shown_lines}"
+
+    def _nearest(self, hunk: Hunk) -> str:
+        return nearest(self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped)
 
     def _why_not(self, hunk: Hunk, indexes: list[int]) -> str:
         if hunk.at_end and all(index + len(hunk.old) != len(self.lines) for index in indexes):
@@ -119,7 +122,7 @@ class Target:
         return f"not below {' and '.join(map(shown, hunk.anchors))}, where it says to be"
 
 
-def _listed(indexes: Sequence[int]) -> str:
+def listed(indexes: Sequence[int]) -> str:
     numbers = ", ".join(str(index + 1) for index in indexes[:_CANDIDATES_SHOWN])
     more = f" and {len(indexes) - _CANDIDATES_SHOWN} more" if len(indexes) > _CANDIDATES_SHOWN else ""
     return f"line{'s' if len(indexes) > 1 else ''} {numbers}{more}"

@@ -12,6 +12,16 @@ _BOM = "\ufeff"
 _LINE = re.compile(r"([^\n]*?)(\r?\n)")
 
 
+def decode(path: str, data: bytes, purpose: str) -> str:
+    """The text of a file, or a refusal that says why it cannot be ``patched``."""
+    if b"\0" in data:
+        raise ToolError(f"{shown(path)} is a binary file of {len(data)} bytes, which cannot be {purpose}")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"{shown(path)} is not UTF-8 text ({len(data)} bytes), so it cannot be {purpose}") from None
+
+
 @dataclass(frozen=True)
 class SourceLine:
     text: str
@@ -28,12 +38,7 @@ class PatchSource:
 
     @classmethod
     def of(cls, path: str, data: bytes) -> PatchSource:
-        if b"\0" in data:
-            raise ToolError(f"{shown(path)} is a binary file of {len(data)} bytes, which cannot be patched")
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            raise ToolError(f"{shown(path)} is not UTF-8 text ({len(data)} bytes), so it cannot be patched") from None
+        text = decode(path, data, "patched")
         mark = _BOM if text.startswith(_BOM) else ""
         text = text.removeprefix(_BOM)
         lines = [SourceLine(found[1], found[2]) for found in _LINE.finditer(text)]

@@ -112,7 +112,7 @@ class TerminalUI:
             case InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
             case ToolResult(value=Diff() as diff) if self._has_shown(event) and not is_hidden(diff):
-                self._trace(replace(event, value=Text(diff.text())))
+                self._trace(replace(event, value=Text(diff.text().partition("\n")[0])))
             case _:
                 self._trace(event)
         if isinstance(event, ToolResult | ApprovalDecided):

@@ -348,7 +348,7 @@ def test_a_path_that_leads_elsewhere_after_the_prompt_asks_for_what_it_means_now
         return ApprovalDecision(True)
 
     seen = project.run(calls(call("read_file", path="link/.env")), "done", approval_callback=answer)
-    assert (seen.statuses, seen.outcomes[0].value.text()) == (["success"], "two")
+    assert (seen.statuses, seen.outcomes[0].value.text()) == (["success"], "[link/.env, lines 1-1 of 1]\n1: two")
     assert len({request.fingerprint for request in asked}) == 2
     assert "led to '/workspace/one/.env' when it was judged, and to '/workspace/two/.env' now" in asked[1].reason
 

@@ -305,7 +305,7 @@ def test_what_does_not_depend_on_them_is_compared(clerk: Project) -> None:
     record = recording(clerk.run(calls(write, call("read_file", path="/files/in.txt")), "Done."))
     clerk.write("files/in.txt", "after")
     found = drift(clerk, record)
-    assert (found.recorded, found.now) == ("before", "after")
+    assert (found.recorded, found.now) == ("1: before", "1: after")
 
 
 def test_a_denied_call_has_made_nothing(clerk: Project) -> None:
@@ -342,7 +342,7 @@ def test_the_difference_in_a_long_text_is_shown_where_it_is(clerk: Project) -> N
     lines[30] += " and more"
     clerk.write("files/in.txt", "\n".join(lines))
     found = drift(clerk, record)
-    assert "gives another result in line 31" in str(found)
+    assert "gives another result in line 32" in str(found)
     assert (found.now or "").endswith(" and more")
     assert len(str(found).splitlines()) == 3
 

@@ -224,3 +224,24 @@ def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writ
     assert keyboard.end() == 0
     refused = "network: unlisted.invalid:80 refused by user: no rule covers it" in keyboard.text
     assert (refused, "2 calls (1 refused)" in keyboard.seen) == (patience > 1, patience > 1)
+
+
+def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_files(terminal, script, writer) -> None:
+    writer.write("output/a.py", "one = 1\ntwo = 2\n")
+    update, add = r"*** Update File: output/a.py\n@@\n-two = 2\n+two = 3\n", r"*** Add File: output/b\n+b\n"
+    patch = rf"*** Begin Patch\n{update}{add}*** End Patch"
+    script(
+        "{calls: [{tool: edit_file, input: {path: output/a.py, old: one = 1, new: one = 0}}]}",
+        f'{{calls: [{{tool: apply_patch, input: {{input: "{patch}"}}}}]}}',
+        "{text: Done.}",
+    )
+    keyboard = terminal(*RUN)
+    assert "-one = 1\r\n  +one = 0\r\n   two = 2" in keyboard.asked()
+    keyboard.type("y\n")
+    told = keyboard.expect("> apply_patch")
+    assert "Changed output/a.py at line 1." in told
+    assert "+one = 0" not in told
+    keyboard.expect("[y]es once, [n]o, [?] why > ")
+    keyboard.type("y\n")
+    assert "M output/a.py  A output/b\r\n    --- output/a.py" in keyboard.expect("Done.")
+    assert keyboard.end() == 0

@@ -1,4 +1,8 @@
-"""The toolset ``filesystem``: what each tool gives, what it refuses, and what is asked before a change."""
+"""The toolset ``filesystem``: what each tool gives, what it refuses, and what is asked before a change.
+
+It covers forge_cli.toolsets.filesystem.reading, forge_cli.toolsets.filesystem.held (what was shown is what is changed)
+and forge_cli.toolsets.filesystem.redacted.
+"""
 
 import os
 from datetime import UTC, datetime
@@ -46,9 +50,10 @@ def refused(project: Project, tool: str, **args: Any) -> tuple[str, str | None]:
     return seen.outcomes[0].status, seen.outcomes[0].error
 
 
-def test_the_six_tools_are_there(worker: Project) -> None:
+def test_the_tools_are_there(worker: Project) -> None:
     tools = worker.run("hi").of(TurnStart)[0].tools
-    assert {"read_file", "write_file", "list_files", "delete_file", "file_exists", "file_info"} <= set(tools)
+    reading = {"read_file", "list_files", "file_exists", "file_info", "list_dir", "grep_files"}
+    assert reading | {"write_file", "edit_file", "delete_file", "apply_patch"} == set(tools)
 
 
 # --- reading
@@ -67,7 +72,32 @@ def test_the_six_tools_are_there(worker: Project) -> None:
 )
 def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
     result = outcome(worker, "read_file", path="/src/a.txt", **args)
-    assert (result.status, result.value) == ("success", FileContent("src/a.txt", content, size=14))
+    first = args.get("offset", 1)
+    read = FileContent("src/a.txt", content, size=14, first_line=first, total_lines=3, numbered=True)
+    assert (result.status, result.value) == ("success", read)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({}, "[src/a.txt, lines 1-3 of 3]\n1: one\n2: two\n3: three"),
+        ({"offset": 2}, "[src/a.txt, lines 2-3 of 3]\n2: two\n3: three"),
+        ({"offset": 2, "limit": 1, "numbered": False}, "[src/a.txt, lines 2-2 of 3]\ntwo"),
+        ({"numbered": False}, "one\ntwo\nthree\n"),
+        ({"path": "src/empty"}, "src/empty is empty."),
+        ({"path": "src/empty", "numbered": False}, "src/empty is empty."),
+        ({"path": "src/open"}, "[src/open, lines 1-2 of 2]\n1: a\n2: "),
+        ({"path": "src/open", "offset": 2}, "[src/open, lines 2-2 of 2]\n2: "),
+        ({"path": "src/unfinished"}, "[src/unfinished, lines 1-2 of 2]\n1: a\n2: b"),
+    ],
+    ids=str,
+)
+def test_the_model_reads_lines_with_their_numbers_and_which_they_are(
+    worker: Project, args: dict[str, Any], text: str
+) -> None:
+    for name, content in {"empty": "", "open": "a\n\n", "unfinished": "a\nb"}.items():
+        worker.write(f"src/{name}", content)
+    assert outcome(worker, "read_file", **{"path": "src/a.txt", **args}).value.text() == text
 
 
 def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> None:
@@ -109,7 +139,8 @@ def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
         f"/src/large has {size} bytes; read some lines of it at a time, with offset and limit",
     )
     read = outcome(worker, "read_file", path="/src/large", offset=64 * 1024, limit=5).value
-    assert read == FileContent("src/large", line + "the end\n", size)
+    assert read == FileContent("src/large", line + "the end\n", size, first_line=64 * 1024, numbered=True)
+    assert read.text().startswith("[src/large, lines 65536-65537]\n65536: xxx")
     assert refused(worker, "read_file", path="/src/large", offset=65_538) == (
         "error",
         "/src/large has 65,537 lines, so there is nothing at line 65538",
@@ -118,7 +149,8 @@ def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
 
 def test_an_empty_file_is_no_error(worker: Project) -> None:
     worker.write("src/empty", "")
-    assert outcome(worker, "read_file", path="/src/empty").value == FileContent("src/empty", "", 0)
+    empty = FileContent("src/empty", "", 0, first_line=1, total_lines=0, numbered=True)
+    assert outcome(worker, "read_file", path="/src/empty").value == empty
     assert outcome(worker, "read_file", path="/src/empty", offset=1, limit=5).status == "success"
 
 
@@ -150,18 +182,20 @@ def test_listing(worker: Project) -> None:
     ],
 )
 def test_whether_it_exists(worker: Project, path: str, exists: bool) -> None:
-    assert outcome(worker, "file_exists", path=path).value == Json(
-        {"path": path.removeprefix("/") or "/", "exists": exists}
-    )
+    value = outcome(worker, "file_exists", path=path).value
+    name = path.removeprefix("/") or "/"
+    text = f"{name} exists." if exists else f"{name} does not exist."
+    assert value == Json({"path": name, "exists": exists}, model_text=text)
 
 
 def test_what_it_is(worker: Project) -> None:
     file = worker.folder / "src/a.txt"
     os.utime(file, (0, 1_700_000_000))
     modified = datetime.fromtimestamp(1_700_000_000, UTC).isoformat()
-    assert outcome(worker, "file_info", path="/src/a.txt").value == Json(
-        {"path": "src/a.txt", "kind": "file", "size": 14, "modified": modified}
-    )
+    info = outcome(worker, "file_info", path="/src/a.txt").value
+    assert isinstance(info, Json)
+    assert info.data == {"path": "src/a.txt", "kind": "file", "size": 14, "modified": modified}
+    assert info.text() == f"src/a.txt is a file of 14 bytes, changed {modified}."
     folder = outcome(worker, "file_info", path="/src").value
     assert isinstance(folder, Json)
     assert folder.data["kind"] == "directory"
@@ -175,7 +209,7 @@ def test_what_it_is(worker: Project) -> None:
 def test_lines_are_those_that_a_search_counts(worker: Project) -> None:
     (worker.folder / "src/odd").write_bytes("a\x0bb\u2028c\x85d\r\nsecond\rstill\n\nfourth".encode())
     read = [
-        outcome(worker, "read_file", path="/src/odd", offset=number, limit=1).value.text() for number in range(1, 5)
+        outcome(worker, "read_file", path="/src/odd", offset=number, limit=1).value.content for number in range(1, 5)
     ]
     assert read == ["a\x0bb\u2028c\x85d\r\n", "second\rstill\n", "\n", "fourth"]
     assert refused(worker, "read_file", path="/src/odd", offset=5)[0] == "error"
@@ -190,6 +224,11 @@ def test_writing_where_the_zone_pre_approves(worker: Project) -> None:
     changed = outcome(worker, "write_file", path="/scratch/old.txt", content="new")
     assert changed.value == Diff("scratch/old.txt", "old", "new", False, 3)
     assert (worker.read("scratch/deep/new.txt"), worker.read("scratch/old.txt")) == ("né\n", "new")
+
+
+def test_a_write_that_changes_nothing_is_told_alike_to_model_and_screen(worker: Project) -> None:
+    same = outcome(worker, "write_file", path="/scratch/old.txt", content="old").value
+    assert same.text() == render_text(view_of(same)).strip() == "scratch/old.txt: no change"
 
 
 @pytest.mark.parametrize("answer", [True, False])
@@ -320,6 +359,10 @@ def test_what_a_zone_blocks_is_blocked_whatever_is_written(project: Project) -> 
         ("write_file", {"path": "/scratch/escape", "content": "x"}),
         ("write_file", {"path": "/scratch", "content": "x"}),
         ("write_file", {"path": "/", "content": "x"}),
+        ("edit_file", {"path": "/src/a.txt", "old": "one", "new": "x"}),
+        ("edit_file", {"path": "/scratch/escape", "old": "name", "new": "x"}),
+        ("edit_file", {"path": "/scratch", "old": "a", "new": "x"}),
+        ("edit_file", {"path": "/", "old": "a", "new": "x"}),
         ("delete_file", {"path": "/src/a.txt"}),
         ("delete_file", {"path": "/output/none"}),
         ("delete_file", {"path": "/scratch"}),

@@ -1,12 +1,16 @@
-"""list_dir, grep_files and apply_patch, as a worker uses them."""
+"""list_dir, grep_files and apply_patch, as a worker uses them, with forge_cli.toolsets.filesystem.changes."""
 
 from collections.abc import Callable
 
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, call, calls
+from forge_cli.toolsets.filesystem.changes import draw_patch
+from forge_cli.ui.terminal.render import render_text
+from forge_cli.ui.views import view_of
 
 WORKER = """
 name: editor
@@ -23,6 +27,13 @@ UPDATE = """*** Begin Patch
 -old = 1
 +new = 2
 *** End Patch
+"""
+DIFF = """--- src/a.py
++++ src/a.py
+@@ -1,2 +1,2 @@
+ import os
+-old = 1
++new = 2
 """
 
 
@@ -61,10 +72,41 @@ def test_a_patch_in_a_pre_approved_zone_is_applied_without_asking(project: Proje
     assert project.read("src/a.py") == "import os\nnew = 2\n"
     assert seen.outcomes[0].value.wire() == {
         "kind": "patch.result",
-        "data": [{"path": "src/a.py", "change": "changed"}],
+        "data": [{"path": "src/a.py", "change": "changed", "diff": DIFF}],
         "summary": "Patched 1 file.",
-        "modelText": "changed src/a.py",
+        "modelText": f"M src/a.py\n{DIFF.rstrip()}",
     }
+
+
+def test_the_model_reads_which_files_changed_and_how_and_people_see_all_of_it(project: Project) -> None:
+    patch = UPDATE.replace("*** End", "*** Add File: src/new.txt\n+hello\n*** Delete File: src/sub/b.txt\n*** End")
+    (outcome,) = editor(project).run(calls(call("apply_patch", input=patch)), "done", answers=[True]).outcomes
+    letters = "M src/a.py  A src/new.txt  D src/sub/b.txt"
+    assert outcome.value.text() == f"{letters}\n{DIFF.rstrip()}"
+    drawn = draw_patch(outcome.value)
+    assert drawn.text().startswith(
+        f"{letters}\n{DIFF}--- /dev/null\n+++ src/new.txt\n@@ -0,0 +1 @@\n+hello\n--- src/sub"
+    )
+    assert render_text(view_of(outcome.value, PluginHost().renderer, "forge-workers")).strip() == drawn.text()
+
+
+def test_of_a_long_change_the_model_reads_the_beginning_and_the_end(project: Project) -> None:
+    editor(project).write("src/long.txt", "".join(f"line {number}\n" for number in range(500)))
+    lines = "".join(f"-line {number}\n+LINE {number}\n" for number in range(500))
+    patch = f"*** Begin Patch\n*** Update File: src/long.txt\n@@\n{lines}*** End Patch\n"
+    (outcome,) = project.run(calls(call("apply_patch", input=patch)), "done").outcomes
+    text = outcome.value.text()
+    assert len(text) < 3200
+    assert text.startswith("M src/long.txt\n--- src/long.txt")
+    assert text.endswith("+LINE 499")
+    assert "characters cut" in text
+
+
+def test_the_model_reads_nothing_of_a_file_that_may_hold_secrets(project: Project) -> None:
+    editor(project).write("src/.env", "KEY=hidden\nMODE=slow\n")
+    patch = "*** Begin Patch\n*** Update File: src/.env\n@@\n-MODE=slow\n+MODE=fast\n*** End Patch\n"
+    (outcome,) = project.run(calls(call("apply_patch", input=patch)), "done", answers=[True]).outcomes
+    assert (outcome.status, outcome.value.text()) == ("success", "M src/.env")
 
 
 def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(project: Project) -> None:
@@ -72,7 +114,7 @@ def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(projec
     seen = editor(project).run(calls(call("apply_patch", input=both)), "done", answers=[False])
     assert seen.statuses == ["denied"]
     assert "-old = 1\n+new = 2" in seen.asked[0].preview.text()
-    assert "+++ /out/new.txt" in seen.asked[0].preview.text()
+    assert "+++ out/new.txt" in seen.asked[0].preview.text()
     assert project.read("src/a.py") == "import os\nold = 1\n"
 
 
@@ -96,7 +138,7 @@ def test_a_file_that_only_gets_a_last_newline_is_shown(project: Project) -> None
 def test_an_empty_file_is_shown_too(project: Project) -> None:
     patch = "*** Begin Patch\n*** Add File: /out/new.txt\n*** End Patch\n"
     seen = editor(project).run(calls(call("apply_patch", input=patch)), "done", answers=[True])
-    assert seen.asked[0].preview.text() == "/out/new.txt: an empty file is created\n"
+    assert seen.asked[0].preview.text() == "out/new.txt: an empty file is created\n"
 
 
 def test_what_the_zones_forbid_is_refused_before_anybody_is_asked(project: Project) -> None:

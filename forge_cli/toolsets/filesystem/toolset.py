@@ -1,0 +1,282 @@
+"""The tools of ``filesystem``: what the model calls them with, and what it gets back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import Annotated, Any
+
+from anyio import to_thread
+from pydantic import Field
+
+from forge_cli.core.approval import Effect
+from forge_cli.core.context import CallContext, ToolContext
+from forge_cli.core.errors import Stale
+from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.paths import PathArgument, PathUse
+from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.signature import signature_model
+from forge_cli.core.text import counted
+from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
+from forge_cli.core.zones import Access
+from forge_cli.sandbox import patches
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.search.grep import grep
+from forge_cli.sandbox.search.tree import list_dir
+from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
+from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
+from forge_cli.toolsets.filesystem.editing import Edit, plan_edit
+from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, spell, whole_sandbox
+from forge_cli.toolsets.filesystem.reading import read_text
+from forge_cli.toolsets.filesystem.redacted import refuse_marks, refuse_marks_in, refuse_redacted
+
+ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
+WriteFile = Annotated[str, PathArgument(Access.WRITE)]
+DeleteFile = Annotated[str, PathArgument(Access.DELETE)]
+ListedFolder = Annotated[str, PathArgument(Access.LIST)]
+AnyPath = Annotated[str, PathArgument(Access.INFO)]
+PATCH_TEXT = "From '*** Begin Patch' to '*** End Patch'"
+CHANGING = frozenset({Effect.READ, Effect.WRITE})
+
+
+class FilesystemToolset(Toolset):
+    name = "filesystem"
+
+    def __init__(self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None) -> None:
+        """``FilesystemToolset(sandbox)`` is for programs: the zones are given, and not those of a worker file."""
+        self.own_sandbox = config if isinstance(config, Sandbox) else None
+        super().__init__(None if isinstance(config, Sandbox) else config, env)
+
+    async def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    @cached_property
+    def _tools(self) -> list[Tool]:
+        """Each pre-approves itself: what its paths need is said by their zones."""
+        sandbox = self.own_sandbox or (self.env.sandbox if hasattr(self, "env") else None)
+        make = partial(_tool, PathTexts.of(sandbox))
+        reading = partial(make, needs_approval=False, effects=READ_ONLY, timeout=LONGEST)
+        changing = partial(make, effects=CHANGING)
+        return [
+            reading(self.read_file, Access.READ),
+            changing(self.write_file, Access.WRITE, needs_approval=_check_content, preview=self._preview_write),
+            changing(self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit),
+            reading(self.list_files, Access.LIST),
+            changing(self.delete_file, Access.DELETE, needs_approval=False, preview=self._preview_delete),
+            reading(self.file_exists, Access.INFO),
+            reading(self.file_info, Access.INFO),
+            reading(self.list_dir, Access.LIST),
+            reading(self.grep_files, Access.LIST),
+            changing(
+                self.apply_patch,
+                Access.WRITE,
+                needs_approval=self._check_patch,
+                preview=self._preview_patch,
+                touches=self._patch_paths,
+                description=PATCH,
+            ),
+        ]
+
+    async def read_file(
+        self,
+        path: ReadFile,
+        offset: Annotated[int, Field(ge=1, description="First line to read, counted from 1")] = 1,
+        limit: Annotated[int | None, Field(ge=1, description="How many lines to read at most")] = None,
+        numbered: Annotated[bool, Field(description="Put its number before each line")] = True,
+        *,
+        context: ToolContext,
+    ) -> FileContent:
+        """Read a text file, or some lines of it."""
+        read = partial(read_text, context.sandbox, path, offset, limit, numbered=numbered)
+        return await to_thread.run_sync(read, abandon_on_cancel=True)
+
+    async def write_file(
+        self,
+        path: WriteFile,
+        content: Annotated[str, Field(description="The whole new content of the file")],
+        *,
+        context: ToolContext,
+    ) -> Diff:
+        """Create a file, or replace all of its content; missing folders are made."""
+        refuse_redacted(path, content, context.sandbox)
+        with hold(context.sandbox, path, Access.WRITE) as file:
+            before, stamp = await look_at(current, file)
+            if context.stamp is not None and context.stamp != stamp:
+                raise Stale(f"{path} has changed since it was shown")
+            file.write(content.encode())
+        return diff(spell(context.sandbox, path), before, content)
+
+    async def edit_file(
+        self,
+        path: WriteFile,
+        old: Annotated[str, Field(description="The text to replace, copied exactly, without line numbers")],
+        new: Annotated[str, Field(description="The text to put in its place")],
+        all: Annotated[bool, Field(description="Replace every occurrence; else there must be only one")] = False,
+        *,
+        context: ToolContext,
+    ) -> Diff:
+        """Replace a text in a file; everything else in the file stays as it is."""
+        with hold(context.sandbox, path, Access.WRITE) as file:
+            edit = await plan_edit(file, spell(context.sandbox, path), old, new, everywhere=all)
+            if context.stamp not in (None, edit.stamp):
+                raise Stale(f"{path} has changed since it was shown")
+            _refuse_marks_of(edit)
+            file.write(edit.data)
+        return edit.diff()
+
+    async def list_files(self, path: ListedFolder = ".", *, context: ToolContext) -> FileList:
+        """List a folder; names of folders end with a slash."""
+        entries = context.sandbox.list(path)
+        return FileList.of(
+            spell(context.sandbox, path),
+            tuple(f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries),
+        )
+
+    async def delete_file(self, path: DeleteFile, *, context: ToolContext) -> Text:
+        """Delete a file, an empty folder, or a link (never what it leads to)."""
+        with hold(context.sandbox, path, Access.DELETE) as file:
+            if context.stamp is not None and context.stamp != await look_at(entry_stamp, file):
+                raise Stale(f"{path} has changed since it was shown")
+            file.delete()
+        return Text(f"Deleted {spell(context.sandbox, path)}.")
+
+    async def file_exists(self, path: AnyPath, *, context: ToolContext) -> Json:
+        """Tell whether a file or folder is there."""
+        name, exists = spell(context.sandbox, path), context.sandbox.exists(path)
+        text = f"{name} {'exists' if exists else 'does not exist'}."
+        return Json({"path": name, "exists": exists}, model_text=text)
+
+    async def file_info(self, path: AnyPath, *, context: ToolContext) -> Json:
+        """Tell kind, size and time of change of a file or folder."""
+        name, info = spell(context.sandbox, path), context.sandbox.stat(path)
+        changed = datetime.fromtimestamp(info.mtime, UTC).isoformat(timespec="seconds")
+        size = f" of {counted(info.size, 'byte')}" if info.kind == "file" else ""
+        text = f"{name} is a {info.kind}{size}, changed {changed}."
+        return Json({"path": name, "kind": info.kind, "size": info.size, "modified": changed}, model_text=text)
+
+    async def list_dir(
+        self,
+        path: ListedFolder = ".",
+        depth: Annotated[int, Field(ge=1, le=20, description="How many levels of folders")] = 2,
+        limit: Annotated[int, Field(ge=1, le=5000, description="How many entries at most")] = 200,
+        *,
+        context: ToolContext,
+    ) -> FileList:
+        """List a folder with what is in its folders."""
+        return list_dir(whole_sandbox(context.sandbox), path, depth, limit)
+
+    async def grep_files(
+        self,
+        pattern: Annotated[str, Field(min_length=1, description="A regular expression")],
+        path: AnyPath = ".",
+        include: Annotated[str | None, Field(description="Only files whose name fits, such as *.py")] = None,
+        limit: Annotated[int, Field(ge=1, le=2000, description="How many lines at most")] = 100,
+        *,
+        context: ToolContext,
+    ) -> Text:
+        """Search files for a regular expression; hidden files and what .gitignore names are left out."""
+        return Text((await grep(whole_sandbox(context.sandbox), pattern, path, include, limit)).text())
+
+    async def apply_patch(
+        self,
+        input: Annotated[str, Field(min_length=1, description=PATCH_TEXT)],
+        *,
+        context: ToolContext,
+    ) -> Custom:
+        """Add, change, move and delete files by a patch, all of it or nothing."""
+        changes = _plan(input, context.sandbox)
+        refuse_marks_in(changes)
+        if context.stamp not in (None, patches.stamp(changes)):
+            raise Stale("the files have changed since the patch was shown")
+        patches.apply(changes, whole_sandbox(context.sandbox))
+        return patch_result(_spelled(changes, context.sandbox))
+
+    def _patch_paths(self, args: Args) -> Iterator[PathUse]:
+        """Every file that a patch names, and what becomes of it."""
+        zones = (self.own_sandbox or self.env.sandbox).zones
+        for path, access in patches.accesses(patches.parse_patch(args["input"], zones)):
+            yield PathUse(path, access)
+
+    def _check_patch(self, args: Args, context: CallContext) -> bool:
+        refuse_marks_in(_plan(args["input"], context.sandbox))
+        return False
+
+    async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
+        changes = _plan(args["input"], context.sandbox)
+        diffs = [change.unified() for change in _spelled(changes, context.sandbox)]
+        shown = Text("".join(diffs), display=DisplayHints("code", "diff"))
+        return Preview(shown, patches.stamp(changes), once=True)
+
+    async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
+        with hold(context.sandbox, args["path"], Access.READ) as file:
+            before, stamp = await look_at(current, file)
+        return Preview(diff(spell(context.sandbox, args["path"]), before, args["content"]), stamp)
+
+    async def _preview_edit(self, args: Args, context: ToolContext) -> Preview:
+        edit = await _planned_edit(args, context.sandbox)
+        return Preview(edit.preview(), edit.stamp)
+
+    async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
+        path = args["path"]
+        with hold(context.sandbox, path, Access.INFO, follow=False) as file:
+            info = file.info()
+            size = f" ({info.size} bytes)" if info.kind == "file" else ""
+            what = f"deletes the {info.kind} {spell(context.sandbox, path)}{size}"
+            return Preview(Text(what), await look_at(entry_stamp, file))
+
+
+def _tool(texts: PathTexts, method: Callable[..., Any], access: Access, **given: Any) -> Tool:
+    """A method as a tool, with its path described, and filled in where the method has a default for it."""
+    path = inspect.signature(method).parameters.get("path")
+    has_default = path is not None and path.default is not path.empty
+    schema = signature_model(
+        method,
+        skip={"context"},
+        texts={"path": texts.describe(access)},
+        defaults={"path": texts.default} if has_default else {},
+    )
+    return Tool.from_function(method, schema=schema, **given)
+
+
+async def _planned_edit(args: Args, sandbox: SandboxView) -> Edit:
+    with hold(sandbox, args["path"], Access.READ) as file:
+        return await plan_edit(file, spell(sandbox, args["path"]), args["old"], args["new"], everywhere=args["all"])
+
+
+async def _check_edit(args: Args, context: CallContext) -> bool:
+    _refuse_marks_of(await _planned_edit(args, context.sandbox))
+    return False
+
+
+def _refuse_marks_of(edit: Edit) -> None:
+    refuse_marks([edit.replaced.before.encode()], [edit.data])
+
+
+def _plan(text: str, view: SandboxView) -> tuple[patches.Change, ...]:
+    sandbox = whole_sandbox(view)
+    return patches.plan(patches.parse_patch(text, sandbox.zones), patches.reader(sandbox), sandbox.resolve)
+
+
+def _spelled(changes: Sequence[patches.Change], view: SandboxView) -> list[patches.Change]:
+    return [replace(change, path=spell(view, change.path)) for change in changes]
+
+
+def _check_content(args: Args, context: CallContext) -> bool:
+    """Before anybody is asked; a program may put a rule of its own in the place of this one."""
+    refuse_redacted(args["path"], args["content"], context.sandbox)
+    return False
+
+
+@hookimpl
+def forge_toolsets() -> list[type[Toolset]]:
+    return [FilesystemToolset]
+
+
+@hookimpl
+def forge_renderers() -> dict[str, Renderer]:
+    return {KIND: draw_patch}

@@ -1,0 +1,129 @@
+"""Replacing an exact text: what is found, what stays as it is, and what a refusal says.
+
+It covers forge_cli.sandbox.patches.nearest with exact texts, too.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.errors import ToolError
+from forge_cli.sandbox.patches import replace_text
+
+CODE = b"def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+
+
+def replaced(data: bytes, old: str, new: str, **given: bool) -> bytes:
+    return replace_text("a.py", data, old, new, **given).after.encode()
+
+
+def refusal(data: bytes, old: str, new: str = "new", **given: bool) -> str:
+    with pytest.raises(ToolError) as error:
+        replace_text("a.py", data, old, new, **given)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new", "after"),
+    [
+        (b"Hello, world!\n", "world", "forge", b"Hello, forge!\n"),
+        (b"a\nb\nc\n", "a\nb\n", "b\n", b"b\nc\n"),
+        (b"a\nb", "b", "b\nc", b"a\nb\nc"),
+        (b"a\nb\n", "b\n", "", b"a\n"),
+        (b"a\r\nb\r\nc\r\n", "a\nb", "a\nx\nb", b"a\r\nx\r\nb\r\nc\r\n"),
+        (b"a\r\nb\r\nc\r\n", "a\r\nb", "a\r\nx\r\nb", b"a\r\nx\r\nb\r\nc\r\n"),
+        (b"a\r\nb\nc\r\n", "a\nb\nc", "a\nb\nC", b"a\r\nb\nC\r\n"),
+        (b"a\r\nb", "b", "b\nc", b"a\r\nb\r\nc"),
+        (b"\xef\xbb\xbfa\n", "a", "b", b"\xef\xbb\xbfb\n"),
+        (b"a.*b\n", "a.*b", "\\1", b"\\1\n"),
+        ("füße\n".encode(), "ß", "ss", "füsse\n".encode()),
+        (b"a\x0cb\rc\n", "b\r", "x\r", b"a\x0cx\rc\n"),
+    ],
+)
+def test_one_place_changes_and_the_rest_stays(data: bytes, old: str, new: str, after: bytes) -> None:
+    assert replaced(data, old, new) == after
+
+
+def test_where_it_was_is_told() -> None:
+    found = replace_text("a.py", CODE, "    return", "    yield", everywhere=True)
+    assert found.lines == (2, 6)
+    assert found.after.encode() == CODE.replace(b"return", b"yield")
+
+
+def test_overlapping_places_are_ambiguous_and_replaced_from_the_left() -> None:
+    assert "2 times, at lines 1, 1" in refusal(b"aaa\n", "aa")
+    assert replaced(b"aaa\n", "aa", "b", everywhere=True) == b"ba\n"
+
+
+TEXTS = st.text("ab\n ", max_size=12)
+
+
+@given(TEXTS, TEXTS.filter(bool), TEXTS, TEXTS, st.sampled_from(["\n", "\r\n"]))
+def test_it_does_what_python_does(head: str, old: str, new: str, tail: str, ending: str) -> None:
+    text = f"\n{head}{old}{tail}"
+    if old != new:
+        after = replaced(text.replace("\n", ending).encode(), old, new, everywhere=True)
+        assert after == text.replace(old, new).replace("\n", ending).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new", "sentence"),
+    [
+        (b"a", "", "x", "old is empty; give the text to replace, or write the whole file with write_file"),
+        (b"a", "a", "a", "old and new are the same text, so nothing would change"),
+        (b"a\r\nb", "a\r\nb", "a\nb", "old and new are the same text, so nothing would change"),
+        (b"a\0b", "a", "x", "'a.py' is a binary file of 3 bytes, which cannot be edited"),
+        (b"\xff\xfe", "a", "x", "'a.py' is not UTF-8 text (2 bytes), so it cannot be edited"),
+        (b"a", "\ud800", "x", "half of a surrogate pair cannot be in a file; leave it out"),
+        (b"", "a", "x", "old is not in 'a.py', nor anything like it; read the file and copy the text exactly"),
+        (
+            CODE,
+            "    return",
+            "x",
+            "old is in 'a.py' 2 times, at lines 2, 6; add lines around it to old and new, or set all to replace each",
+        ),
+        (
+            CODE,
+            "1: def one():\n2:     return 1",
+            "x",
+            "old is not in 'a.py' with the numbers that read_file puts before each line; leave them out",
+        ),
+        (
+            b"a\nb",
+            "b\n",
+            "x",
+            "old is not in 'a.py' with the newlines around it; leave those out at the beginning and the end",
+        ),
+    ],
+)
+def test_a_refusal_says_what_to_do(data: bytes, old: str, new: str, sentence: str) -> None:
+    assert refusal(data, old, new) == sentence
+
+
+@pytest.mark.parametrize(
+    ("old", "near"),
+    [
+        (
+            "def two():\n  return 2",
+            "5: def two():\n6:     return 2\nLine 6 is where it differs in its blanks; old has:   return 2",
+        ),
+        ("return 1\n\ndef two", "2:     return 1\n3: \n4: \nLine 4 is where it differs; old has: def two"),
+        ("DEF two():", "5: def two():\nLine 5 is where it differs; old has: DEF two():"),
+        ("return  1", "2:     return 1\nLine 2 is where it differs in its blanks; old has: return  1"),
+        ("def one(x):", "1: def one():\nLine 1 is where it differs; old has: def one(x):"),
+    ],
+)
+def test_the_nearest_lines_are_shown_with_their_numbers(old: str, near: str) -> None:
+    assert refusal(CODE, old) == f"old is not in 'a.py'.\nNearest is this:\n{near}"
+
+
+def test_nothing_of_a_file_that_may_hold_secrets_is_shown() -> None:
+    assert refusal(b"KEY=abcdef\n", "KEY=abcdeg", quiet=True) == (
+        "old is not in 'a.py'; read the file and copy the text exactly"
+    )
+
+
+def test_a_long_file_full_of_matches_takes_a_moment() -> None:
+    data = b"a\n" * 200_000
+    assert "200000 times, at lines 1, 2, 3, 4, 5 and 199995 more" in refusal(data, "a")
+    assert replaced(data, "a", "b", everywhere=True) == b"b\n" * 200_000
