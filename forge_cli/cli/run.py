@@ -20,7 +20,7 @@ from forge_cli.cli.report import ResultReport
 from forge_cli.cli.session import SessionChoice, warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
-from forge_cli.cli.streams import OutputLost
+from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
@@ -206,6 +206,8 @@ def run(
         replay=recorded,
         plugins=not no_plugins,
     )
+    if plan.trace == "quiet":
+        erase_live_lines()
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
         code = in_loop(_carry_out, plan, out, report)
@@ -258,7 +260,9 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
         stream_text=plan.streams_text(out),
         interactive=plan.interactive,
         find=host.renderer,
+        live=live_lines(),
     )
+    screen.opening(plan.model or worker.config.model)
     with plan.session.open(worker, plan.workspace, plan.task) as session:
         printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None
         kept = RecordFile(plan.record, session.lines) if plan.record else None
@@ -283,6 +287,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
 
         def leave(why: str, holding: str | None) -> int:
             """Third-party code holds the process: put everything in order without it."""
+            erase_live_lines()
             result = runtime.end_now(why, holding)
             dog.exit_code = result.exit_code
             if not codes:

@@ -141,6 +141,16 @@ class ToolStarted(Event):
 
 
 @dataclass(frozen=True)
+class ToolOutput(Event):
+    """What the command of a call has printed last, while it runs."""
+
+    type: ClassVar[str] = "toolOutput"
+    transient: ClassVar[bool] = True
+    tool_call_id: str
+    text: str
+
+
+@dataclass(frozen=True)
 class ToolResult(Event):
     type: ClassVar[str] = "toolResult"
     tool_call_id: str
@@ -335,6 +345,7 @@ DISPLAY = (
     Streaming,
     StatusEvent,
     ToolStarted,
+    ToolOutput,
     ToolResult,
     ApprovalRequired,
     ApprovalDecided,
@@ -355,6 +366,7 @@ AnyEvent = (
     | Streaming
     | StatusEvent
     | ToolStarted
+    | ToolOutput
     | ToolResult
     | ApprovalRequired
     | ApprovalDecided

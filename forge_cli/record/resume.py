@@ -27,6 +27,7 @@ from forge_cli.core.events import (
     SessionStart,
     StatusEvent,
     Streaming,
+    ToolOutput,
     ToolResult,
     ToolStarted,
     TurnEndEvent,
@@ -238,7 +239,7 @@ class _Reader:
                 self.inner[call.id] = call
             case SessionStart() | TurnStart() | ToolStarted() | WorkerUpdate():
                 pass
-            case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
+            case Streaming() | ToolOutput() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
             case ApprovalRequired():  # a connection of a command, which cannot wait for an answer
                 pass

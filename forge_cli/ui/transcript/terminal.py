@@ -10,8 +10,8 @@ from rich.console import Console
 
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import jsonable
+from forge_cli.ui.terminal.calls import format_args
 from forge_cli.ui.terminal.render import Indented, plain, render
-from forge_cli.ui.terminal.trace import format_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 from forge_cli.ui.views import FindRenderer, no_renderers
 
