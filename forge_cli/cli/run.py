@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -62,6 +63,10 @@ Exit codes:
   131  quit (SIGQUIT)
   143  terminated
 """
+
+
+RESUMABLE = frozenset({"failed", "limit", "interrupted"})
+"""How a task ends that somebody may want to go back to; what is parked says itself how."""
 
 
 class OutputFormat(StrEnum):
@@ -214,8 +219,12 @@ def run(
     raise typer.Exit(code)
 
 
-def _finish(plan: Plan, result: WorkerResult, out: TextIO, report: ResultReport | None) -> ExitCode:
+def _finish(
+    plan: Plan, result: WorkerResult, out: TextIO, report: ResultReport | None, session: OpenSession
+) -> ExitCode:
     code = finish(plan, result, out)
+    if session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
+        sys.stderr.write(f"  resume with: forge run {shlex.quote(plan.worker)} -r {result.session_id}\n")
     if loss := loss_of(out):
         code = _tell_loss(plan, loss, result.session_id)
     if report is not None:
@@ -264,6 +273,8 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
     )
     screen.opening(plan.model or worker.config.model)
     with plan.session.open(worker, plan.workspace, plan.task) as session:
+        if plan.session.last and plan.trace != "quiet":
+            warn(f"resuming session {session.id}")
         printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None
         kept = RecordFile(plan.record, session.lines) if plan.record else None
         runtime = WorkerRuntime(
@@ -291,7 +302,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             result = runtime.end_now(why, holding)
             dog.exit_code = result.exit_code
             if not codes:
-                codes.append(_finish(plan, result, out, report))
+                codes.append(_finish(plan, result, out, report, session))
             elif holding:
                 sys.stderr.write(f"forge: {visible(holding)} would not end, and was left behind\n")
             kill_children()
@@ -303,7 +314,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
                 runtime.end()
-                codes.append(_finish(plan, result, out, report))
+                codes.append(_finish(plan, result, out, report, session))
         return codes[0]
 
 

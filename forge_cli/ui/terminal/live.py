@@ -79,6 +79,10 @@ class LiveLines:
         with self._held():
             self._draw()
 
+    def end_text(self) -> None:
+        """The text is over: the lines need not wait for more of it."""
+        self._not_before = self.since + FIRST
+
     @contextmanager
     def writing(self, text: str, *, answer: bool = False) -> Iterator[None]:
         """Somebody writes this text here; after a piece of an ``answer`` the lines wait until no more of it comes."""

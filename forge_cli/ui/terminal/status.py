@@ -42,10 +42,11 @@ class Status:
         self.activity = activity
         self.tokens_in = self.tokens_out = 0
 
-    def line(self, seconds: float) -> str:
+    def line(self, seconds: float, *, spinning: bool = True) -> str:
         used = f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out" if self.tokens_in else ""
         parts = [self.model, self.activity, f"{int(seconds)} s" if seconds < 60 else duration(seconds), used]
-        return f"{CYAN}{spin(seconds)}{RESET} {DIM}{' · '.join(filter(None, parts))}{RESET}"
+        sign = f"{CYAN}{spin(seconds)}{RESET} " if spinning else ""
+        return f"{sign}{DIM}{' · '.join(filter(None, parts))}{RESET}"
 
     def lines(self, seconds: float) -> list[str]:
         return [self.line(seconds)]

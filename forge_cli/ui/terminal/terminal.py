@@ -154,6 +154,8 @@ class TerminalUI:
             case Streaming(done=False):
                 status.activity = f"{who}writing"
                 self._stop_waiting()
+            case Streaming() if self._live and event.origin is None:
+                self._live.end_text()
             case TurnEndEvent():
                 used = event.usage
                 status.tokens_in += used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
@@ -175,7 +177,7 @@ class TerminalUI:
             many = len(running) > 1
             self._status.activity = f"running {f'{len(running)} calls' if many else running[0].name}{said}"
         shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
-        return [*shown, self._status.line(seconds)]
+        return [*shown, self._status.line(seconds, spinning=not shown)]
 
     def _wait_for(self, model: str) -> None:
         """Where no status line can be drawn, one plain line says after a while what is waited for."""
