@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,9 @@ BODY_LINES, TAIL_LINES, DIFF_LINES, DEBUG_LINES = 8, 5, 20, 20
 """Lines of a result below its call: of a text, of what a command said last, of a change, and of everything."""
 SLOW = 1000
 """Milliseconds from which on it is said how long a call took."""
+NO_OUTPUT = "(no output)"
+"""What stands for the output of a command that has printed nothing."""
+SEPARATOR = " · "
 MAIN = ("path", "command", "pattern", "url", "query", "name", "tool_name")
 """Args that need no name."""
 
@@ -90,33 +93,34 @@ def format_args(args: Mapping[str, Any]) -> list[str]:
 
 
 def short_args(args: Mapping[str, Any]) -> str:
-    """The args on one line: the main one as it is, others by name, long texts by their number of lines."""
-    alone = len(args) == 1
-    return visible(" ".join(_short(name, value, alone) for name, value in args.items() if value is not None))
+    """The args on one line: the main one as it is, others by name; beside a main one a long text has no room."""
+    alone, beside_main = len(args) == 1, any(name in MAIN for name in args)
+    shown = (_short(name, value, alone, beside_main) for name, value in args.items() if value is not None)
+    return visible(" ".join(filter(None, shown)))
 
 
-def _short(name: str, value: Any, alone: bool) -> str:
+def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
     if isinstance(value, str) and (name in MAIN or (alone and "\n" not in value)):
         return cut(" ⏎ ".join(value.strip().splitlines()), SHOWN, "end")
     if isinstance(value, str) and "\n" in value.strip():
-        return f"{name}=({counted(len(value.splitlines()), 'line')})"
+        return "" if beside_main else f"{name}=({counted(len(value.splitlines()), 'line')})"
     [shown] = format_args({name: value})
     return shown
 
 
-def title_parts(call: OpenCall, facts: str, width: int | None) -> tuple[str, str, str]:
-    """What stands on the line of a call: who and what, its args, and facts about it; fitted where there is a width.
-
-    Facts that have no room beside a little of the args come back empty.
-    """
-    mark = f"{call.who}✓ {call.name}"
+def fit_line(call: OpenCall, facts: Sequence[str], width: int | None) -> tuple[str, list[str], list[str]]:
+    """What stands on the line of a call: as much of its args as has room, and which facts; the others come below it."""
     if width is None:
-        return mark, call.args, facts
-    room = width - cell_width(mark) - 1
-    wanted = min(cell_width(call.args), LEAST)
-    if facts and room - wanted < cell_width(facts) + 3:
-        return mark, fit(call.args, room), ""
-    return mark, fit(call.args, room - (cell_width(facts) + 3 if facts else 0)), facts
+        return call.args, list(facts), []
+    room = width - cell_width(f"{call.who}✓ {call.name} ")
+    inline: list[str] = []
+    for fact in facts:
+        wanted = room - cell_width(fact) - len(SEPARATOR)
+        if wanted < min(cell_width(call.args), LEAST):
+            break
+        inline.append(fact)
+        room = wanted
+    return fit(call.args, room), inline, list(facts[len(inline) :])
 
 
 def call_duration(milliseconds: int) -> str:
@@ -150,6 +154,8 @@ def describe_value(value: ResultValue, view: View) -> str:
             return "empty" if count == 0 else counted(count, "entry").replace("entrys", "entries")
         case Diff():
             return _changes(value)
+        case _ if view.head or view.note or (is_command(value) and view.text == NO_OUTPUT):
+            return ""
         case _ if view.form == "text" and "\n" not in view.text.strip() and len(view.text) <= INLINE:
             return visible(view.text.strip())
         case _:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from forge_cli.core.text import counted
+from forge_cli.ui.terminal.calls import SEPARATOR
 from forge_cli.ui.terminal.cells import cell_width
 from forge_cli.ui.terminal.status import compact, duration
-
-SEPARATOR = " · "
 
 
 def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None) -> str:

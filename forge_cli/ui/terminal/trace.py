@@ -37,7 +37,9 @@ from forge_cli.ui.terminal.calls import (
     BODY_LINES,
     DEBUG_LINES,
     DIFF_LINES,
+    NO_OUTPUT,
     OUTPUT_LINES,
+    SEPARATOR,
     SLOW,
     TAIL_LINES,
     CallKey,
@@ -46,12 +48,12 @@ from forge_cli.ui.terminal.calls import (
     call_key,
     describe_error,
     describe_value,
+    fit_line,
     format_args,
     is_command,
     mark_of,
     short_args,
     tail,
-    title_parts,
 )
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.render import Indented, plain, render_view
@@ -245,24 +247,18 @@ class Trace:
         reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view)]
         slow = (event.duration_ms >= SLOW and event.status not in ("denied", "blocked")) or self._debug
         took = call_duration(event.duration_ms) if slow else ""
-        by_mode = "approved by -y" if call.by_mode else ""
-        facts = " · ".join(filter(None, (visible(reason), took, by_mode)))
+        facts = [*filter(None, (visible(reason), took, "approved by -y" if call.by_mode else ""))]
         mark, style = mark_of(event.status)
         width = self._console.width - 1 if self._console.is_terminal else None
-        title, args, shown = title_parts(call, facts, width)
-        head = Styled.assemble(
-            title.removesuffix(f"✓ {call.name}"), (mark, style), f" {call.name}{' ' * bool(args)}", (args, "dim")
-        )
-        self._print(head.append(f" · {shown}", style if error else "dim") if shown else head)
-        margin = len(self._indent_of(call)) + 4
-        if below := [*([facts] if facts and not shown else []), *more]:
-            text = plain("\n".join(below), DEBUG_LINES, style=style if error else "dim")
-            self._print(Indented(text, margin), end="")
+        args, inline, below = fit_line(call, facts, width)
+        told = style if error else "dim"
+        head = Styled.assemble(call.who, (mark, style), f" {call.name}{' ' * bool(args)}", (args, "dim"))
+        self._print(head.append("".join(f"{SEPARATOR}{fact}" for fact in inline), told))
+        margin = len(call.who) - len(call.who.lstrip()) + 4
+        if more := [*([SEPARATOR.join(below)] if below else []), *more]:
+            self._print(Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin), end="")
         if event.value.text() != event.error and not (shown_before and isinstance(value, Diff)):
             self._show_value(value, view, inline=not error and bool(reason), margin=margin)
-
-    def _indent_of(self, call: OpenCall) -> str:
-        return call.who[: len(call.who) - len(call.who.lstrip())]
 
     def _show_value(self, value: ResultValue, view: View, *, inline: bool, margin: int) -> None:
         """What a call gave back, as far as its line does not say it."""
@@ -273,7 +269,7 @@ class Trace:
         if is_command(value) and isinstance(view.data, str):
             state = (value.summary if isinstance(value, Custom) else None) or ""
             view = replace(view, data=tail(view.data.removesuffix(state), DEBUG_LINES if self._debug else TAIL_LINES))
-        if view.data:
+        if view.data and view.data != NO_OUTPUT:
             self._print(Indented(render_view(view, lines=lines), margin), end="")
 
     def _redacted(self, value: ResultValue) -> ResultValue:
