@@ -276,7 +276,7 @@ TRACES = {
         "turn 1 ended (tool_use)",
         "> report rows=[1, 2]",
         "  preApproved -> yes by rule: the worker says preApproved (worker.yaml:",
-        "✓ report rows=[1, 2] · ",
+        "✓ report · ",
         "    a report",
         "turn 2: request ",
         "turn 2 ended (end)",

@@ -205,9 +205,9 @@ class Trace:
         """Say that a call was taken up, before lines that belong to it."""
         call = self.open_calls.get(key)
         if call and not call.announced:
-            call.announced = True
             if self.shows_calls:
                 self._print(plain(f"{call.who}> {call.name}{' ' * bool(call.args)}{call.args}", style="cyan"))
+            call.announced, call.args = True, ""
 
     def _progress(self, event: StatusEvent, key: CallKey) -> None:
         text = f"{'' if event.progress is None else f'{event.progress:.0%} '}{event.message}"
