@@ -75,9 +75,12 @@ class LiveLines:
         return self._column == 0
 
     def refresh(self) -> None:
-        """Something that the lines show has changed."""
-        with self._held():
-            self._draw()
+        """Draw them as they are now, unless somebody is writing: the next tick comes soon."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._draw()
+            finally:
+                self._lock.release()
 
     def end_text(self) -> None:
         """The text is over: the lines need not wait for more of it."""

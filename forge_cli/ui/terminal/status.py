@@ -42,9 +42,14 @@ class Status:
         self.activity = activity
         self.tokens_in = self.tokens_out = 0
 
-    def line(self, seconds: float, *, spinning: bool = True) -> str:
+    def line(self, seconds: float, activity: str | None = None, *, spinning: bool = True) -> str:
         used = f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out" if self.tokens_in else ""
-        parts = [self.model, self.activity, f"{int(seconds)} s" if seconds < 60 else duration(seconds), used]
+        parts = [
+            self.model,
+            activity or self.activity,
+            f"{int(seconds)} s" if seconds < 60 else duration(seconds),
+            used,
+        ]
         sign = f"{CYAN}{spin(seconds)}{RESET} " if spinning else ""
         return f"{sign}{DIM}{' · '.join(filter(None, parts))}{RESET}"
 

@@ -31,7 +31,7 @@ from forge_cli.core.events import (
     UserInput,
 )
 from forge_cli.core.results import Diff
-from forge_cli.core.text import readable, visible
+from forge_cli.core.text import counted, readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
@@ -45,6 +45,7 @@ from forge_cli.ui.terminal.trace import Trace
 from forge_cli.ui.terminal.wrap import terminal_width
 from forge_cli.ui.views import FindRenderer, no_renderers
 
+STOPPING = "stopping"
 PATIENCE = 5.0
 """Seconds until a terminal that cannot show a status line says once that the model is waited for."""
 
@@ -162,7 +163,7 @@ class TerminalUI:
                 status.tokens_out += used.output_tokens
                 self._stop_waiting()
             case Interrupt():
-                status.activity = "stopping"
+                status.activity = STOPPING
             case SessionEnd() if self._live:
                 self._live.close()
             case _:
@@ -171,13 +172,17 @@ class TerminalUI:
     def _live_lines(self, seconds: float) -> list[str]:
         """The calls that run, each on a line of its own, and the status line."""
         calls = tuple(self._trace.open_calls.values())
-        running = [call for call in calls if not call.result]
-        if running and self._status.activity != "stopping":
-            said = f": {running[0].output[-1]}" if running[0].output and not self._trace.shows_calls else ""
-            many = len(running) > 1
-            self._status.activity = f"running {f'{len(running)} calls' if many else running[0].name}{said}"
         shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
-        return [*shown, self._status.line(seconds, spinning=not shown)]
+        running = [call for call in calls if not call.result]
+        match running if self._status.activity != STOPPING else []:
+            case []:
+                activity = self._status.activity
+            case [call]:
+                said = f": {call.output[-1]}" if call.output and not shown else ""
+                activity = f"running {call.name}{said}"
+            case several:
+                activity = f"running {counted(len(several), 'call')}"
+        return [*shown, self._status.line(seconds, activity, spinning=not shown)]
 
     def _wait_for(self, model: str) -> None:
         """Where no status line can be drawn, one plain line says after a while what is waited for."""
