@@ -47,7 +47,7 @@ model: script:script.yaml
 sandbox: {isolation: off, zones: [{name: code, path: ., mode: rw}]}
 toolsets:
   filesystem: {}
-  shell: {rules: [{pattern: bash, approval: preApproved}]}
+  shell: {}
   custom:
     module: ./tools.py
     tools: [wait, look, push]
@@ -190,6 +190,81 @@ def test_an_empty_answer_is_said_to_be_one(terminal, script, coder) -> None:
     keyboard = terminal(*RUN, TERM="xterm")
     assert keyboard.end() == 0
     assert "warning: the answer of the model is empty" in keyboard.screen()
+
+
+CUT = """
+from forge_cli import ModelError, ModelFactory, hookimpl
+from forge_cli.core.messages import Restart, TextDelta, TurnEnd
+
+
+class Cut:
+    context_window = None
+
+    def __init__(self, name, env):
+        self.name, self.notify = f"cut:{name}", env.notify
+
+    async def stream(self, request):
+        yield TextDelta("This is cut ")
+        if self.name == "cut:for-good":
+            raise ModelError("the line broke")
+        self.notify("warning", "the line broke; trying again")
+        yield Restart("the line broke")
+        yield TextDelta("This is whole.")
+        yield TurnEnd()
+
+    async def aclose(self):
+        pass
+
+
+@hookimpl
+def forge_models():
+    return [ModelFactory("cut", Cut)]
+"""
+
+
+@pytest.fixture
+def cut(coder: Project) -> None:
+    coder.write("models.py", CUT)
+    coder.write("worker.yaml", "name: w\nmodel: cut:once\nplugins: [./models.py]\n")
+
+
+def test_a_cut_answer_leaves_a_clean_screen_and_one_warning(terminal, cut) -> None:
+    keyboard = terminal(*RUN, TERM="xterm")
+    assert keyboard.end() == 0
+    assert keyboard.screen()[:-1] == [
+        "This is cut",
+        "warning: the line broke; trying again",
+        "the text above is void, the answer starts again: the line broke",
+        "This is whole.",
+        "",
+    ]
+
+
+def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
+    keyboard = terminal(*RUN, "-m", "cut:for-good", TERM="xterm")
+    assert keyboard.end() == 7
+    text, empty, end, error, hint = keyboard.screen()
+    assert (text, empty, error) == ("This is cut", "", "forge: the line broke")
+    assert end.startswith("failed · 1 turn · 0 calls · ")
+    assert hint.startswith("  resume with: forge run worker.yaml -r ")
+
+
+def test_a_child_worker_works_below_its_call(terminal, script, coder) -> None:
+    head = "name: boss\nmodel: script:boss.script.yaml\n"
+    coder.write("boss.yaml", f"{head}toolsets: {{workers: {{allowed: [worker.yaml]}}}}\n")
+    coder.write("boss.script.yaml", "turns: [{calls: [{tool: coder, input: {input: x}}]}, {text: 'It is done.'}]\n")
+    script("{calls: [{tool: look, input: {at: it}}]}", "{text: I looked.}")
+    keyboard = terminal("run", "boss.yaml", "go", "-y", TERM="xterm")
+    assert keyboard.end() == 0
+    told = [line for line in keyboard.screen() if "coder" in line]
+    shown = [line for line in told if not re.search("scripted|confined", line)]
+    assert shown == [
+        "> coder x",
+        "  coder: started by boss",
+        "  coder: ✓ look it",
+        "  coder: completed · 2 turns",
+        "✓ coder · I looked. · approved by -y",
+    ]
 
 
 class Tty(io.StringIO):
