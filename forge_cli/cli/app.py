@@ -27,7 +27,7 @@ def main() -> int:
     if sys.platform not in ("linux", "darwin"):
         say("only Linux and macOS are supported; on Windows, use WSL")
         return 2
-    since = time.monotonic()
+    since = time.monotonic() - time.process_time()  # when the process began, but for what it had to wait
     report: ResultReport | None = None
 
     def leave_at_once(number: int, frame: object) -> None:

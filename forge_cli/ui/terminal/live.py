@@ -16,7 +16,7 @@ from typing import TextIO
 from forge_cli.ui.terminal.cells import cell_width, fit
 
 FIRST = 0.1
-"""Seconds after the start of a command until something is drawn: what is done sooner needs no sign of life."""
+"""Seconds after the start of a process until something is drawn: what is done sooner needs no sign of life."""
 TICK = 0.1
 PAUSE = 0.7
 """Seconds without new text after which the lines are shown again."""
@@ -44,17 +44,16 @@ class LiveLines:
         self.since = time.monotonic() if since is None else since
         self._descriptor = descriptor
         self._lock = threading.RLock()
-        self._changed = threading.Event()
+        self._ended = threading.Event()
         self._drawn: tuple[str, ...] = ()
         self._column = 0
         self._paused = 0
         self._closed = False
         self._not_before = self.since + FIRST
-        self._before_stop = signal.getsignal(signal.SIGTSTP)
         self._thread = threading.Thread(target=self._tick, name="forge-live-lines", daemon=True)
 
     def start(self) -> None:
-        if self._before_stop is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTSTP, self._stop)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the main thread
         self._thread.start()
@@ -65,14 +64,9 @@ class LiveLines:
         with self._held():
             self._closed = True
             self._erase()
-        self._changed.set()
+        self._ended.set()
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTSTP) == self._stop:
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-
-    @property
-    def at_line_start(self) -> bool:
-        """Does the next text begin a line, as far as can be told?"""
-        return self._column == 0
 
     def refresh(self) -> None:
         """Draw them as they are now, unless somebody is writing: the next tick comes soon."""
@@ -123,8 +117,10 @@ class LiveLines:
                 self._lock.release()
 
     def _tick(self) -> None:
+        pause = self._not_before - time.monotonic()
         while not self._closed:
-            self._changed.wait(TICK)
+            self._ended.wait(pause)
+            pause = TICK
             try:
                 self.refresh()
             except Exception:  # a sign of life is worth no crash, least of all in a thread
