@@ -115,7 +115,7 @@ def test_enter_garbage_and_the_end_of_input_are_no(terminal, script) -> None:
         keyboard.type(keys)
     assert keyboard.end() == 0
     no = "echo was not called; the user said no"
-    assert f"Told: {no}; {no}: write it in French" in keyboard.lines
+    assert f"Told: {no}; {no}: write it in French" in keyboard.text
     assert "6 calls (6 refused)" in keyboard.seen
 
 
@@ -196,7 +196,7 @@ def test_names_of_tools_cannot_repaint_the_terminal(terminal, script) -> None:
     assert keyboard.end() == 0
     assert not set(keyboard.seen) & set("\x1b\u202e")
     for name in (r"no\x1b[2Jsuch", r"no\nsuch", r"no\u202esuch"):
-        assert any(line.startswith(f"✗ {name} · ") for line in keyboard.lines)
+        assert f"✗ {name}" in keyboard.lines
     assert "wants to call" not in keyboard.seen
 
 
