@@ -35,8 +35,9 @@ def outcome(name: str, done: Finished, seconds: float, hint: str | None = None) 
 
 
 def interrupted(done: Finished) -> ToolInterrupted:
-    """What is raised for a program that was stopped with its call: it carries what was printed until then."""
-    return ToolInterrupted("interrupted", value=_value(done, "interrupted", INTERRUPTED_CALL))
+    """What is raised for a program that was stopped with its call: it carries what was printed until then, if any."""
+    printed = done.stdout or done.stderr
+    return ToolInterrupted("interrupted", value=_value(done, "interrupted", INTERRUPTED_CALL) if printed else None)
 
 
 def _value(done: Finished, state: str, told: str) -> Custom:

@@ -25,15 +25,16 @@ def result(command: str, done: Finished, seconds: float) -> Custom:
 
 
 def interrupted(command: str, done: Finished) -> ToolInterrupted:
-    """What is raised for a command that was stopped with its call: it carries what was printed until then."""
-    return ToolInterrupted("interrupted", value=_value(command, done, "interrupted", INTERRUPTED_CALL))
+    """What is raised for a command that was stopped with its call: it carries what was printed until then, if any."""
+    value = _value(command, done, "interrupted", INTERRUPTED_CALL) if done.stdout or done.stderr else None
+    return ToolInterrupted("interrupted", value=value)
 
 
 def interrupted_session(output: str) -> ToolInterrupted:
     """What is raised for a session that was stopped with the call that started it."""
     data = {"sessionId": None, "output": output, "running": False}
     value = Custom(SESSION, data, summary="interrupted", model_text=f"{INTERRUPTED_CALL}\n{output}")
-    return ToolInterrupted("interrupted", value=value)
+    return ToolInterrupted("interrupted", value=value if output else None)
 
 
 def _value(command: str, done: Finished, state: str, told: str) -> Custom:
