@@ -12,10 +12,10 @@ _ROOMS = {
     "core.bus": "EventBus RuntimeUI",
     "core.calls": "ToolCall ToolOutcome",
     "core.context": "CallContext ToolContext",
-    "core.errors": "BlockedError ForgeError ModelError Stale ToolError ToolTimeout WorkerError",
+    "core.errors": "BlockedError ForgeError ModelError Stale ToolError ToolInterrupted ToolTimeout WorkerError",
     "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event InputPrompt"
     " Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd SessionStart"
-    " StatusEvent Streaming ToolResult ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
+    " StatusEvent Streaming ToolOutput ToolResult ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.fields": "FormField derive_fields",
     "core.hookspecs": "hookimpl",
     "core.interrupt": "InterruptSignal",

@@ -18,6 +18,7 @@ from forge_cli.core.errors import ForgeError as ForgeError
 from forge_cli.core.errors import ModelError as ModelError
 from forge_cli.core.errors import Stale as Stale
 from forge_cli.core.errors import ToolError as ToolError
+from forge_cli.core.errors import ToolInterrupted as ToolInterrupted
 from forge_cli.core.errors import ToolTimeout as ToolTimeout
 from forge_cli.core.errors import WorkerError as WorkerError
 from forge_cli.core.events import ApprovalDecided as ApprovalDecided
@@ -37,6 +38,7 @@ from forge_cli.core.events import SessionEnd as SessionEnd
 from forge_cli.core.events import SessionStart as SessionStart
 from forge_cli.core.events import StatusEvent as StatusEvent
 from forge_cli.core.events import Streaming as Streaming
+from forge_cli.core.events import ToolOutput as ToolOutput
 from forge_cli.core.events import ToolResult as ToolResult
 from forge_cli.core.events import ToolStarted as ToolStarted
 from forge_cli.core.events import TurnEndEvent as TurnEndEvent

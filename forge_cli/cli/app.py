@@ -6,10 +6,11 @@ import gc
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 
 from forge_cli import __version__
-from forge_cli.cli.streams import OutputLost, guard_streams, open_missing_streams
+from forge_cli.cli.streams import OutputLost, erase_live_lines, guard_streams, open_missing_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +27,11 @@ def main() -> int:
     if sys.platform not in ("linux", "darwin"):
         say("only Linux and macOS are supported; on Windows, use WSL")
         return 2
+    since = time.monotonic() - time.process_time()  # when the process began, but for what it had to wait
     report: ResultReport | None = None
 
     def leave_at_once(number: int, frame: object) -> None:
+        erase_live_lines()
         try:
             if report is not None:
                 report.fail(128 + number)
@@ -42,7 +45,12 @@ def main() -> int:
     args, debug = take_debug(sys.argv[1:])
     report = find_report(args)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if args[:1] == ["run"]:
+        from forge_cli.cli.early import show_sign_of_life
+
+        show_sign_of_life(args, since)
     code = attempt(args, debug=debug, report=report)
+    erase_live_lines()
     on_stop(lambda number, frame: os._exit(code))
     return leave(code)
 

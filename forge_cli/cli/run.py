@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,7 +21,7 @@ from forge_cli.cli.report import ResultReport
 from forge_cli.cli.session import SessionChoice, warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
-from forge_cli.cli.streams import OutputLost
+from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -64,6 +65,10 @@ Exit codes:
   131  quit (SIGQUIT)
   143  terminated
 """
+
+
+RESUMABLE = frozenset({"failed", "limit", "interrupted"})
+"""How a task ends that somebody may want to go back to; what is parked says itself how."""
 
 
 class OutputFormat(StrEnum):
@@ -211,14 +216,20 @@ def run(
         replay=recorded,
         plugins=not no_plugins,
     )
+    if plan.trace == "quiet":
+        erase_live_lines()
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
         code = in_loop(_carry_out, plan, out, report)
     raise typer.Exit(code)
 
 
-def _finish(plan: Plan, result: WorkerResult, out: TextIO, report: ResultReport | None) -> ExitCode:
+def _finish(
+    plan: Plan, result: WorkerResult, out: TextIO, report: ResultReport | None, session: OpenSession
+) -> ExitCode:
     code = finish(plan, result, out)
+    if session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
+        sys.stderr.write(f"  resume with: forge run {shlex.quote(plan.worker)} -r {result.session_id}\n")
     if loss := loss_of(out):
         code = _tell_loss(plan, loss, result.session_id)
     if report is not None:
@@ -263,8 +274,12 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
         stream_text=plan.streams_text(out),
         interactive=plan.interactive,
         find=host.renderer,
+        live=live_lines(),
     )
+    screen.opening(plan.model or worker.config.model)
     with plan.session.open(worker, plan.workspace, plan.task) as session:
+        if plan.session.last and plan.trace != "quiet":
+            warn(f"resuming session {session.id}")
         printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None
         kept = RecordFile(plan.record, session.lines) if plan.record else None
         runtime = WorkerRuntime(
@@ -288,10 +303,11 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
 
         def leave(why: str, holding: str | None) -> int:
             """Third-party code holds the process: put everything in order without it."""
+            erase_live_lines()
             result = runtime.end_now(why, holding)
             dog.exit_code = result.exit_code
             if not codes:
-                codes.append(_finish(plan, result, out, report))
+                codes.append(_finish(plan, result, out, report, session))
             elif holding:
                 sys.stderr.write(f"forge: {visible(holding)} would not end, and was left behind\n")
             kill_children()
@@ -303,7 +319,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
                 runtime.end()
-                codes.append(_finish(plan, result, out, report))
+                codes.append(_finish(plan, result, out, report, session))
         return codes[0]
 
 

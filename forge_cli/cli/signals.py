@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from forge_cli.cli.steady import SteadyLoop
+from forge_cli.cli.streams import erase_live_lines
 from forge_cli.core.bounds import Leave, Watchdog
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, Terminated
@@ -53,6 +54,7 @@ def interruptible(
         nonlocal last
         before, last = last, time.monotonic()
         if last - before < 1:
+            erase_live_lines()
             os._exit(128 + number)
         dog.hurry(STOPS[number], signalled=True)
         if not ready():

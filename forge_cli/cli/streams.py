@@ -6,6 +6,10 @@ import os
 import sys
 from collections.abc import Callable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from forge_cli.ui.terminal.live import LiveLines
+
 
 class OutputLost(Exception):
     """Standard output cannot be written any more."""
@@ -19,7 +23,17 @@ class OutputLost(Exception):
 class ErrorStream(io.TextIOWrapper):
     """Standard error: what cannot be written is dropped, then and from then on."""
 
+    live: "LiveLines | None" = None
+
     def write(self, text: str) -> int:
+        if self.live is None:
+            return self._write(text)
+        with self.live.writing(text):
+            written = self._write(text)
+            self.flush()
+        return written
+
+    def _write(self, text: str) -> int:
         try:
             return super().write(text)
         except OSError:
@@ -38,8 +52,17 @@ class DataStream(io.TextIOWrapper):
 
     lost: OutputLost | None = None
     on_loss: Callable[[], object] | None = None
+    live: "LiveLines | None" = None
 
     def write(self, text: str) -> int:
+        if self.live is None:
+            return self._write(text)
+        with self.live.writing(text, answer=True):
+            written = self._write(text)
+            self.flush()
+        return written
+
+    def _write(self, text: str) -> int:
         if self.lost is not None and self.on_loss is None:
             raise self.lost
         try:
@@ -60,6 +83,24 @@ class DataStream(io.TextIOWrapper):
         if self.on_loss is None:
             raise self.lost from None
         self.on_loss()
+
+
+def live_lines() -> "LiveLines | None":
+    """What stands below the text on the terminal of standard error, where a command draws something there."""
+    return sys.stderr.live if isinstance(sys.stderr, ErrorStream) else None
+
+
+def draw_below(live: "LiveLines") -> None:
+    """Let everybody who writes to the terminal make room for what stands below the text, from now on."""
+    for stream in (sys.stderr, sys.stdout):
+        if isinstance(stream, ErrorStream | DataStream) and stream.isatty():
+            stream.live = live
+
+
+def erase_live_lines() -> None:
+    """Leave the terminal as the shell wants it: before the process ends, and where nothing but the answer is wanted."""
+    if live := live_lines():
+        live.close()
 
 
 def silence(descriptor: int) -> None:

@@ -73,6 +73,10 @@ def _no_progress(message: str, fraction: float | None) -> None:
     """Progress that nobody reads."""
 
 
+def _no_output(text: str) -> None:
+    """Output that nobody watches."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """What a tool may know of the call it serves; a function gets it through a parameter of this type."""
@@ -90,6 +94,8 @@ class ToolContext:
     basis: Any = None
     """What the tool's own check found out and put into its Verdict."""
     report: Callable[[str, float | None], None] = field(default=_no_progress, repr=False)
+    show: Callable[[str], None] = field(default=_no_output, repr=False)
+    """Shows what a command has printed last while it runs; for the event loop, and not kept."""
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
     inner: InnerCalls | None = field(default=None, repr=False)
     """None in a preview, and where no gate is around the tool."""

@@ -22,7 +22,7 @@ class Ended(Exception):
 
     status: ClassVar[ResultStatus]
     exit_code: ExitCode
-    answer: ClassVar[str | None] = None
+    answer: str | None = None
     """The response of the result; None for the model's last text."""
 
 

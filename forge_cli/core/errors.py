@@ -99,6 +99,10 @@ class ToolTimeout(ToolError):
     """A tool stopped what it had started when its time was over; ``value`` has what came of it until then."""
 
 
+class ToolInterrupted(ToolError):
+    """A tool was cancelled and stopped what it had started; ``value`` has what came of it until then."""
+
+
 class BlockedError(ToolError):
     """Policy forbids the call in every mode; raised by tools that find out while they run."""
 

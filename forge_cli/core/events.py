@@ -147,6 +147,16 @@ class ToolStarted(Event):
 
 
 @dataclass(frozen=True)
+class ToolOutput(Event):
+    """What the command of a call has printed last, while it runs."""
+
+    type: ClassVar[str] = "toolOutput"
+    transient: ClassVar[bool] = True
+    tool_call_id: str
+    text: str
+
+
+@dataclass(frozen=True)
 class ToolResult(Event):
     type: ClassVar[str] = "toolResult"
     tool_call_id: str
@@ -341,6 +351,7 @@ DISPLAY = (
     Streaming,
     StatusEvent,
     ToolStarted,
+    ToolOutput,
     ToolResult,
     ApprovalRequired,
     ApprovalDecided,
@@ -361,6 +372,7 @@ AnyEvent = (
     | Streaming
     | StatusEvent
     | ToolStarted
+    | ToolOutput
     | ToolResult
     | ApprovalRequired
     | ApprovalDecided

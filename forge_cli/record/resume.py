@@ -27,6 +27,7 @@ from forge_cli.core.events import (
     SessionStart,
     StatusEvent,
     Streaming,
+    ToolOutput,
     ToolResult,
     ToolStarted,
     TurnEndEvent,
@@ -246,7 +247,7 @@ class _Reader:
                 self.environment = event.environment or self.environment
             case SessionStart() | ToolStarted() | WorkerUpdate():
                 pass
-            case Streaming() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
+            case Streaming() | ToolOutput() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
             case ApprovalRequired():  # a connection of a command, which cannot wait for an answer
                 pass

@@ -199,7 +199,7 @@ def test_a_deadline(project: Project, source: str) -> None:
 @pytest.mark.parametrize("source", drawn(IN_A_CALL, {"deaf": DEAF}, BEFORE_A_CALL))
 def test_one_sigterm(project: Project, start: Callable[..., Any], source: str) -> None:
     prepare(project, source)
-    started = start("run", "worker.yaml", "go", "--json", "--trace", "normal")
+    started = start("run", "worker.yaml", "go", "--json", "--trace", "debug")
     started.wait_for("> act" if "pattern" in source else "holding")
     started.signal(signal.SIGTERM)
     done = started.end()

@@ -40,7 +40,7 @@ def test_a_pipe_gets_the_last_words_once(cli, tester) -> None:
         "the model is scripted: its words come from script.yaml, and nothing leaves this machine",
         done.err.splitlines()[-1],
     ]
-    assert done.err.splitlines()[-1].startswith("completed: 2 turns, 1 call, 0 tokens in, 0 out, ")
+    assert done.err.splitlines()[-1].startswith("completed · 2 turns · 1 call · ")
 
 
 @pytest.mark.parametrize("flag", ["-p", "--print"])
@@ -268,21 +268,21 @@ def test_no_model_at_all(cli, tester) -> None:
 
 TRACES = {
     "quiet": [],
-    "summary": ["the model is scripted", "completed:"],
-    "normal": ["the model is scripted", "> report rows=[1, 2]", "  success", "    a report", "completed:"],
+    "summary": ["the model is scripted", "completed ·"],
+    "normal": ["the model is scripted", "✓ report rows=[1, 2]", "    a report", "completed ·"],
     "debug": [
         "model script:script.yaml, workspace ",
         "the model is scripted",
         "tools for people: deploy, peek",
         "turn 1: request ",
-        "turn 1 ended (tool_use): 0 tokens in, 0 out",
+        "turn 1 ended (tool_use)",
         "> report rows=[1, 2]",
         "  preApproved -> yes by rule: the worker says preApproved (worker.yaml:",
-        "  success in ",
+        "✓ report · ",
         "    a report",
         "turn 2: request ",
-        "turn 2 ended (end): 0 tokens in, 0 out",
-        "completed:",
+        "turn 2 ended (end)",
+        "completed ·",
     ],
 }
 
@@ -303,8 +303,8 @@ def test_each_trace_tells_more_and_all_of_it_on_standard_error(cli, tester, leve
 def test_the_users_own_trace_is_for_when_no_flag_says_otherwise(cli, tester) -> None:
     tester.home.mkdir()
     (tester.home / "config.yaml").write_text("trace: normal")
-    assert "> report" in cli("run", "worker.yaml", "hello").err
-    assert "> report" not in cli("run", "worker.yaml", "hello", "--trace", "summary").err
+    assert "✓ report" in cli("run", "worker.yaml", "hello").err
+    assert "✓ report" not in cli("run", "worker.yaml", "hello", "--trace", "summary").err
     assert cli("run", "worker.yaml", "hello", "-p").err == ""
 
 

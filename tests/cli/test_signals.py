@@ -66,7 +66,7 @@ def test_while_a_tool_listens_to_nobody(tester, start, gate, number: signal.Sign
     forge.signal(number)
     done = forge.end()
     assert (done.code, done.out) == (code, "")
-    assert "  interrupted\n> peek\n  interrupted\ninterrupted: 1 turn, 2 calls" in done.err
+    assert "✗ hold · interrupted\n✗ peek · interrupted\ninterrupted · 1 turn · 2 calls" in done.err
     assert "Traceback" not in done.err
     assert not (tester.folder / "answer").exists()
 

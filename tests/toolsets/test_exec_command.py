@@ -488,7 +488,7 @@ async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project
             outcomes: list[ToolOutcome] = []
 
             async def start() -> None:
-                outcomes.append(await hands.start(f"echo up > {up.path}; sleep {sleeping}", ENOUGH))
+                outcomes.append(await hands.start(f"echo one; echo up > {up.path}; sleep {sleeping}", ENOUGH))
 
             tasks.start_soon(start)
             await up.opened()
@@ -496,6 +496,7 @@ async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project
         while not outcomes:
             await anyio.lowlevel.checkpoint()
         assert (outcomes[0].status, sleepers(sleeping)) == ("interrupted", [])
+        assert outcomes[0].text() == '{"type": "interrupted"}\none\n'
         hands.runtime.interrupt_signal.reset()
         assert "open are: none" in (await hands.write()).text()
 

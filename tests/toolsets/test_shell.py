@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from forge_cli import InterruptSignal
+from forge_cli import EventBus, InterruptSignal
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, StatusEvent, TurnStart
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, StatusEvent, ToolOutput, TurnStart
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.results import Custom
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
@@ -491,6 +491,53 @@ def test_an_interrupt_stops_everything(project: Project, level: str) -> None:
     )
     assert (seen.result.status, seen.statuses) == ("interrupted", ["interrupted", "interrupted"])
     assert sleepers(sleeping) == []
+
+
+def test_an_interrupted_command_keeps_what_it_printed(project: Project) -> None:
+    with_shell(project, "{timeout: 60}")
+    os.mkfifo(project.folder / "gate")
+    signal = InterruptSignal()
+
+    def wait_and_interrupt() -> None:
+        (project.folder / "gate").read_text()
+        signal.interrupt()
+
+    threading.Thread(target=wait_and_interrupt, daemon=True).start()
+    seen = project.run(
+        calls(call("shell", command="echo one; echo two >&2; echo up > gate; sleep 60; echo never")),
+        "never",
+        approval_mode="approve_all",
+        interrupt_signal=signal,
+    )
+    (outcome,) = seen.outcomes
+    assert (outcome.status, outcome.value.data["stdout"], outcome.value.data["stderr"]) == (
+        *("interrupted", "one\n", "two\n"),
+    )
+    assert outcome.value.text() == '{"type": "interrupted"}\none\n\nstderr:\ntwo\n'
+    (recorded,) = (line.data for line in seen.record if line.type == "toolResult")
+    assert recorded["value"]["data"]["stdout"] == "one\n"
+
+
+def test_what_a_command_prints_is_shown_while_it_runs_and_not_recorded(project: Project) -> None:
+    with_shell(project, "{timeout: 60}")
+    gate = project.folder / "gate"
+    os.mkfifo(gate)
+    bus, shown = EventBus(), list[str]()
+
+    def let_it_end(event: Event) -> None:
+        if isinstance(event, ToolOutput):
+            shown.append(event.text)
+            threading.Thread(target=gate.write_text, args=("go",), daemon=True).start()
+
+    bus.subscribe(let_it_end)
+    seen = project.run(
+        calls(call("shell", command="echo first; echo second >&2; cat gate > /dev/null")),
+        "done",
+        approval_mode="approve_all",
+        bus=bus,
+    )
+    assert (shown[-1], seen.statuses) == ("first\nsecond", ["success"])
+    assert "toolOutput" in {line["type"] for line in seen.lines} - {line.type for line in seen.record}
 
 
 # --- isolation

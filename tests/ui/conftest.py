@@ -10,6 +10,8 @@ import pytest
 
 from forge_cli.testing import Project
 
+from .screen import Screen
+
 PROMPT = "[y]es once, [s]ession, [n]o, [?] why > "
 
 TOOLS = '''
@@ -94,6 +96,10 @@ class Keyboard:
     @property
     def lines(self) -> list[str]:
         return self.seen.replace("\r", "").split("\n")
+
+    def screen(self, columns: int = 100, rows: int = 50) -> list[str]:
+        """What somebody sees of it by now, line by line."""
+        return Screen(columns, rows).feed(self.seen).lines
 
     @property
     def text(self) -> str:

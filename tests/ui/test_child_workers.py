@@ -37,11 +37,10 @@ def test_the_trace_is_further_in_and_names_the_worker() -> None:
         StatusEvent("warning", "the root speaks"),
     ) == [
         "    leaf: started by helper",
-        "    leaf: > echo n=1",
-        "    leaf:   success",
+        "    leaf: ✓ echo n=1",
         "        one",
         "        two",
-        "    leaf: completed: 2 turns, 5 tokens in, 7 out",
+        "    leaf: completed · 2 turns · 5 in, 7 out",
         "warning: the root speaks",
     ]
 
@@ -84,7 +83,7 @@ def test_the_prompt_shows_the_path_of_workers(terminal, boss) -> None:
     assert keyboard.end() == 0
     assert "Words of my own." not in keyboard.seen
     assert "It said: I said hello" in keyboard.lines
-    assert "  writer:   success" in keyboard.lines
+    assert "  writer: ✓ echo hello · hello" in keyboard.lines
 
 
 def test_an_interrupt_at_the_prompt_of_a_called_worker(terminal, boss) -> None:

@@ -31,6 +31,7 @@ from forge_cli.core.events import (
     SessionStart,
     StatusEvent,
     Streaming,
+    ToolOutput,
     ToolResult,
     ToolStarted,
     TurnEndEvent,
@@ -117,7 +118,7 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield error or ""
         case CommandEvent(name=name, args=words):
             yield " ".join((name, *words))
-        case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | Streaming() | ContextUsage():
+        case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | ContextUsage():
             return
         case ApprovalDecided() | ManualToolsAvailable() | Interrupt() | OtherEvent():
             return

@@ -21,7 +21,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.context import Delegation, ToolContext, executing
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
-from forge_cli.core.events import StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.events import StatusEvent, ToolOutput, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
@@ -94,6 +94,8 @@ class Guard:
                 outcome = await self._pass(judged or await self.verdict(call, caller), inner)
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
+        if outcome.status == "interrupted":
+            outcome = _with_kept(outcome, inner.clock)
         denied = (*inner.denials, *(self.network.take_denials() if self.network else ()))
         outcome = replace(outcome, denials=denied)
         if self.repeated:
@@ -233,7 +235,7 @@ class Guard:
         if done.late:
             self._check_interrupt()
             sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
-            return ToolOutcome.failed(call, "timeout", sentence)
+            return _with_kept(ToolOutcome.failed(call, "timeout", sentence), clock)
         match done.error:
             case None:
                 return self._success(call, done.value)
@@ -273,6 +275,7 @@ class Guard:
             stamp=stamp,
             basis=judged.verdict.basis,
             report=partial(self._progress, judged.call.id, threading.get_ident()),
+            show=lambda text: self.bus.emit(ToolOutput(judged.call.id, text)),
             delegation=partial(self._delegate, judged.call, clock or CallClock(math.inf)) if self.delegate else None,
         )
 
@@ -290,6 +293,11 @@ class Guard:
 
 def _result_value(value: Any) -> ResultValue:
     return bounded(as_result(value))
+
+
+def _with_kept(outcome: ToolOutcome, clock: CallClock | None) -> ToolOutcome:
+    """The outcome of a call that was stopped, with what its tool could still give back."""
+    return outcome if clock is None or clock.kept is None else replace(outcome, value=_result_value(clock.kept))
 
 
 def _failure(call: ToolCall, error: ToolError) -> ToolOutcome:

@@ -24,6 +24,7 @@ from forge_cli.core.bounds import (
     run_section,
     shrug_off_cancel,
 )
+from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT
 
 TOOL = "the tool "
@@ -40,6 +41,8 @@ class CallClock:
     """Those of inner calls, for which a cancelled task alone could be the tool's own doing."""
     over: bool = False
     """Is the call being stopped?"""
+    kept: Any = None
+    """What the tool gave back when it was stopped, such as the output of a command until then."""
     _away: float = 0.0
     _began: float = field(default_factory=time.monotonic)
 
@@ -108,7 +111,9 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
     finally:
         end(section)
     performed = task.result() if task.done() else Performed(error=asyncio.CancelledError())
-    stopped = isinstance(performed.error, asyncio.CancelledError | Overdue)
+    if isinstance(performed.error, ToolInterrupted):
+        clock.kept = performed.error.value
+    stopped = isinstance(performed.error, asyncio.CancelledError | Overdue | ToolInterrupted)
     if cancelled and stopped:
         raise cancelled
     return Performed(late=True) if stopped and (late or isinstance(performed.error, Overdue)) else performed

@@ -27,10 +27,14 @@ OUT_OF_TIME = "out of time"
 
 
 class LimitReached(Ended):
-    """The work ends here, although the model would continue."""
+    """The work ends here, although the model would continue; or it is done, and its ``answer`` took too much."""
 
     status = "limit"
     exit_code = ExitCode.LIMIT
+
+    def __init__(self, sentence: str, answer: str | None = None) -> None:
+        super().__init__(sentence)
+        self.answer = answer
 
 
 class OpeningTooLong(ForgeError):
@@ -118,6 +122,20 @@ class Budget:
             budget._known_cost += cost or 0.0
             budget._priced = budget._priced and cost is not None
 
+    def check_last_turn(self, answer: str) -> None:
+        """LimitReached when the turn that gave the answer has used more than there was.
+
+        A turn is not begun where nothing is left, but how much it takes is known only at its end. A child worker may
+        give its answer all the same: its parent takes no further turn.
+        """
+        limits = self.limits
+        if self.parent is not None:
+            return
+        if limits.max_tokens is not None and tokens_of(self.usage) > limits.max_tokens:
+            raise _passed(counted(limits.max_tokens, "token"), f"{tokens_of(self.usage):,}", answer)
+        if limits.max_cost is not None and self._known_cost > limits.max_cost:
+            raise _passed(_dollars(limits.max_cost), _dollars(round(self._known_cost, 6)), answer)
+
     def seconds_left(self) -> float | None:
         """How long the task may still take, by the shortest time in the chain; None when no time is stated."""
         last = self._first_to_end()
@@ -199,6 +217,10 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
             timer.cancel()
         if dog:
             dog.calm()
+
+
+def _passed(limit: str, used: str, answer: str) -> LimitReached:
+    return LimitReached(f"the limit of {limit} was passed by the last turn ({used}); its answer is kept", answer)
 
 
 def _dollars(amount: float) -> str:

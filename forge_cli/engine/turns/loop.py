@@ -166,6 +166,7 @@ class Loop:
             elif stop == "refusal":
                 raise ModelError(f"{self.model.name} declined to answer", hint="rephrase the task")
             elif (misfit := self._misfit(answer, tally)) is None:
+                budget.check_last_turn(answer)
                 return answer
             elif self.output and repairs < MAX_REPAIRS:
                 answer, repairs = "", repairs + 1
@@ -233,26 +234,32 @@ class Loop:
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
         shown, joiner, renamed = RedactedStream(self.redactor), TextJoiner(), False
         keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
-        with self.interrupt.scope() as scope:
-            async with aclosing(self._deltas(request)) as deltas:
-                async for delta in deltas:
-                    match delta:
-                        case TextDelta():
-                            piece = joiner.add(delta.text)
-                            text += piece
-                            if aloud and (part := shown.add(piece)):
-                                self.bus.emit(Streaming(stream_id, part, done=False))
-                        case ToolCall():
-                            delta = within_depth(delta)
-                            taken = delta.id in self.history.call_ids or any(delta.id == call.id for call in calls)
-                            own = keeps_ids or (is_legal(delta.id) and not taken)
-                            calls.append(delta if own else replace(delta, id=new_id("call")))
-                            renamed = renamed or not own
-                        case Restart():
-                            text, calls, shown, joiner = "", [], RedactedStream(self.redactor), TextJoiner()
-                            self.bus.emit(StatusEvent("warning", f"the answer starts again: {delta.reason}"))
-                        case TurnEnd():
-                            end = delta
+        try:
+            with self.interrupt.scope() as scope:
+                async with aclosing(self._deltas(request)) as deltas:
+                    async for delta in deltas:
+                        match delta:
+                            case TextDelta():
+                                piece = joiner.add(delta.text)
+                                text += piece
+                                if aloud and (part := shown.add(piece)):
+                                    self.bus.emit(Streaming(stream_id, part, done=False))
+                            case ToolCall():
+                                delta = within_depth(delta)
+                                taken = delta.id in self.history.call_ids or any(delta.id == call.id for call in calls)
+                                own = keeps_ids or (is_legal(delta.id) and not taken)
+                                calls.append(delta if own else replace(delta, id=new_id("call")))
+                                renamed = renamed or not own
+                            case Restart():
+                                text, calls, shown, joiner = "", [], RedactedStream(self.redactor), TextJoiner()
+                                void = f"the text above is void, the answer starts again: {delta.reason}"
+                                self.bus.emit(StatusEvent("info", void))
+                            case TurnEnd():
+                                end = delta
+        except ForgeError:
+            if aloud:
+                self.bus.emit(Streaming(stream_id, "", done=True))
+            raise
         text += (last := joiner.close())
         if aloud:
             if rest := shown.add(last) + shown.close():

@@ -105,11 +105,24 @@ class WorkerProcesses(Processes):
         together: int | None = None,
         pipes: RequestPipes | None = None,
         names: bool = False,
+        watch: Callable[[str], None] | None = None,
+        interrupted: Callable[[Finished], Exception] | None = None,
     ) -> Finished:
-        """What ``pipes`` answers is asked for by the command; with ``names`` it may make protected names."""
+        """What ``pipes`` answers is asked for by the command; with ``names`` it may make protected names.
+
+        ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``.
+        """
         wrap = self.wrap(readable, writable, names=names)
         options = self._options(argv, cwd, env, input, wrap if pipes is None else _with_pipes(wrap, pipes))
-        return await self.children.run(argv, **options, timeout=timeout, errors=errors, together=together)
+        return await self.children.run(
+            argv,
+            **options,
+            timeout=timeout,
+            errors=errors,
+            together=together,
+            watch=watch,
+            interrupted=interrupted,
+        )
 
     def stream(
         self,

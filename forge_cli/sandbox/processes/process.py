@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,9 @@ GRACE = 0.3
 
 PERIOD = 0.05
 """Seconds between two looks at what a command uses."""
+
+WATCHED, WATCHED_BYTES = 0.25, 1000
+"""Seconds between two looks at what a command has printed, and bytes of each output that are looked at."""
 
 LAST_SIGNAL = 32
 """Signals of real time lie beyond; nobody dies of them by accident, and exit codes as large are somebody's own."""
@@ -155,6 +158,19 @@ class Child:
             if self.exceeded:
                 await self.stop(politely=False)
             pause = max(PERIOD, 10 * (time.monotonic() - since))
+
+    async def watch(self, show: Callable[[str], None]) -> None:
+        """Show the end of what the command has printed and nobody took, again and again while it runs."""
+        shown = ""
+        while not self.exited.is_set():
+            with anyio.move_on_after(WATCHED):
+                await self.exited.wait()
+                return
+            parts = (output.last(WATCHED_BYTES) for output in self._outputs.values())
+            last = "\n".join(part.strip("\n") for part in parts if part)
+            if last != shown:
+                shown = last
+                show(last)
 
     async def wait_for_output(self) -> None:
         """Wait until there is output to take, or none will come any more."""
@@ -300,18 +316,25 @@ class ChildProcesses:
         errors: str = "replace",
         feed: bytes | None = None,
         limits: ProcessLimits = NO_LIMITS,
+        watch: Callable[[str], None] | None = None,
+        interrupted: Callable[[Finished], Exception] | None = None,
     ) -> Finished:
         """Start a command and wait for its end; past ``timeout``, or when interrupted, all of it is stopped.
 
         ``limit`` bytes of each stream are kept, and no more than ``together`` of both. What a command leaves in the
-        background, unless it is confined, runs until this context is left.
+        background, unless it is confined, runs until this context is left. ``watch`` is shown the end of the output
+        while it runs; ``interrupted`` makes what is raised, with what there is by then, when the caller is cancelled.
         """
         streams: StreamOptions = {"limit": limit, "errors": errors, "feed": feed}
         child = self.start(argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, **streams)
+        if watch is not None:
+            self._tasks.start_soon(child.watch, watch)
         try:
             await child.ended.wait()
-        except BaseException:
+        except BaseException as error:
             await child.stop()
+            if interrupted is not None and isinstance(error, anyio.get_cancelled_exc_class()):
+                raise interrupted(child.finished(together)) from None
             raise
         return child.finished(together)
 

@@ -34,6 +34,7 @@ class Output:
         self._tail = bytearray()
         self._closed = False
         self._awaited: anyio.Event | None = None
+        self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
 
     @classmethod
@@ -87,6 +88,11 @@ class Output:
         if self._closed and not self.pending:
             text += self._decoder.decode(b"", final=True)
         return text
+
+    def last(self, at_most: int) -> str:
+        """The end of what waits to be taken; it stays there."""
+        data = bytes((self._tail if self._tail else self._head)[-at_most:])
+        return codecs.decode(data, self._encoding, "replace")
 
     @property
     def size(self) -> int:

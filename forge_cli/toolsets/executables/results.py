@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from forge_cli.core.errors import ToolError, ToolTimeout
+from forge_cli.core.errors import ToolError, ToolInterrupted, ToolTimeout
+from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import (
     MODEL_LIMIT,
@@ -25,6 +26,21 @@ KIND = "executable.run"
 def outcome(name: str, done: Finished, seconds: float, hint: str | None = None) -> ResultValue:
     """The result of a program that has ended; one that failed is an error with the same result in it."""
     state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else _describe_end(done)
+    hinted = f"{state} (hint: {hint})" if hint else state
+    value = _value(done, state, f"{hinted}{done.refusals()}")
+    if failed(done):
+        failure = ToolTimeout if done.timed_out else ToolError
+        raise failure(f"{name}: {hinted}", value=value)
+    return own_result(done.stdout) or value
+
+
+def interrupted(done: Finished) -> ToolInterrupted:
+    """What is raised for a program that was stopped with its call: it carries what was printed until then, if any."""
+    printed = done.stdout or done.stderr
+    return ToolInterrupted("interrupted", value=_value(done, "interrupted", INTERRUPTED_CALL) if printed else None)
+
+
+def _value(done: Finished, state: str, told: str) -> Custom:
     data = {
         "exitCode": done.exit_code,
         "signal": done.signal,
@@ -35,13 +51,8 @@ def outcome(name: str, done: Finished, seconds: float, hint: str | None = None) 
         "truncated": done.truncated,
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    hinted = f"{state} (hint: {hint})" if hint else state
-    read = cut(f"{hinted}{done.refusals()}\n{done.stdout}{errors}", MODEL_LIMIT - 200)
-    value = Custom(KIND, data, summary=state, model_text=read)
-    if failed(done):
-        failure = ToolTimeout if done.timed_out else ToolError
-        raise failure(f"{name}: {hinted}", value=value)
-    return own_result(done.stdout) or value
+    read = cut(f"{told}\n{done.stdout}{errors}", MODEL_LIMIT - 200)
+    return Custom(KIND, data, summary=state, model_text=read)
 
 
 def failed(done: Finished) -> bool:

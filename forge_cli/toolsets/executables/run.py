@@ -21,7 +21,7 @@ from forge_cli.toolsets.executables.approved import Approved
 from forge_cli.toolsets.executables.calls import ProgramCalls
 from forge_cli.toolsets.executables.mistakes import find_mistake
 from forge_cli.toolsets.executables.registry import Program
-from forge_cli.toolsets.executables.results import failed, outcome
+from forge_cli.toolsets.executables.results import failed, interrupted, outcome
 from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import ProgramStart, Toolchain, language_of
 
@@ -82,6 +82,8 @@ class Runner:
                 readable=[program.folder, *start.readable],
                 together=OUTPUT_LIMIT,
                 pipes=pipes,
+                watch=context.show,
+                interrupted=interrupted,
             )
         if pipes:
             await pipes.wait_until_served()

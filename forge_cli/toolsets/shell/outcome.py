@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from forge_cli.core.errors import ToolError, ToolTimeout
+from forge_cli.core.errors import ToolError, ToolInterrupted, ToolTimeout
+from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.processes import LISTED, Finished
 from forge_cli.core.results import MODEL_LIMIT, Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut, visible
@@ -15,6 +16,28 @@ READ_AT_ONCE = MODEL_LIMIT - 200
 def result(command: str, done: Finished, seconds: float) -> Custom:
     """A command that has ended; one that failed is an error that carries its output."""
     state = f"stopped after {counted(seconds, 'second')}" if done.timed_out else describe_end(done)
+    value = _value(command, done, state, _with_hint(state, done, done.stderr))
+    if done.timed_out:
+        raise ToolTimeout(state, value=value)
+    if done.exit_code != 0:
+        raise ToolError(state, value=value)
+    return value
+
+
+def interrupted(command: str, done: Finished) -> ToolInterrupted:
+    """What is raised for a command that was stopped with its call: it carries what was printed until then, if any."""
+    value = _value(command, done, "interrupted", INTERRUPTED_CALL) if done.stdout or done.stderr else None
+    return ToolInterrupted("interrupted", value=value)
+
+
+def interrupted_session(output: str) -> ToolInterrupted:
+    """What is raised for a session that was stopped with the call that started it."""
+    data = {"sessionId": None, "output": output, "running": False}
+    value = Custom(SESSION, data, summary="interrupted", model_text=f"{INTERRUPTED_CALL}\n{output}")
+    return ToolInterrupted("interrupted", value=value if output else None)
+
+
+def _value(command: str, done: Finished, state: str, told: str) -> Custom:
     data = {
         "command": command,
         "exitCode": done.exit_code,
@@ -26,13 +49,8 @@ def result(command: str, done: Finished, seconds: float) -> Custom:
         "durationMs": done.duration_ms,
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
-    read = cut(f"{_with_hint(state, done, done.stderr)}\n{done.stdout}{errors}", READ_AT_ONCE)
-    value = Custom(RESULT, data, summary=state, model_text=read)
-    if done.timed_out:
-        raise ToolTimeout(state, value=value)
-    if done.exit_code != 0:
-        raise ToolError(state, value=value)
-    return value
+    read = cut(f"{told}\n{done.stdout}{errors}", READ_AT_ONCE)
+    return Custom(RESULT, data, summary=state, model_text=read)
 
 
 def open_session(number: int, output: str, *, running: bool) -> Custom:

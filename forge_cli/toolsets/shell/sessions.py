@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -112,10 +113,13 @@ class ProcessSession:
                 with suppress(ProcessLookupError):
                     os.kill(one.pid, signal.SIGINT)
 
-    async def wait(self, seconds: float) -> None:
-        """Until the command has ended, or for so long."""
+    async def wait(self, seconds: float, show: Callable[[str], None]) -> None:
+        """Until the command has ended, or for so long; ``show`` gets what it has printed last."""
         with anyio.move_on_after(seconds):
-            await self.child.ended.wait()
+            async with anyio.create_task_group() as watching:
+                watching.start_soon(self.child.watch, show)
+                await self.child.ended.wait()
+                watching.cancel_scope.cancel()
 
 
 def _name(char: str) -> str:

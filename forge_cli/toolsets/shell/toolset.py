@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Self, cast
 
@@ -113,6 +113,8 @@ class ShellToolset(Toolset):
         self,
         command: CommandArgument,
         timeout: Annotated[float | None, Field(gt=0, le=3600, description="Seconds until it is stopped")] = None,
+        *,
+        context: ToolContext,
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
@@ -124,6 +126,8 @@ class ShellToolset(Toolset):
             writable=self._repository(command, self.env.workspace),
             names=self._policy.names_git(command),
             together=room,
+            watch=context.show,
+            interrupted=partial(outcome.interrupted, command),
         )
         return outcome.result(command, done, seconds)
 
@@ -134,6 +138,8 @@ class ShellToolset(Toolset):
         workdir: FolderArgument = None,
         yield_time_ms: Yield = 10_000,
         max_output_tokens: Annotated[int, Field(ge=1, le=100_000, description="How much output at most")] = 10_000,
+        *,
+        context: ToolContext,
     ) -> Custom:
         """Start a command that may take long or wants input; what it says later is read with write_stdin."""
         folder, encoding = self._folder(workdir), locale_encoding()
@@ -148,11 +154,11 @@ class ShellToolset(Toolset):
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
         session = self._sessions.add(command, child, encoding=encoding, doubt=doubt)
         try:
-            return await self._news(session, yield_time_ms, max_output_tokens * BYTES_A_TOKEN)
+            return await self._news(session, yield_time_ms, context, max_output_tokens * BYTES_A_TOKEN)
         except anyio.get_cancelled_exc_class():
             self._sessions.close(session)
             await child.stop()
-            raise
+            raise outcome.interrupted_session(child.stdout.take(outcome.READ_AT_ONCE)) from None
 
     @tool(needs_approval="_input_approval", preview="_show_session", effects=DOES, timeout=LONGEST)
     async def write_stdin(
@@ -160,6 +166,8 @@ class ShellToolset(Toolset):
         session_id: Annotated[int, Field(ge=1, description="The number that exec_command gave")],
         chars: Annotated[str, Field(description="What to write; nothing only reads, \\x03 interrupts")] = "",
         yield_time_ms: Yield = 1_000,
+        *,
+        context: ToolContext,
     ) -> Custom:
         """Write to a command that is still running, and read what it has said since."""
         session = self._sessions.get(session_id)
@@ -170,7 +178,7 @@ class ShellToolset(Toolset):
             approval = self._line_verdict(session, chars).approval
             session.wrote(chars, pre_approved=approval is Approval.PRE_APPROVED)
             await session.write(data)
-        return await self._news(session, yield_time_ms)
+        return await self._news(session, yield_time_ms, context)
 
     async def _show_session(self, args: Args, context: ToolContext) -> Preview:
         """Whom it is written to; the same characters may mean something else the next time."""
@@ -198,9 +206,11 @@ class ShellToolset(Toolset):
     def _elsewhere(self, workdir: str | None) -> bool:
         return self._folder(workdir) != self.env.workspace
 
-    async def _news(self, session: ProcessSession, milliseconds: int, at_most: int = outcome.READ_AT_ONCE) -> Custom:
+    async def _news(
+        self, session: ProcessSession, milliseconds: int, context: ToolContext, at_most: int = outcome.READ_AT_ONCE
+    ) -> Custom:
         """What a session has said since the last time, and whether it still runs."""
-        await session.wait(milliseconds / 1000)
+        await session.wait(milliseconds / 1000, context.show)
         output = session.child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
         if session.child.running or session.child.stdout.pending:
             return outcome.open_session(session.number, output, running=session.child.running)

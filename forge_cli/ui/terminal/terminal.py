@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from contextlib import AsyncExitStack
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Self, TextIO
@@ -21,29 +22,32 @@ from forge_cli.core.events import (
     InputPrompt,
     Interrupt,
     SessionEnd,
+    SessionStart,
     StatusEvent,
     Streaming,
     ToolResult,
+    TurnEndEvent,
+    TurnStart,
     UserInput,
 )
-from forge_cli.core.results import Diff, Text
-from forge_cli.core.text import readable, visible
+from forge_cli.core.results import Diff
+from forge_cli.core.text import counted, readable, visible
 from forge_cli.core.wrap import terminal_width
 from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.lines import LineInput
+from forge_cli.ui.terminal.live import LiveLines
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
 from forge_cli.ui.terminal.render import plain
-from forge_cli.ui.terminal.trace import trace_formatter
-from forge_cli.ui.views import FindRenderer, is_hidden, no_renderers
+from forge_cli.ui.terminal.status import Status
+from forge_cli.ui.terminal.trace import Trace
+from forge_cli.ui.views import FindRenderer, no_renderers
 
-Call = tuple[str | None, str]
-
-
-def _call(event: Event, call: str) -> Call:
-    """What tells a call from those of other workers, whose models may give the same ids."""
-    return event.origin.delegation if event.origin else None, call
+STOPPING = "stopping"
+PATIENCE = 5.0
+"""Seconds until a terminal that cannot show a status line says once that the model is waited for."""
 
 
 class TerminalUI:
@@ -60,12 +64,13 @@ class TerminalUI:
         stream_text: bool = True,
         interactive: bool | None = None,
         find: FindRenderer = no_renderers,
+        live: LiveLines | None = None,
     ) -> None:
         """``output`` gets the answer as it comes, ``trace_output`` trace and prompts; ``input`` is what prompts read.
 
         They are standard output, standard error and standard input; with an ``output`` of its own, the trace and the
         prompts go there, too. ``interactive`` promises an answer to every prompt: without it, that holds where there
-        is an ``input``, or a terminal on both ends.
+        is an ``input``, or a terminal on both ends. ``live`` shows what goes on below the last line of the terminal.
         """
         if interactive is None:
             interactive = input is not None or (sys.stdin.isatty() and sys.stderr.isatty())
@@ -73,12 +78,15 @@ class TerminalUI:
         self._output = output or sys.stdout
         self._lines = LineInput(input)
         self._console = new_console(trace_output or output)
-        self._trace = trace_formatter(trace, self._console, find)
+        self._live = live
+        self._trace = Trace(trace, self._console, find, live=live is not None, before_line=self._close_line)
+        self._status = Status()
+        self._says_that_it_waits = live is None and self._console.is_terminal and trace != "quiet"
+        self._patience: asyncio.TimerHandle | None = None
         self._stream_text = stream_text
         self._interactive = interactive
         self._find = find
-        self._prompts: dict[Call, anyio.CancelScope] = {}
-        self._seen_diffs: set[Call] = set()
+        self._prompts: dict[CallKey, anyio.CancelScope] = {}
         self._tasks: TaskGroup
         self._stack = AsyncExitStack()
         self._open_line = False
@@ -90,6 +98,10 @@ class TerminalUI:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(self._tasks.cancel_scope.cancel)
         self._stack.callback(self._bus.subscribe(self._show, answers=self._interactive))
+        self._stack.callback(self._stop_waiting)
+        if self._live:
+            self._live.lines = self._live_lines
+            self._stack.callback(self._live.close)
         return self
 
     async def __aexit__(
@@ -97,9 +109,22 @@ class TerminalUI:
     ) -> bool | None:
         return await self._stack.__aexit__(kind, error, trace)
 
+    def opening(self, model: str | None) -> None:
+        """Say that a worker with this model is being opened, which may take a while."""
+        self._status.model, self._status.activity = visible(model or ""), "connecting"
+        self._wait_for(model or "the model")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Somebody else owns the terminal, such as a prompt: nothing is drawn there until this is left."""
+        self._close_line()
+        with self._live.paused() if self._live else nullcontext():
+            yield
+
     def _show(self, event: Event) -> None:
         if self._interactive and self._leaves_a_line_open(event):
             self._console.print()
+        self._note(event)
         match event:
             case Streaming() if self._stream_text:
                 if event.origin is None:
@@ -108,21 +133,72 @@ class TerminalUI:
                 self._write(self._markdown.end())
                 self._trace(event)
             case ApprovalRequired() if self._interactive:
-                self._tasks.start_soon(self._ask, event.request, _call(event, event.request.tool_call_id))
+                self._tasks.start_soon(self._ask, event.request, call_key(event, event.request.tool_call_id))
             case InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
-            case ToolResult(value=Diff() as diff) if self._has_shown(event) and not is_hidden(diff):
-                self._trace(replace(event, value=Text(diff.text().partition("\n")[0])))
             case _:
                 self._trace(event)
         if isinstance(event, ToolResult | ApprovalDecided):
-            prompt = self._prompts.get(_call(event, event.tool_call_id))
+            prompt = self._prompts.get(call_key(event, event.tool_call_id))
             if prompt:
                 prompt.cancel()
 
-    def _has_shown(self, event: ToolResult) -> bool:
-        """Was what a call has done shown before it was done?"""
-        return _call(event, event.tool_call_id) in self._seen_diffs
+    def _note(self, event: Event) -> None:
+        """Keep in mind what the status line says."""
+        status, who = self._status, f"{visible(event.origin.worker)}: " if event.origin else ""
+        match event:
+            case SessionStart():
+                status.model = visible(event.model)
+            case TurnStart():
+                status.activity = f"{who}thinking"
+                self._wait_for(status.model)
+            case Streaming(done=False):
+                status.activity = f"{who}writing"
+                self._stop_waiting()
+            case Streaming() if self._live and event.origin is None:
+                self._live.end_text()
+            case TurnEndEvent():
+                used = event.usage
+                status.tokens_in += used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+                status.tokens_out += used.output_tokens
+                self._stop_waiting()
+            case Interrupt():
+                status.activity = STOPPING
+            case SessionEnd() if self._live:
+                self._live.close()
+            case _:
+                pass
+
+    def _live_lines(self, seconds: float) -> list[str]:
+        """The calls that run, each on a line of its own, and the status line."""
+        calls = tuple(self._trace.open_calls.values())
+        shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
+        running = [call for call in calls if not call.result]
+        match running if self._status.activity != STOPPING else []:
+            case []:
+                activity = self._status.activity
+            case [call]:
+                said = f": {call.output[-1]}" if call.output and not shown else ""
+                activity = f"running {call.name}{said}"
+            case several:
+                activity = f"running {counted(len(several), 'call')}"
+        return [*shown, self._status.line(seconds, activity, spinning=not shown)]
+
+    def _wait_for(self, model: str) -> None:
+        """Where no status line can be drawn, one plain line says after a while what is waited for."""
+        self._stop_waiting()
+        if self._says_that_it_waits:
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(PATIENCE, self._say_waiting, model)
+
+    def _say_waiting(self, model: str) -> None:
+        self._close_line()
+        self._console.print(plain(visible(f"waiting for {model}"), style="dim"))
+
+    def _stop_waiting(self) -> None:
+        if self._patience:
+            self._patience.cancel()
+            self._patience = None
 
     def _leaves_a_line_open(self, event: Event) -> bool:
         """After ``^C`` or an abandoned prompt the cursor stands somewhere in a line."""
@@ -130,7 +206,7 @@ class TerminalUI:
             case Interrupt():
                 return True
             case ToolResult(status=status, tool_call_id=call) if status != "interrupted":
-                return _call(event, call) in self._prompts
+                return call_key(event, call) in self._prompts
             case _:
                 return False
 
@@ -145,23 +221,33 @@ class TerminalUI:
 
     def _write(self, text: str) -> None:
         if text:
+            self._trace.begin_text()
             self._open_line = not text.endswith("\n")
             self._output.write(text)
             self._output.flush()
 
-    async def _ask(self, request: ApprovalRequest, call: Call) -> None:
+    def _close_line(self) -> None:
+        """End the line that a text has left open, where something else follows on the same terminal."""
+        if self._console.is_terminal:
+            self._write(self._markdown.end())
+            self._write("\n" if self._open_line else "")
+
+    async def _ask(self, request: ApprovalRequest, call: CallKey) -> None:
         """Prompt until there is an answer, or until the call has ended without one."""
         with anyio.CancelScope() as scope:
             self._prompts[call] = scope
             if isinstance(request.preview, Diff):
-                self._seen_diffs.add(call)
+                self._trace.seen_diffs.add(call)
             try:
-                decision = await ask_on_terminal(request, self._console, self._lines, self._find)
+                with self.paused():
+                    decision = await ask_on_terminal(request, self._console, self._lines, self._find)
             finally:
                 del self._prompts[call]
             self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:
-        self._console.print(plain(visible(event.prompt)), end="")
-        self._console.file.flush()
-        self._bus.emit(UserInput(event.request_id, (await self._lines.read() or "").rstrip("\n")))
+        with self.paused():
+            self._console.print(plain(visible(event.prompt)), end="")
+            self._console.file.flush()
+            line = await self._lines.read()
+        self._bus.emit(UserInput(event.request_id, (line or "").rstrip("\n")))

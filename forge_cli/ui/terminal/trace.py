@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from rich.console import Console
+from rich.text import Text as Styled
 
 from forge_cli.core.events import (
     ApprovalDecided,
@@ -19,6 +19,7 @@ from forge_cli.core.events import (
     SessionEnd,
     SessionStart,
     StatusEvent,
+    ToolOutput,
     ToolResult,
     ToolStarted,
     TurnEndEvent,
@@ -27,18 +28,37 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS, UNCONFINED_RULES
-from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import ResultValue, from_wire
-from forge_cli.core.text import MORE, counted, cut, visible
+from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue, from_wire
+from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
 from forge_cli.sandbox.secrets import Redactor
+from forge_cli.ui.terminal.calls import (
+    BODY_LINES,
+    DEBUG_LINES,
+    DIFF_LINES,
+    NO_OUTPUT,
+    OUTPUT_LINES,
+    SEPARATOR,
+    SLOW,
+    TAIL_LINES,
+    CallKey,
+    OpenCall,
+    call_duration,
+    call_key,
+    describe_error,
+    describe_value,
+    fit_line,
+    format_args,
+    is_command,
+    mark_of,
+    short_args,
+    tail,
+)
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.render import Indented, plain, render
-from forge_cli.ui.views import FindRenderer, no_renderers
-
-SHOWN = 200
-"""Characters of an argument; the record has all of them."""
+from forge_cli.ui.terminal.render import Indented, plain, render_view
+from forge_cli.ui.terminal.summary import format_tokens, summarize
+from forge_cli.ui.views import FindRenderer, View, is_hidden, no_renderers, view_of
 
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 
@@ -49,16 +69,42 @@ def trace_formatter(
     """A handler for ``on_event`` that writes the trace to standard error, without secrets."""
     if level not in LEVELS:
         raise ValueError(f"trace must be one of {', '.join(LEVELS)}, not {level!r}")
-    return _Trace(LEVELS.index(level), console or new_console(), find)
+    return Trace(level, console or new_console(), find)
 
 
-class _Trace:
-    def __init__(self, level: int, console: Console, find: FindRenderer) -> None:
-        self._level = level
+class Trace:
+    """Writes lines that stay. With ``live`` a call has none of them before its result, and they come in its order."""
+
+    def __init__(
+        self,
+        level: TraceLevel,
+        console: Console,
+        find: FindRenderer,
+        *,
+        live: bool = False,
+        before_line: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._level = LEVELS.index(level)
         self._console = console
         self._find = find
+        self._live = live
+        self._before_line = before_line
         self._redactor = Redactor(os.environ)
         self._from: Origin | None = None
+        self._used: tuple[int, int | None] = 0, None
+        self._gap = False
+        self.open_calls: dict[CallKey, OpenCall] = {}
+        """Those that are taken up, in order; also read by whoever shows them while they run."""
+        self.seen_diffs: set[CallKey] = set()
+        """Calls whose changes were shown before they were made."""
+
+    @property
+    def shows_calls(self) -> bool:
+        return self._level >= LEVELS.index("normal")
+
+    @property
+    def _debug(self) -> bool:
+        return self._level >= LEVELS.index("debug")
 
     def __call__(self, event: Event) -> None:
         self._from = event.origin
@@ -69,14 +115,16 @@ class _Trace:
                 self._line(0 if event.message == UNCONFINED_RULES else 1, f"warning: {event.message}", "yellow")
             case StatusEvent(tool_call_id=None):
                 self._line(2 if event.message.startswith(COMMANDS) else 1, event.message, "dim")
-            case StatusEvent():
-                self._line(2, f"  {_percent(event.progress)}{event.message}", "dim")
+            case StatusEvent(tool_call_id=str() as call_id):
+                self._progress(event, call_key(event, call_id))
             case ToolStarted():
-                args = format_args(self._redactor.redact(jsonable(event.args)))
-                inner = "  " if event.parent_call_id else ""
-                self._line(2, inner + " ".join([">", event.tool_name, *args]), "cyan")
+                self._start_call(event)
+            case ToolOutput():
+                if call := self.open_calls.get(call_key(event, event.tool_call_id)):
+                    lines = self._redactor.redact_text(event.text).splitlines()
+                    call.output = tuple(visible(line.strip("\r")) for line in lines if line.strip())[-OUTPUT_LINES:]
             case ToolResult():
-                self._result(event)
+                self._end_call(event)
             case ManualToolsAvailable():
                 names = ", ".join(str(tool["name"]) for tool in event.tools)
                 self._line(3, f"tools for people: {names}", "dim")
@@ -84,79 +132,155 @@ class _Trace:
                 settings = f"model {event.model}, workspace {event.workspace}, approval mode {event.approval_mode}"
                 self._line(3, settings, "dim")
             case TurnStart():
+                self._gap = event.turn > 1 and event.origin is None
                 tools = ", ".join(event.tools) or "none"
                 took = "" if event.refresh_ms is None else f" (found in {event.refresh_ms:g} ms)"
                 self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}", "dim")
             case TurnEndEvent():
-                self._line(3, f"turn {event.turn} ended ({event.stop}): {_tokens(vars(event.usage))}", "dim")
+                used = format_tokens(vars(event.usage))
+                self._line(3, f"turn {event.turn} ended ({event.stop}){used and f': {used}'}", "dim")
             case ContextUsage():
+                if event.origin is None:
+                    self._used = event.used, event.window
                 share = f" of {event.window} ({event.used / event.window:.0%})" if event.window else ""
                 self._line(3, f"the history holds {event.used} tokens{share}", "dim")
             case ApprovalDecided():
-                place = f" ({event.where})" if event.where else ""
-                answer = "yes" if event.approved else "no"
-                self._line(3, f"  {event.verdict} -> {answer} by {event.by}: {event.reason}{place}", "dim")
+                self._decided(event)
             case NetworkAccess():
+                if event.tool_call_id:
+                    self._announce(call_key(event, event.tool_call_id))
                 self._line(2, f"  {event.sentence()}", "dim")
             case WorkerUpdate(status="started" | "resumed"):
+                self._announce((event.within, event.tool_call_id))
                 self._line(2, f"{event.status} by {event.parent}", "cyan")
             case WorkerUpdate():
-                used = f": {counted(event.turns or 0, 'turn')}, {_tokens(vars(event.usage or Usage()))}"
-                why = f": {event.error}" if event.error else used
-                self._line(2, f"{event.status}{why}", "green" if event.status == "completed" else "red")
+                used = format_tokens(vars(event.usage or Usage()))
+                facts = [] if event.error else [counted(event.turns or 0, "turn"), used]
+                ended = f"{event.status}: {event.error}" if event.error else event.status
+                self._line(
+                    2, " · ".join(filter(None, (ended, *facts))), "green" if event.status == "completed" else "red"
+                )
             case SessionEnd():
-                self._line(1, _summary(event.result), "dim")
+                self._end(event)
             case _:
                 return
+
+    def begin_text(self) -> None:
+        """A text of the model follows; between two turns there is an empty line."""
+        if self._gap:
+            self._gap = False
+            if self._console.is_terminal and self._level:
+                self._console.print()
 
     def _line(self, level: int, text: str, style: str) -> None:
         if self._level >= level:
             who = f"{self._indent}{self._from.worker}: " if self._from else ""
-            self._console.print(plain(visible(who + self._redactor.redact_text(text)), style=style))
+            self._print(plain(visible(who + self._redactor.redact_text(text)), style=style))
+
+    def _print(self, shown: Styled | Indented, end: str = "\n") -> None:
+        self._before_line()
+        self.begin_text()
+        self._console.print(shown, end=end)
 
     @property
     def _indent(self) -> str:
         """What a child worker does is indented further than what its parent does."""
         return "  " * self._from.depth if self._from else ""
 
-    def _result(self, event: ToolResult) -> None:
-        if self._level < 2:
+    def _start_call(self, event: ToolStarted) -> None:
+        if event.parent_call_id:
+            self._announce(call_key(event, event.parent_call_id))
+        inner = "  " if event.parent_call_id else ""
+        args = self._redactor.redact(jsonable(event.args))
+        shown = visible(" ".join(format_args(args))) if self._debug else short_args(args)
+        key = call_key(event, event.tool_call_id)
+        self.open_calls[key] = OpenCall(visible(event.tool_name), shown, self._who(inner))
+        if self._debug:
+            self._announce(key)
+
+    def _who(self, inner: str = "") -> str:
+        return f"{self._indent}{visible(self._from.worker)}: {inner}" if self._from else inner
+
+    def _announce(self, key: CallKey) -> None:
+        """Say that a call was taken up, before lines that belong to it."""
+        call = self.open_calls.get(key)
+        if call and not call.announced:
+            if self.shows_calls:
+                self._print(plain(f"{call.who}> {call.name}{' ' * bool(call.args)}{call.args}", style="cyan"))
+            call.announced, call.args = True, ""
+
+    def _progress(self, event: StatusEvent, key: CallKey) -> None:
+        text = f"{'' if event.progress is None else f'{event.progress:.0%} '}{event.message}"
+        call = self.open_calls.get(key)
+        if call and self._live:
+            call.progress = visible(self._redactor.redact_text(text))
+        else:
+            self._announce(key)
+            self._line(2, f"  {text}", "dim")
+
+    def _decided(self, event: ApprovalDecided) -> None:
+        call = self.open_calls.get(call_key(event, event.tool_call_id))
+        if call and event.by == "mode" and event.approved:
+            call.by_mode = True
+        place = f" ({event.where})" if event.where else ""
+        answer = "yes" if event.approved else "no"
+        self._line(3, f"  {event.verdict} -> {answer} by {event.by}: {event.reason}{place}", "dim")
+
+    def _end_call(self, event: ToolResult) -> None:
+        """Show a result below its own call: where calls run side by side, each waits for those before it."""
+        key = call_key(event, event.tool_call_id)
+        call = self.open_calls.setdefault(key, OpenCall(visible(event.tool_name), "", self._who()))
+        call.result = event
+        for key, call in list(self.open_calls.items()):
+            if call.result:
+                del self.open_calls[key]
+                self._show_result(call, call.result, shown_before=key in self.seen_diffs)
+            elif self._live and not call.announced:
+                return
+
+    def _show_result(self, call: OpenCall, event: ToolResult, *, shown_before: bool) -> None:
+        if not self.shows_calls:
             return
-        took = f" in {event.duration_ms} ms" if self._level > 2 else ""
-        why = (
-            "" if event.error in (None, INTERRUPTED_CALL) else f": {cut(self._redactor.redact_text(event.error), 2000)}"
-        )
-        self._line(2, f"  {event.status}{took}{why}", "green" if event.status == "success" else "red")
-        if event.value.text() != event.error:
-            shown = render(self._redacted(event.value), self._find, event.distribution)
-            self._console.print(Indented(shown, 4 + len(self._indent)), end="")
+        value = self._redacted(event.value)
+        view = view_of(value, self._find, event.distribution)
+        error = cut(self._redactor.redact_text(event.error), 2000) if event.error else ""
+        reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view)]
+        slow = (event.duration_ms >= SLOW and event.status not in ("denied", "blocked")) or self._debug
+        took = call_duration(event.duration_ms) if slow else ""
+        facts = [*filter(None, (visible(reason), took, "approved by -y" if call.by_mode else ""))]
+        mark, style = mark_of(event.status)
+        width = self._console.width - 1 if self._console.is_terminal else None
+        args, inline, below = fit_line(call, facts, width)
+        told = style if error else "dim"
+        head = Styled.assemble(call.who, (mark, style), f" {call.name}{' ' * bool(args)}", (args, "dim"))
+        self._print(head.append("".join(f"{SEPARATOR}{fact}" for fact in inline), told))
+        margin = len(call.who) - len(call.who.lstrip()) + 4
+        if more := [*([SEPARATOR.join(below)] if below else []), *more]:
+            self._print(Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin), end="")
+        if event.value.text() != event.error and not (shown_before and isinstance(value, Diff)):
+            self._show_value(value, view, inline=not error and bool(reason), margin=margin)
+
+    def _show_value(self, value: ResultValue, view: View, *, inline: bool, margin: int) -> None:
+        """What a call gave back, as far as its line does not say it."""
+        folded = inline or isinstance(value, FileContent | FileList)
+        if is_hidden(value) or (folded and not self._debug and not isinstance(value, Diff)):
+            return
+        lines = DEBUG_LINES if self._debug else DIFF_LINES if isinstance(value, Diff) else BODY_LINES
+        if is_command(value) and isinstance(view.data, str):
+            state = (value.summary if isinstance(value, Custom) else None) or ""
+            view = replace(view, data=tail(view.data.removesuffix(state), DEBUG_LINES if self._debug else TAIL_LINES))
+        if view.data and view.data != NO_OUTPUT:
+            self._print(Indented(render_view(view, lines=lines), margin), end="")
 
     def _redacted(self, value: ResultValue) -> ResultValue:
         told = value.wire()
         redacted = self._redactor.redact(told)
         return value if redacted == told else from_wire(redacted)
 
-
-def _percent(progress: float | None) -> str:
-    return "" if progress is None else f"{progress:.0%} "
-
-
-def format_args(args: Mapping[str, Any]) -> list[str]:
-    texts = {name: json.dumps(jsonable(value), ensure_ascii=False) for name, value in args.items()}
-    return [f"{name}={cut(text, SHOWN, 'end', mark=MORE)}" for name, text in texts.items()]
-
-
-def _summary(result: Mapping[str, Any]) -> str:
-    denied = len(result.get("denials", ()))
-    refused = f" ({denied} refused)" if denied else ""
-    return (
-        f"{result['status']}: {counted(result['turns'], 'turn')}, {counted(result['tool_calls'], 'call')}{refused}, "
-        f"{_tokens(result.get('usage', {}))}, {result['duration_ms'] / 1000:.1f} s"
-    )
-
-
-def _tokens(usage: Mapping[str, int]) -> str:
-    """What was sent and received; what the cache of the provider knew or now keeps counts beside it."""
-    read, written = usage.get("cache_read_tokens", 0), usage.get("cache_write_tokens", 0)
-    cached = f" (and {read} from its cache, {written} into it)" if read or written else ""
-    return f"{usage.get('input_tokens', 0)} tokens in{cached}, {usage.get('output_tokens', 0)} out"
+    def _end(self, event: SessionEnd) -> None:
+        result = event.result
+        if result["status"] == "completed" and result.get("response") == "" and result.get("output") is None:
+            self._line(1, "warning: the answer of the model is empty", "yellow")
+        width = self._console.width - 1 if self._console.is_terminal else None
+        self._gap = self._gap or result["turns"] > 0
+        self._line(1, summarize(result, *self._used, width=width), "dim")

@@ -25,6 +25,7 @@ from forge_cli.core.events import (
     SessionStart,
     StatusEvent,
     Streaming,
+    ToolOutput,
     ToolResult,
     ToolStarted,
     TurnEndEvent,
@@ -171,6 +172,7 @@ class _Reader:
                 TurnStart()
                 | TurnEndEvent()
                 | Streaming()
+                | ToolOutput()
                 | ManualToolsAvailable()
                 | ManualToolInvoke()
                 | CommandEvent()

@@ -12,9 +12,9 @@ from rich.text import Text as Styled
 from forge_cli.core.results import FileContent
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.wire import jsonable
+from forge_cli.ui.terminal.calls import format_args
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
-from forge_cli.ui.terminal.trace import format_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 

@@ -9,7 +9,7 @@ import pytest
 from forge_cli import Limits, ModelRequest, ToolCall, TurnEnd, Usage
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import MessageEvent
-from forge_cli.core.messages import Delta
+from forge_cli.core.messages import Delta, TextDelta
 from forge_cli.testing import Project, Seen, call, calls
 
 TOOLS = """
@@ -108,6 +108,44 @@ def test_tokens_are_added_up(worker: Project) -> None:
     assert ended(seen) == ("limit", ExitCode.LIMIT, "the limit of 400 tokens was reached")
     assert (seen.result.turns, seen.result.usage) == (3, Usage(300, 60, 90))
     assert seen.result.cost is None
+
+
+class Sayer:
+    """A model that answers at once, in two parts, and says what it uses."""
+
+    name, context_window = "sayer:x", None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        first = len(request.messages) == 1
+        yield TextDelta("The " if first else "answer.")
+        yield TurnEnd("max_tokens" if first else "end", Usage(input_tokens=50, output_tokens=10, cache_read_tokens=15))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        (Limits(max_tokens=149), "the limit of 149 tokens was passed by the last turn (150); its answer is kept"),
+        (Limits(max_cost=0.2), "the limit of $0.20 was passed by the last turn ($0.203); its answer is kept"),
+    ],
+    ids=["tokens", "cost"],
+)
+def test_a_limit_that_the_last_turn_passed_is_one_and_the_answer_is_kept(
+    worker: Project, limits: Limits, error: str
+) -> None:
+    worker.home.mkdir()
+    price = "{input: 1000, output: 5000, cache_read: 100}"
+    (worker.home / "config.yaml").write_text(f'models: {{"sayer:x": {{price: {price}}}}}\n')
+    seen = worker.run(model=Sayer(), limits=limits)
+    assert ended(seen) == ("limit", ExitCode.LIMIT, error)
+    assert seen.result.response == "The answer."
+
+
+def test_a_limit_that_the_last_turn_just_keeps_is_kept(worker: Project) -> None:
+    seen = worker.run(model=Sayer(), limits=Limits(max_tokens=150))
+    assert ended(seen) == ("completed", ExitCode.DONE, None)
 
 
 def test_what_it_costs_by_the_price_in_the_user_s_config(worker: Project) -> None:

@@ -92,7 +92,7 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
     assert [message["content"] for message in api.received[2].data["messages"]][1][1]["text"] == "Let me add."
     told = [status.message for status in seen.of(StatusEvent)]
     assert "the connection broke off in the middle of the answer; trying again in 0.0 s (2 of 5)" in told[0]
-    assert told[1] == "the answer starts again: the connection broke off in the middle of the answer"
+    assert told[1].startswith("the text above is void, the answer starts again: the connection broke off")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from forge_cli import InterruptSignal
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.record.line import Line
@@ -53,6 +54,21 @@ def test_arguments_are_words_and_never_a_shell_line(worker: Project, write_tool:
     assert (data["exitCode"], data["signal"], data["timedOut"], data["stderr"]) == (0, None, False, "")
     assert value(seen).kind == "executable.run"
     assert not (worker.folder / "x").exists()
+
+
+def test_an_interrupted_program_keeps_what_it_printed(worker: Project, write_tool: WriteTool) -> None:
+    write_tool("slow", "echo one; echo up > gate; sleep 60; echo never\n")
+    os.mkfifo(worker.folder / "gate")
+    signal = InterruptSignal()
+
+    def wait_and_interrupt() -> None:
+        (worker.folder / "gate").read_text()
+        signal.interrupt()
+
+    threading.Thread(target=wait_and_interrupt, daemon=True).start()
+    seen = worker.run(calls(call("slow")), "never", interrupt_signal=signal)
+    assert (seen.statuses, value(seen).data["stdout"]) == (["interrupted"], "one\n")
+    assert value(seen).text() == '{"type": "interrupted"}\none\n'
 
 
 def test_both_ways_to_call_do_the_same(worker: Project, write_tool: WriteTool) -> None:

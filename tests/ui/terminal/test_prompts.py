@@ -196,7 +196,7 @@ def test_names_of_tools_cannot_repaint_the_terminal(terminal, script) -> None:
     assert keyboard.end() == 0
     assert not set(keyboard.seen) & set("\x1b\u202e")
     for name in (r"no\x1b[2Jsuch", r"no\nsuch", r"no\u202esuch"):
-        assert f"> {name}" in keyboard.lines
+        assert f"✗ {name}" in keyboard.lines
     assert "wants to call" not in keyboard.seen
 
 
@@ -298,8 +298,8 @@ def test_a_prompt_can_be_left(asked, writer, how: str) -> None:
     else:
         asked.child.kill(signal.SIGTERM)
     assert asked.end() == (130 if how == "ctrl-c" else 143)
-    assert "  interrupted" in asked.lines
-    assert any(line.startswith("interrupted: 1 turn, 1 call, ") for line in asked.lines)
+    assert any(line.endswith(" · interrupted") for line in asked.lines)
+    assert any(line.startswith("interrupted · 1 turn · 1 call · ") for line in asked.lines)
     assert not (writer.folder / "output" / "a.md").exists()
 
 

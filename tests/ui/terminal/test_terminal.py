@@ -28,10 +28,11 @@ def test_a_terminal_gets_all_words_of_all_turns_and_a_trace(terminal, script) ->
     assert "\x1b" not in keyboard.seen
     shown = [line for line in keyboard.lines if line]
     assert shown[0].startswith("the model is scripted")
-    assert shown[1:3] == ["First \\x1b[2Jwords.", "> nosuch"]
-    assert shown[3].startswith("  not_found: there is no tool 'nosuch'")
+    assert shown[1] == "First \\x1b[2Jwords."
+    assert shown[2] == "✗ nosuch"
+    assert shown[3].startswith("    there is no tool 'nosuch'")
     assert shown[-2] == "Last words."
-    assert shown[-1].startswith("completed: 2 turns, 1 call, ")
+    assert shown[-1].startswith("completed · 2 turns · 1 call · ")
 
 
 @pytest.mark.parametrize("flags", [["-p"], ["--trace", "quiet"]], ids=" ".join)
@@ -46,8 +47,8 @@ def test_colours(terminal, script) -> None:
     script(*TURNS)
     keyboard = terminal(*RUN, TERM="xterm-256color")
     assert keyboard.end() == 0
-    assert re.search(r"\x1b\[36m> nosuch", keyboard.seen)
-    assert not re.search(r"\x1b(?!\[[\d;]*m)", keyboard.seen), "colours and nothing else"
+    assert re.search(r"\x1b\[31m✗\x1b\[0m nosuch", keyboard.seen)
+    assert not re.search(r"\x1b(?!\[[\d;]*[mJA]|[78D])", keyboard.seen), "colours and what moves the live lines"
 
 
 def test_no_colour(terminal, script) -> None:

@@ -34,18 +34,18 @@ EVENTS: list[tuple[Event, int, str]] = [
     (
         SessionEnd({**RESULT, "usage": {"input_tokens": 5, "output_tokens": 7}}),
         1,
-        "completed: 2 turns, 1 call, 5 tokens in, 7 out, 1.2 s\n",
+        "completed · 2 turns · 1 call · 5 in, 7 out · 1.2 s\n",
     ),
     (
         SessionEnd({**RESULT, "turns": 1, "tool_calls": 3, "denials": [{}, {}]}),
         1,
-        "completed: 1 turn, 3 calls (2 refused), 0 tokens in, 0 out, 1.2 s\n",
+        "completed · 1 turn · 3 calls (2 refused) · 1.2 s\n",
     ),
     (StatusEvent("info", "halfway", tool_call_id="c1", progress=0.5), 2, "  50% halfway\n"),
     (StatusEvent("info", "working", tool_call_id="c1"), 2, "  working\n"),
-    (ToolStarted("c1", "echo", {"text": "a b", "n": [1]}), 2, '> echo text="a b" n=[1]\n'),
-    (ToolStarted("c1", "echo", {}), 2, "> echo\n"),
-    (ToolStarted("c1", "echo", {"x": "y" * 500}), 2, f'> echo x="{"y" * 174}... [327 more characters]\n'),
+    (ToolStarted("c1", "echo", {"text": "a b", "n": [1]}), 3, '> echo text="a b" n=[1]\n'),
+    (ToolStarted("c1", "echo", {}), 3, "> echo\n"),
+    (ToolStarted("c1", "echo", {"x": "y" * 500}), 3, f'> echo x="{"y" * 174}... [327 more characters]\n'),
     (SessionStart("script:x", "/w", "interactive"), 3, "model script:x, workspace /w, approval mode interactive\n"),
     (ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})), 3, "tools for people: deploy, push\n"),
     (TurnStart(1, "0123456789abcdef", ("a", "b")), 3, "turn 1: request 0123456789ab, tools: a, b\n"),
@@ -55,11 +55,11 @@ EVENTS: list[tuple[Event, int, str]] = [
         "turn 1: request 0123456789ab, tools (found in 1.5 ms): a\n",
     ),
     (TurnStart(1, "0123456789abcdef", ()), 3, "turn 1: request 0123456789ab, tools: none\n"),
-    (TurnEndEvent(1, "end", Usage(3, 4)), 3, "turn 1 ended (end): 3 tokens in, 4 out\n"),
+    (TurnEndEvent(1, "end", Usage(3, 4)), 3, "turn 1 ended (end): 3 in, 4 out\n"),
     (
         TurnEndEvent(1, "end", Usage(3, 4, 50, 6)),
         3,
-        "turn 1 ended (end): 3 tokens in (and 50 from its cache, 6 into it), 4 out\n",
+        "turn 1 ended (end): 59 in (50 cached), 4 out\n",
     ),
     (ContextUsage(1500, 6000), 3, "the history holds 1500 tokens of 6000 (25%)\n"),
     (ContextUsage(1500, None), 3, "the history holds 1500 tokens\n"),
@@ -95,21 +95,21 @@ def result(value: object = Text("hi\nho"), status: str = "success", error: str |
 
 def test_results() -> None:
     assert traced("summary", result()) == ""
-    assert traced("normal", result()) == "  success\n    hi\n    ho\n"
-    assert traced("debug", result()) == "  success in 12 ms\n    hi\n    ho\n"
-    assert traced("normal", result(Text("no"), "denied", "no")) == "  denied: no\n"
-    assert traced("normal", result(Text("x", DisplayHints("hidden")))) == "  success\n"
+    assert traced("normal", result()) == "✓ echo\n    hi\n    ho\n"
+    assert traced("debug", result()) == "✓ echo · 12 ms\n    hi\n    ho\n"
+    assert traced("normal", result(Text("no"), "denied", "no")) == "⊘ echo · denied: no\n"
+    assert traced("normal", result(Text("x", DisplayHints("hidden")))) == "✓ echo\n"
     assert "    +new" in traced("normal", result(Diff.of("/a", None, "new")))
 
 
 def test_a_failure_that_brought_a_value_shows_it() -> None:
     value = Custom("executable.run", "output", summary="exit code 3")
-    assert traced("normal", result(value, "error", "it failed")) == "  error: it failed\n    exit code 3\n    output\n"
+    assert traced("normal", result(value, "error", "it failed")) == "✗ echo · it failed\n    exit code 3\n    output\n"
 
 
 def test_an_interruption_has_no_words() -> None:
     sentence = '{"type": "interrupted"}'
-    assert traced("normal", result(Text(sentence), "interrupted", sentence)) == "  interrupted\n"
+    assert traced("normal", result(Text(sentence), "interrupted", sentence)) == "✗ echo · interrupted\n"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,8 @@ def test_an_interruption_has_no_words() -> None:
 def test_a_line_is_one_line(event: Event) -> None:
     text = traced("debug", event, width=30)
     assert not set(text) & set("\x1b\x9b\r")
-    assert len(text.splitlines()) == (2 if isinstance(event, ToolResult) else 1)
+    _, *below = text.splitlines()
+    assert [line[:4] for line in below] == ([" " * 4] * 2 if isinstance(event, ToolResult) else [])
 
 
 def test_long_lines_are_not_cropped() -> None:

@@ -1,0 +1,179 @@
+"""Calls on a terminal: one line each, which says what is called, and becomes what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from forge_cli.core.calls import OutcomeStatus
+from forge_cli.core.difference import unified_diff
+from forge_cli.core.events import Event, ToolResult
+from forge_cli.core.phrases import INTERRUPTED_CALL
+from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
+from forge_cli.core.text import MORE, counted, cut, visible
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.terminal.cells import cell_width, fit
+from forge_cli.ui.terminal.status import CYAN, DIM, RESET, duration, spin
+from forge_cli.ui.views import View
+
+SHOWN = 200
+"""Characters of an argument; the record has all of them."""
+INLINE = 60
+"""Characters of a result that has room behind its call."""
+LEAST = 24
+"""Cells that the args of a call have at least on a line with other things."""
+OUTPUT_LINES = 3
+"""Lines that a running command shows of its output."""
+BODY_LINES, TAIL_LINES, DIFF_LINES, DEBUG_LINES = 8, 5, 20, 20
+"""Lines of a result below its call: of a text, of what a command said last, of a change, and of everything."""
+SLOW = 1000
+"""Milliseconds from which on it is said how long a call took."""
+NO_OUTPUT = "(no output)"
+"""What stands for the output of a command that has printed nothing."""
+SEPARATOR = " · "
+MAIN = ("path", "command", "pattern", "url", "query", "name", "tool_name")
+"""Args that need no name."""
+
+CallKey = tuple[str | None, str]
+
+_MARKS: dict[OutcomeStatus, tuple[str, str]] = {
+    "success": ("✓", "green"),
+    "denied": ("⊘", "yellow"),
+    "blocked": ("⊘", "red"),
+}
+_FAILED = ("✗", "red")
+
+
+def call_key(event: Event, call: str) -> CallKey:
+    """What tells a call from those of other workers, whose models may give the same ids."""
+    return event.origin.delegation if event.origin else None, call
+
+
+@dataclass
+class OpenCall:
+    """A call that was taken up and has not been shown with its result."""
+
+    name: str
+    args: str
+    who: str = ""
+    """Indentation and the name of its worker, where that is not the root."""
+    since: float = field(default_factory=time.monotonic)
+    announced: bool = False
+    """Does a line of its own say already that it was taken up?"""
+    by_mode: bool = False
+    """Was it approved without asking, by ``-y``?"""
+    progress: str = ""
+    output: tuple[str, ...] = ()
+    result: ToolResult | None = None
+
+    def live_lines(self, seconds: float) -> list[str]:
+        """The call while it runs, with what it said last; or with its result, while it waits for those before it."""
+        title = " ".join(filter(None, (self.name, self.args)))
+        if self.result:
+            return [f"{self.who}{mark_of(self.result.status)[0]} {title}"]
+        took = time.monotonic() - self.since
+        slow = f" · {duration(took)}" if took * 1000 >= SLOW else ""
+        more = f" · {self.progress}" if self.progress else ""
+        below = [f"{DIM}{' ' * cell_width(self.who)}    {line}{RESET}" for line in self.output[-OUTPUT_LINES:]]
+        return [f"{self.who}{CYAN}{spin(seconds)}{RESET} {title}{DIM}{more}{slow}{RESET}", *below]
+
+
+def mark_of(status: OutcomeStatus) -> tuple[str, str]:
+    """The sign of a result, and its style."""
+    return _MARKS.get(status, _FAILED)
+
+
+def format_args(args: Mapping[str, Any]) -> list[str]:
+    """Every arg with its name, as JSON."""
+    texts = {name: json.dumps(jsonable(value), ensure_ascii=False) for name, value in args.items()}
+    return [f"{name}={cut(text, SHOWN, 'end', mark=MORE)}" for name, text in texts.items()]
+
+
+def short_args(args: Mapping[str, Any]) -> str:
+    """The args on one line: the main one as it is, others by name; beside a main one a long text has no room."""
+    alone, beside_main = len(args) == 1, any(name in MAIN for name in args)
+    shown = (_short(name, value, alone, beside_main) for name, value in args.items() if value is not None)
+    return visible(" ".join(filter(None, shown)))
+
+
+def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
+    if isinstance(value, str) and (name in MAIN or (alone and "\n" not in value)):
+        return cut(" ⏎ ".join(value.strip().splitlines()), SHOWN, "end")
+    if isinstance(value, str) and "\n" in value.strip():
+        return "" if beside_main else f"{name}=({counted(len(value.splitlines()), 'line')})"
+    [shown] = format_args({name: value})
+    return shown
+
+
+def fit_line(call: OpenCall, facts: Sequence[str], width: int | None) -> tuple[str, list[str], list[str]]:
+    """What stands on the line of a call: as much of its args as has room, and which facts; the others come below it."""
+    if width is None:
+        return call.args, list(facts), []
+    room = width - cell_width(f"{call.who}✓ {call.name} ")
+    inline: list[str] = []
+    for fact in facts:
+        wanted = room - cell_width(fact) - len(SEPARATOR)
+        if wanted < min(cell_width(call.args), LEAST):
+            break
+        inline.append(fact)
+        room = wanted
+    return fit(call.args, room), inline, list(facts[len(inline) :])
+
+
+def call_duration(milliseconds: int) -> str:
+    return duration(milliseconds / 1000) if milliseconds >= SLOW else f"{milliseconds} ms"
+
+
+def is_command(value: ResultValue) -> bool:
+    """Is it what came of a command, whose last lines matter most?"""
+    return (
+        isinstance(value, Custom) and isinstance(value.data, dict) and bool({"exitCode", "running"} & set(value.data))
+    )
+
+
+def describe_error(event: ToolResult, error: str) -> str:
+    """Why a call came to nothing, without the words that its line says already."""
+    text = error.removeprefix(f"{event.tool_name} was not called; ").removeprefix(f"{event.tool_name} is ")
+    text = text.replace("exit code: ", "exit code ")
+    if event.status == "interrupted" and INTERRUPTED_CALL in error:
+        return "interrupted"
+    if event.status in ("error", "timeout", "not_found") or text.startswith(event.status):
+        return text
+    return f"{event.status}: {text}"
+
+
+def describe_value(value: ResultValue, view: View) -> str:
+    """What came of a call in a few words; empty where only the result itself can say that."""
+    match value:
+        case FileContent(content=content):
+            return counted(len(content.splitlines()), "line")
+        case FileList(count=count):
+            return "empty" if count == 0 else counted(count, "entry").replace("entrys", "entries")
+        case Diff():
+            return _changes(value)
+        case _ if view.head or view.note or (is_command(value) and view.text == NO_OUTPUT):
+            return ""
+        case _ if view.form == "text" and "\n" not in view.text.strip() and len(view.text) <= INLINE:
+            return visible(view.text.strip())
+        case _:
+            return ""
+
+
+def tail(text: str, lines: int) -> str:
+    """The last lines; what stands before them is counted."""
+    shown = text.strip("\n").split("\n")
+    left_out = len(shown) - lines
+    return "\n".join([f"... {counted(left_out, 'line')} before", *shown[left_out:]] if left_out > 1 else shown)
+
+
+def _changes(diff: Diff) -> str:
+    if diff.original is None and not diff.is_new:
+        return f"{diff.bytes_written:,} bytes"
+    lines = unified_diff(diff.original or "", diff.modified, "a", "b")[2:]
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    if diff.is_new:
+        return f"new, {counted(added, 'line')}"
+    return f"+{added} -{removed}" if lines else "no change"

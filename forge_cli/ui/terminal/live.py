@@ -1,0 +1,178 @@
+"""The live lines: what stands below the last line of a terminal for a while, drawn and erased by one owner.
+
+Imported before anything else of a command, so it imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from forge_cli.ui.terminal.cells import cell_width, fit
+
+FIRST = 0.1
+"""Seconds after the start of a process until something is drawn: what is done sooner needs no sign of life."""
+TICK = 0.1
+PAUSE = 0.7
+"""Seconds without new text after which the lines are shown again."""
+PATIENCE = 0.5
+"""Seconds to wait for another thread that writes; whoever waits longer may be what ends the process."""
+
+Lines = Callable[[float], Sequence[str]]
+"""The lines as they are now, given the seconds since the start; each may begin with SGR sequences of our own."""
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Is it a terminal on which the cursor can be moved?"""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+class LiveLines:
+    """Draws lines below the cursor, which stays where text continues; every writer to the terminal passes ``writing``.
+
+    A thread redraws them, since an import may block everything else for seconds. It ends with ``close``, and with the
+    process at the latest.
+    """
+
+    def __init__(self, descriptor: int, lines: Lines, *, since: float | None = None) -> None:
+        self.lines = lines
+        self.since = time.monotonic() if since is None else since
+        self._descriptor = descriptor
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._drawn: tuple[str, ...] = ()
+        self._column = 0
+        self._paused = 0
+        self._closed = False
+        self._not_before = self.since + FIRST
+        self._thread = threading.Thread(target=self._tick, name="forge-live-lines", daemon=True)
+
+    def start(self) -> None:
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTSTP, self._stop)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the main thread
+        self._thread.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def close(self) -> None:
+        """Erase them for good; may be called from anywhere, more than once."""
+        with self._held():
+            self._closed = True
+            self._erase()
+        self._ended.set()
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTSTP) == self._stop:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+    def refresh(self) -> None:
+        """Draw them as they are now, unless somebody is writing: the next tick comes soon."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._draw()
+            finally:
+                self._lock.release()
+
+    def end_text(self) -> None:
+        """The text is over: the lines need not wait for more of it."""
+        self._not_before = self.since + FIRST
+
+    @contextmanager
+    def writing(self, text: str, *, answer: bool = False) -> Iterator[None]:
+        """Somebody writes this text here; after a piece of an ``answer`` the lines wait until no more of it comes."""
+        with self._held():
+            self._erase()
+            try:
+                yield
+            finally:
+                self._column = column_after(text, self._column)
+                if answer:
+                    self._not_before = time.monotonic() + PAUSE
+                elif not self._column:
+                    self._draw()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Somebody else owns the terminal, a prompt for example; afterwards the cursor stands in a new line."""
+        with self._held():
+            self._paused += 1
+            self._erase()
+        try:
+            yield
+        finally:
+            with self._held():
+                self._paused -= 1
+                self._column = 0
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        held = self._lock.acquire(timeout=PATIENCE)
+        try:
+            yield
+        finally:
+            if held:
+                self._lock.release()
+
+    def _tick(self) -> None:
+        pause = self._not_before - time.monotonic()
+        while not self._closed:
+            self._ended.wait(pause)
+            pause = TICK
+            try:
+                self.refresh()
+            except Exception:  # a sign of life is worth no crash, least of all in a thread
+                self._closed = True
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if self._closed or self._paused or now < self._not_before:
+            return
+        try:
+            columns, rows = os.get_terminal_size(self._descriptor)
+        except OSError:
+            return
+        columns, rows = columns or 80, rows or 24
+        if self._column and self._column % columns == 0:  # the terminal may or may not have begun the next line
+            return
+        lines = tuple(fit(line, columns - 1) for line in self.lines(now - self.since))[-max(1, rows - 2) :]
+        if lines != self._drawn:
+            self._erase()
+            if lines:
+                self._write(drawing(lines, in_line=self._column > 0))
+            self._drawn = lines
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._write("\x1b[J")
+            self._drawn = ()
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):
+            os.write(self._descriptor, text.encode("utf-8", "backslashreplace"))
+
+    def _stop(self, number: int, frame: object) -> None:
+        """Ctrl+Z: leave a clean terminal to the shell; what was erased is drawn again when we continue."""
+        with self.paused():
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTSTP)
+            signal.signal(signal.SIGTSTP, self._stop)
+
+
+def drawing(lines: Sequence[str], *, in_line: bool) -> str:
+    """What draws lines from the cursor on, or under its line, and brings the cursor back.
+
+    First the room is made, by moving down and up again: at the bottom that scrolls, and the cursor with the text.
+    """
+    down = len(lines) - (not in_line)
+    room = "\x1bD" * down + (f"\x1b[{down}A" if down else "")
+    return f"{room}\x1b7{chr(13) + chr(10) if in_line else ''}{(chr(13) + chr(10)).join(lines)}\x1b8"
+
+
+def column_after(text: str, column: int) -> int:
+    """Where the cursor stands after a text, in cells from the beginning of the line, however often that is wrapped."""
+    _, newline, last = text.rpartition("\n")
+    _, back, last = last.rpartition("\r")
+    return cell_width(last) + (0 if newline or back else column)

@@ -1,0 +1,57 @@
+"""The status line: which model, what goes on, for how long, and how much it has read and written so far.
+
+Imported before anything else of a command, so it imports little.
+"""
+
+from __future__ import annotations
+
+import os
+
+SPINNER = "|/-\\" if os.environ.get("TERM") == "linux" else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+"""The fonts of the Linux console have no braille."""
+TURNS_A_SECOND = 10
+DIM, CYAN, RESET = ("", "", "") if os.environ.get("NO_COLOR") else ("\x1b[2m", "\x1b[36m", "\x1b[0m")
+
+
+def spin(seconds: float) -> str:
+    return SPINNER[int(seconds * TURNS_A_SECOND) % len(SPINNER)]
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``14 s``, ``2 min 5 s``."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def compact(number: int) -> str:
+    """``112``, ``2.5k``, ``1.2M``."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size * 0.9995:
+            shown = number / size
+            return f"{shown:.0f}{unit}" if shown >= 99.95 else f"{shown:.1f}{unit}"
+    return str(number)
+
+
+class Status:
+    """What the status line says; whoever knows more sets its fields."""
+
+    def __init__(self, activity: str = "starting") -> None:
+        self.model = ""
+        self.activity = activity
+        self.tokens_in = self.tokens_out = 0
+
+    def line(self, seconds: float, activity: str | None = None, *, spinning: bool = True) -> str:
+        used = f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out" if self.tokens_in else ""
+        parts = [
+            self.model,
+            activity or self.activity,
+            f"{int(seconds)} s" if seconds < 60 else duration(seconds),
+            used,
+        ]
+        sign = f"{CYAN}{spin(seconds)}{RESET} " if spinning else ""
+        return f"{sign}{DIM}{' · '.join(filter(None, parts))}{RESET}"
+
+    def lines(self, seconds: float) -> list[str]:
+        return [self.line(seconds)]

@@ -1,0 +1,169 @@
+"""The live lines: below the text, never in it, and gone when somebody else wants the terminal.
+
+Covers forge_cli.ui.terminal.cells, forge_cli.ui.terminal.status.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.ui.terminal.cells import cell_width, fit
+from forge_cli.ui.terminal.live import LiveLines, column_after
+from forge_cli.ui.terminal.status import compact, duration
+
+from ..screen import Screen
+
+
+class Terminal:
+    """A pseudo-terminal with live lines, and a screen for what is written there."""
+
+    def __init__(self, columns: int = 20, rows: int = 5) -> None:
+        self.master, self.slave = os.openpty()
+        os.set_blocking(self.master, False)
+        self.resize(columns, rows)
+        self.shown = ["one", "two"]
+        self.live = LiveLines(self.slave, lambda seconds: self.shown, since=time.monotonic() - 1)
+        self.seen = Screen(columns, rows)
+
+    def resize(self, columns: int, rows: int) -> None:
+        import fcntl
+        import struct
+        import termios
+
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def write(self, text: str, *, answer: bool = False) -> None:
+        with self.live.writing(text, answer=answer):
+            os.write(self.slave, text.encode())
+
+    @property
+    def lines(self) -> list[str]:
+        try:
+            while data := os.read(self.master, 65536):
+                self.seen.feed(data.decode())
+        except BlockingIOError:
+            pass
+        return self.seen.lines
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    made = Terminal()
+    yield made
+    made.live.close()
+    os.close(made.master)
+    os.close(made.slave)
+
+
+def test_they_stand_below_the_text_and_move_down_with_it(terminal: Terminal) -> None:
+    terminal.live.refresh()
+    assert terminal.lines == ["one", "two"]
+    terminal.write("a\n")
+    assert terminal.lines == ["a", "one", "two"]
+    terminal.write("b\nc\nd\ne\nf\n")
+    assert terminal.lines == ["a", "b", "c", "d", "e", "f", "one", "two"]
+    terminal.shown = ["three"]
+    terminal.live.refresh()
+    assert terminal.lines == ["a", "b", "c", "d", "e", "f", "three"]
+    terminal.live.close()
+    assert terminal.lines == ["a", "b", "c", "d", "e", "f"]
+    terminal.live.refresh()
+    assert terminal.lines == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_pause_in_the_middle_of_a_line_shows_them_and_the_line_continues(terminal: Terminal) -> None:
+    terminal.write("1\n2\n3\n4\nthis is", answer=True)
+    terminal.live.refresh()
+    assert terminal.lines == ["1", "2", "3", "4", "this is"]
+    terminal.live._not_before = 0
+    terminal.live.refresh()
+    assert terminal.lines == ["1", "2", "3", "4", "this is", "one", "two"]
+    terminal.write(" the end\n", answer=True)
+    assert terminal.lines == ["1", "2", "3", "4", "this is the end"]
+
+
+def test_a_full_line_is_not_touched(terminal: Terminal) -> None:
+    terminal.write("x" * 20)
+    terminal.live.refresh()
+    assert terminal.lines == ["x" * 20]
+
+
+def test_they_make_room_for_a_prompt(terminal: Terminal) -> None:
+    terminal.live.refresh()
+    with terminal.live.paused():
+        terminal.live.refresh()
+        assert terminal.lines == [""]
+        os.write(terminal.slave, b"really? y\n")
+        terminal.live.refresh()
+        assert terminal.lines == ["really? y"]
+    terminal.live.refresh()
+    assert terminal.lines == ["really? y", "one", "two"]
+
+
+def test_they_fit_a_terminal_that_becomes_smaller(terminal: Terminal) -> None:
+    terminal.shown = [f"line {number} of many" for number in range(9)]
+    terminal.live.refresh()
+    assert terminal.lines == ["line 6 of many", "line 7 of many", "line 8 of many"]
+    terminal.resize(10, 4)
+    terminal.live.refresh()
+    assert terminal.lines == ["line 7 o…", "line 8 o…"]
+
+
+def test_ctrl_z_leaves_a_clean_terminal_and_continuing_draws_again(terminal: Terminal) -> None:
+    terminal.live.refresh()
+    terminal.write("text\n")
+    stopped: list[list[str]] = []
+    before = signal.getsignal(signal.SIGTSTP)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "kill", lambda pid, number: stopped.append(terminal.lines))
+            terminal.live._stop(signal.SIGTSTP, None)
+        assert stopped == [["text"]]
+        assert signal.getsignal(signal.SIGTSTP) == terminal.live._stop
+    finally:
+        signal.signal(signal.SIGTSTP, before)
+    terminal.live.refresh()
+    assert terminal.lines == ["text", "one", "two"]
+
+
+def test_lines_that_fail_are_given_up(terminal: Terminal) -> None:
+    terminal.live.lines = lambda seconds: [str(1 / 0)]
+    terminal.live.start()
+    terminal.live._thread.join(20)
+    assert not terminal.live._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "after"),
+    [("abc", 0, 3), ("abc", 4, 7), ("abc\n", 4, 0), ("abc\nde", 4, 2), ("\x1b[2mab\x1b[0m", 0, 2), ("日本", 1, 5)],
+)
+def test_where_the_cursor_is(text: str, column: int, after: int) -> None:
+    assert column_after(text, column) == after
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])), st.integers(1, 40))
+def test_what_is_fitted_has_room(text: str, width: int) -> None:
+    assert cell_width(fit(text, width)) <= width
+    assert fit(text, max(1, cell_width(text))) == text
+
+
+def test_what_is_fitted_keeps_its_colours() -> None:
+    assert fit("\x1b[2mabcdef\x1b[0m", 4) == "\x1b[2mabc…\x1b[0m"
+
+
+def test_numbers() -> None:
+    assert [compact(number) for number in (0, 112, 999, 1000, 2468, 12345, 999_949, 1_234_567)] == [
+        *("0", "112", "999", "1.0k", "2.5k", "12.3k", "1.0M", "1.2M")
+    ]
+    assert [duration(seconds) for seconds in (0.44, 9.9, 14.2, 59.4, 125)] == [
+        "0.4 s",
+        "9.9 s",
+        "14 s",
+        "59 s",
+        "2 min 5 s",
+    ]
