@@ -187,12 +187,13 @@ class FilesystemToolset(Toolset):
     async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
         changes = _plan(args["input"], context.sandbox)
         shown = Text("".join(change.unified() for change in changes), display=DisplayHints("code", "diff"))
-        return Preview(shown, patches.stamp(changes), once=True)
+        recap = patches.recap(changes)
+        return Preview(shown, patches.stamp(changes), once=True, shows=("input",), recap=recap)
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with _held(context.sandbox, args["path"], Access.READ) as file:
             before, stamp = await _look_at(_current, file)
-        return Preview(_diff(args["path"], before, args["content"]), stamp)
+        return Preview(_diff(args["path"], before, args["content"]), stamp, shows=("content",))
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]

@@ -5,7 +5,7 @@ and ``apply`` makes it so. Only ``apply`` writes.
 """
 
 from forge_cli.sandbox.patches.apply import apply, reader, stamp
-from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, HunkLine, Patch, Update, accesses
+from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, HunkLine, Patch, Update, accesses, recap
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.sandbox.patches.plan import plan
 
@@ -22,5 +22,6 @@ __all__ = [
     "parse_patch",
     "plan",
     "reader",
+    "recap",
     "stamp",
 ]
