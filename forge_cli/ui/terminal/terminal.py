@@ -30,10 +30,9 @@ from forge_cli.core.results import Diff, Text
 from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.lines import LineInput
+from forge_cli.ui.terminal.line import LineEditor
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
-from forge_cli.ui.terminal.render import plain
 from forge_cli.ui.terminal.trace import trace_formatter
 from forge_cli.ui.terminal.wrap import terminal_width
 from forge_cli.ui.views import FindRenderer, is_hidden, no_renderers
@@ -59,20 +58,23 @@ class TerminalUI:
         trace_output: TextIO | None = None,
         stream_text: bool = True,
         interactive: bool | None = None,
+        session: bool = True,
         find: FindRenderer = no_renderers,
     ) -> None:
         """``output`` gets the answer as it comes, ``trace_output`` trace and prompts; ``input`` is what prompts read.
 
         They are standard output, standard error and standard input; with an ``output`` of its own, the trace and the
         prompts go there, too. ``interactive`` promises an answer to every prompt: without it, that holds where there
-        is an ``input``, or a terminal on both ends.
+        is an ``input``, or a terminal on both ends. Without a ``session`` a yes is for once.
         """
         if interactive is None:
             interactive = input is not None or (sys.stdin.isatty() and sys.stderr.isatty())
         self._bus = bus
         self._output = output or sys.stdout
-        self._lines = LineInput(input)
         self._console = new_console(trace_output or output)
+        self._lines = LineEditor(self._console, input)
+        self._inputs: list[str] = []
+        self._session = session
         self._trace = trace_formatter(trace, self._console, find)
         self._stream_text = stream_text
         self._interactive = interactive
@@ -98,6 +100,17 @@ class TerminalUI:
         return await self._stack.__aexit__(kind, error, trace)
 
     def _show(self, event: Event) -> None:
+        prompt = None
+        if isinstance(event, ToolResult | ApprovalDecided):
+            prompt = self._prompts.get(_call(event, event.tool_call_id))
+        if prompt or isinstance(event, Interrupt):
+            self._lines.leave()
+        with self._lines.aside():
+            self._draw(event)
+        if prompt:
+            prompt.cancel()
+
+    def _draw(self, event: Event) -> None:
         if self._interactive and self._leaves_a_line_open(event):
             self._console.print()
         match event:
@@ -115,10 +128,6 @@ class TerminalUI:
                 self._trace(replace(event, value=Text(diff.text())))
             case _:
                 self._trace(event)
-        if isinstance(event, ToolResult | ApprovalDecided):
-            prompt = self._prompts.get(_call(event, event.tool_call_id))
-            if prompt:
-                prompt.cancel()
 
     def _has_shown(self, event: ToolResult) -> bool:
         """Was what a call has done shown before it was done?"""
@@ -129,6 +138,8 @@ class TerminalUI:
         match event:
             case Interrupt():
                 return True
+            case ApprovalDecided(tool_call_id=call):
+                return _call(event, call) in self._prompts
             case ToolResult(status=status, tool_call_id=call) if status != "interrupted":
                 return _call(event, call) in self._prompts
             case _:
@@ -156,12 +167,12 @@ class TerminalUI:
             if isinstance(request.preview, Diff):
                 self._seen_diffs.add(call)
             try:
-                decision = await ask_on_terminal(request, self._console, self._lines, self._find)
+                asked = request if self._session else replace(request, once=True)
+                decision = await ask_on_terminal(asked, self._lines, self._find)
             finally:
                 del self._prompts[call]
             self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:
-        self._console.print(plain(visible(event.prompt)), end="")
-        self._console.file.flush()
-        self._bus.emit(UserInput(event.request_id, (await self._lines.read() or "").rstrip("\n")))
+        line = await self._lines.read(visible(event.prompt), self._inputs)
+        self._bus.emit(UserInput(event.request_id, (line or "").rstrip("\n")))
