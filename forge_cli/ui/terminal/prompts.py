@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -24,8 +24,10 @@ from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_be
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
-CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
-CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
+AnswerKind = Literal["yes", "session", "no", "why"]
+ANSWERS: dict[AnswerKind, str] = {"yes": "[y]es once", "session": "[s]ession", "no": "[n]o", "why": "[?] why"}
+"""What may be answered, as the question offers it; the letter in brackets is as good as the word."""
+CHOICES = f"{', '.join(ANSWERS.values())} > "
 BELL_AFTER = 10.0
 """Seconds of waiting after which the terminal rings, once."""
 TRIES = 3
@@ -43,7 +45,7 @@ _RISKS = {
 class Answer:
     """What somebody typed at the prompt, understood; a ``note`` is told to the model."""
 
-    kind: Literal["yes", "session", "no", "why"]
+    kind: AnswerKind
     note: str | None = None
 
 
@@ -95,14 +97,14 @@ class _Prompt:
         refused = await self._show()
         if refused is not None:
             return refused
-        misread = 0
+        misread, offered = 0, offered_answers(self._request)
+        question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
         while misread < TRIES:
-            line = await self._ask(CHOICES_ONCE if self._request.once else CHOICES)
-            answer = Answer("no") if line is None else parse_answer(line, once=bool(self._request.once))
-            match answer:
+            line = await self._ask(question)
+            match Answer("no") if line is None else parse_answer(line, offered):
                 case None:
                     misread += 1
-                    self._say(say_misread(misread, once=bool(self._request.once)))
+                    self._say(_misread(misread, offered))
                 case Answer(kind="why"):
                     misread = 0
                     explain(self._request, self._console)
@@ -162,21 +164,24 @@ async def choose_grant(request: ApprovalRequest, ask_line: Callable[[str], Await
     return ApprovalDecision(True, remember="session")
 
 
-def parse_answer(line: str, *, once: bool = False) -> Answer | None:
+def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
+    """What makes sense as an answer."""
+    return [kind for kind in ANSWERS if kind != "session" or not request.once]
+
+
+def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
     """What a line means: Enter is no, text after ``n`` is for the model, and None is not understood."""
     answer = line.strip()
-    match answer.lower():
-        case "y" | "yes":
-            return Answer("yes")
-        case "s" | "session" if not once:
-            return Answer("session")
-        case "?" | "why":
-            return Answer("why")
-        case "":
-            return Answer("no")
-        case _:
-            refused = _NO.fullmatch(answer)
-            return Answer("no", _one_note(refused[1])) if refused else None
+    if not answer:
+        return Answer("no")
+    if refused := _NO.fullmatch(answer):
+        return Answer("no", _one_note(refused[1]))
+    meant = [kind for kind in offered if answer.lower() in (kind, _letter(kind))]
+    return Answer(meant[0]) if meant else None
+
+
+def _letter(kind: AnswerKind) -> str:
+    return ANSWERS[kind].partition("[")[2][0]
 
 
 def _one_note(text: str | None) -> str | None:
@@ -184,8 +189,9 @@ def _one_note(text: str | None) -> str | None:
     return " ".join(filter(None, map(str.strip, (text or "").splitlines()))) or None
 
 
-def say_misread(times: int, *, once: bool) -> str:
-    sentence = f"not understood: y, {'' if once else 's, '}n or ?"
+def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
+    *letters, last = map(_letter, offered)
+    sentence = f"not understood: {', '.join(letters)} or {last}"
     return sentence if times < TRIES else f"{sentence}; that was the third time, so it is a no"
 
 

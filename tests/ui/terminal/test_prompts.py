@@ -15,8 +15,9 @@ import pytest
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.ui.terminal import prompts
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.prompts import CHOICES, CHOICES_ONCE, Answer, cli_approval_callback, parse_answer
+from forge_cli.ui.terminal.prompts import CHOICES, Answer, cli_approval_callback, parse_answer
 
+CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
 RUN = ("run", "worker.yaml", "go")
 WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\ntwo\\n"}}]}'
 TOLD = '{text: "Told: {result}"}'
@@ -43,7 +44,7 @@ def test_yes(line: str) -> None:
 @pytest.mark.parametrize("line", ["s\n", "SESSION\n"])
 def test_yes_for_the_session(line: str) -> None:
     assert parse_answer(line) == Answer("session")
-    assert parse_answer(line, once=True) is None
+    assert parse_answer(line, ["yes", "no", "why"]) is None
 
 
 @pytest.mark.parametrize("line", ["?\n", "why\n", " Why \n"])
@@ -128,7 +129,7 @@ def test_enter_and_the_end_of_input_are_no(terminal, script) -> None:
         keyboard.type(keys)
     assert keyboard.end() == 0
     no = "echo was not called; the user said no"
-    assert f"Told: {no}; {no}: write it in French" in keyboard.lines
+    assert f"Told: {no}; {no}: write it in French" in keyboard.text
     assert "5 calls (5 refused)" in keyboard.seen
 
 
