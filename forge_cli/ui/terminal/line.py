@@ -26,6 +26,7 @@ ESCAPE_ALONE = 0.05
 """Seconds after which an Escape was a key of its own, and not the beginning of another."""
 
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+_CANNOT_MOVE = (None, "", "dumb", "unknown")
 _IFLAG, _LFLAG = 0, 3
 Redraw = Callable[[], None]
 
@@ -126,10 +127,9 @@ class LineEditor:
 
     def _descriptor(self) -> int | None:
         """That of a terminal on which lines can be edited."""
-        console = self.console
         with suppress(OSError, ValueError):
             fd = (self._stream or sys.stdin).fileno()
-            if os.isatty(fd) and console.is_terminal and not console.is_dumb_terminal:
+            if os.isatty(fd) and self.console.file.isatty() and os.environ.get("TERM") not in _CANNOT_MOVE:
                 return fd
         return None
 

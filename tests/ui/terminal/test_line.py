@@ -276,7 +276,7 @@ def test_what_is_asked_is_drawn_again_when_the_process_continues(desk) -> None:
     assert done.cooked
 
 
-@pytest.mark.parametrize("term", ["dumb", "unknown"])
+@pytest.mark.parametrize("term", ["dumb", "unknown", ""])
 def test_a_terminal_that_cannot_move_its_cursor_reads_plain_lines(desk, monkeypatch, term: str) -> None:
     monkeypatch.setenv("TERM", term)
 
