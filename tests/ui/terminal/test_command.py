@@ -6,7 +6,7 @@ import re
 import pytest
 
 from forge_cli.ui.terminal.prompts import CHOICES
-from tests.ui.screen import Screen
+from tests.ui.rows import DrawnRows
 
 WORKER = """
 name: w
@@ -30,7 +30,7 @@ def command(terminal, script, writer):
         keyboard = terminal(
             "run", "worker.yaml", "go", "--trace", "quiet", columns=columns, rows=rows, TERM=term, **env
         )
-        screen = Screen(columns)
+        screen = DrawnRows(columns)
         screen.feed(keyboard.expect(CHOICES))
         return keyboard, [line for line in screen.lines if line]
 

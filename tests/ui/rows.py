@@ -1,4 +1,4 @@
-"""A terminal's screen as far as forge draws on it: what somebody sees after these bytes."""
+"""The rows that a line editor draws on a terminal, without an end downwards: what somebody sees after these bytes."""
 
 import re
 
@@ -7,7 +7,7 @@ from rich.cells import cell_len
 _PIECE = re.compile(r"\x1b\[(\??)([\d;]*)([A-Za-z])|(.)", re.DOTALL)
 
 
-class Screen:
+class DrawnRows:
     """Rows of cells that grow downwards; a wide letter has an empty cell behind it."""
 
     def __init__(self, columns: int = 80) -> None:
