@@ -8,7 +8,8 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest Effect OnAsk Verdict",
+    "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest CommandRun Effect JudgedPart OnAsk"
+    " Verdict",
     "core.bus": "EventBus RuntimeUI",
     "core.calls": "ToolCall ToolOutcome",
     "core.context": "CallContext ToolContext",

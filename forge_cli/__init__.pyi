@@ -4,7 +4,9 @@ from forge_cli.core.approval import Approval as Approval
 from forge_cli.core.approval import ApprovalDecision as ApprovalDecision
 from forge_cli.core.approval import ApprovalMode as ApprovalMode
 from forge_cli.core.approval import ApprovalRequest as ApprovalRequest
+from forge_cli.core.approval import CommandRun as CommandRun
 from forge_cli.core.approval import Effect as Effect
+from forge_cli.core.approval import JudgedPart as JudgedPart
 from forge_cli.core.approval import OnAsk as OnAsk
 from forge_cli.core.approval import Verdict as Verdict
 from forge_cli.core.bus import EventBus as EventBus

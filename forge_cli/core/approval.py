@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import ResultValue
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import wire
 
 
 class Approval(Enum):
@@ -85,6 +86,33 @@ DecidedBy = Literal["rule", "tool", "memory", "user", "mode", "headless"]
 
 
 @dataclass(frozen=True)
+class JudgedPart:
+    """One part of a call that is judged by itself, such as a simple command of a command line."""
+
+    text: str
+    approval: str
+    reason: str
+    rule: str | None = None
+    where: Mark | None = None
+
+    def wire(self) -> dict[str, Any]:
+        return wire(self)
+
+
+@dataclass(frozen=True)
+class CommandRun:
+    """Where a call would run a command, and whether it is confined there."""
+
+    folder: str
+    confined: bool
+    argument: str | None = None
+    """The arg that holds the command line, where there is one: a prompt shows it as it was written."""
+
+    def wire(self) -> dict[str, Any]:
+        return wire(self)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the policy says of one call, and why."""
 
@@ -95,6 +123,8 @@ class Verdict:
     by: DecidedBy = "tool"
     details: tuple[str, ...] = ()
     """More lines for people who want to know exactly, such as what is said of each part of a command."""
+    parts: tuple[JudgedPart, ...] = ()
+    """What was judged by itself, for the prompt; with one part the reason says it all."""
     basis: Any = field(default=None, compare=False, repr=False)
     """What a tool's own check found out on the way, handed to its ``execute`` as ``context.basis``."""
 
@@ -123,6 +153,15 @@ class ApprovalRequest:
     """``tool:NAME`` where a tool makes the call."""
     once: bool | None = None
     """True when a yes cannot be remembered: the args do not say what the call does."""
+    parts: tuple[JudgedPart, ...] | None = None
+    """Those of the verdict, where there are several."""
+    runs: CommandRun | None = None
+    recap: str | None = None
+    """How much the preview shows, such as ``2 files, +14 -3``."""
+    previewed: tuple[str, ...] | None = None
+    """Args that the preview shows whole."""
+    defaults: tuple[str, ...] | None = None
+    """Args that are as they would be if they were not given."""
     distribution: str | None = field(default=None, compare=False)
     """Of a custom preview: the package or file that the tool is part of, whose renderer draws it."""
 

@@ -9,7 +9,7 @@ from io import StringIO
 from itertools import chain
 from operator import eq
 
-from forge_cli.core.text import visible
+from forge_cli.core.text import counted, visible
 
 COMPARED = 20_000
 """Lines that differ; beyond these the comparison itself could take minutes."""
@@ -32,6 +32,12 @@ def unified_diff(before: str, after: str, old_name: str, new_name: str) -> list[
     show = _show_exactly if _look_alike(changes) else _show
     names = [f"--- {visible(old_name)}", f"+++ {visible(new_name)}"]
     return [*names, *(line for change in changes for line in _with_end(change, show))]
+
+
+def recap_differences(differences: Sequence[Sequence[str]]) -> str:
+    """How much unified diffs change, one a file: ``2 files, +14 -3``."""
+    lines = [line[:1] for difference in differences for line in difference[2:]]
+    return f"{counted(len(differences), 'file')}, +{lines.count('+')} -{lines.count('-')}"
 
 
 def _compare(old: Sequence[str], new: Sequence[str]) -> Iterable[str]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, overload
 from anyio import to_thread
 from pydantic import BaseModel
 
-from forge_cli.core.approval import Approval, Effect, Risk, Verdict, risk_of
+from forge_cli.core.approval import Approval, CommandRun, Effect, Risk, Verdict, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
@@ -72,9 +72,15 @@ class Preview:
     With ``once`` a yes is good for this call only: its args do not say what it does (a commit, say).
     """
 
-    value: ResultValue
+    value: ResultValue | None
     stamp: str | None = None
     once: bool = False
+    shows: tuple[str, ...] = ()
+    """Args that ``value`` shows whole, and that the prompt does not repeat."""
+    recap: str | None = None
+    """How much it shows, in a few words; that of a ``Diff`` is counted."""
+    runs: CommandRun | None = None
+    """Where a command would run, if the call starts one."""
 
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]

@@ -69,7 +69,7 @@ class MemoryToolset(Toolset):
 
     async def _show_change(self, args: Args, context: ToolContext) -> Preview:
         before = self._read(args["memory_id"])
-        return Preview(Diff.of(args["memory_id"], before, args["content"]), stamp=_stamp(before))
+        return Preview(Diff.of(args["memory_id"], before, args["content"]), stamp=_stamp(before), shows=("content",))
 
     def _path(self, memory_id: str) -> Path:
         return self.folder / f"{memory_id}.md"

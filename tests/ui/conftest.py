@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pexpect
 import pytest
@@ -12,6 +12,7 @@ from forge_cli.testing import Project
 
 from .screen import Screen
 
+FORGE = (sys.executable, "-m", "forge_cli")
 PROMPT = "[y]es once, [s]ession, [n]o, [?] why > "
 
 TOOLS = '''
@@ -112,11 +113,13 @@ def terminal(writer: Project) -> Iterator[Callable[..., Keyboard]]:
     """Start forge on a terminal without colours; ``shell`` is appended to the command line, for redirections."""
     children: list[pexpect.spawn[str]] = []
 
-    def start(*words: str, shell: str = "", columns: int = 100, rows: int = 50, **env: str) -> Keyboard:
+    def start(
+        *words: str, shell: str = "", program: Sequence[str] = FORGE, columns: int = 100, rows: int = 50, **env: str
+    ) -> Keyboard:
         command = f'exec "$@" {shell}'
         child = pexpect.spawn(
             "sh",
-            ["-c", command, "sh", sys.executable, "-m", "forge_cli", *words],
+            ["-c", command, "sh", *program, *words],
             cwd=str(writer.folder),
             env={**os.environ, "FORGE_HOME": str(writer.home), "TERM": "dumb", **env},
             encoding="utf-8",

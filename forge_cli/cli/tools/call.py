@@ -117,7 +117,9 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
     mode = invocation.mode or ApprovalMode.strictest(
         worker.config.approval.mode, load_settings(forge_home()).approval.mode
     )
-    screen = TerminalUI(bus, trace="summary", stream_text=False, interactive=interactive, find=host.renderer)
+    screen = TerminalUI(
+        bus, trace="summary", stream_text=False, interactive=interactive, session=False, find=host.renderer
+    )
     signal = InterruptSignal()
     bus.subscribe(lambda event: signal.interrupt(event.reason) if isinstance(event, Interrupt) else None)
     session = opened(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -14,8 +16,9 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text, as_result, bounded
-from forge_cli.core.tool import TIME_LIMIT, Preview
+from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
@@ -106,7 +109,8 @@ class Consent:
 
     def _request(self, judged: Judged, preview: Preview | None, request_id: str | None = None) -> ApprovalRequest:
         tool, verdict = judged.tool, judged.verdict
-        once = (preview is not None and preview.once) or self.may_have_run(judged)
+        preview = preview or Preview(None)
+        once = preview.once or self.may_have_run(judged)
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
@@ -117,13 +121,18 @@ class Consent:
             risk=tool.risk,
             rule=verdict.rule,
             where=verdict.where,
-            preview=preview.value if preview else None,
+            preview=preview.value,
             details=verdict.details or None,
             fingerprint=self.judge.fingerprint_of(judged),
-            stamp=preview.stamp if preview else None,
+            stamp=preview.stamp,
             caller=_tool_caller(judged),
             once=once or None,
-            distribution=tool.author_of(preview.value) if preview else None,
+            parts=verdict.parts if len(verdict.parts) > 1 else None,
+            runs=preview.runs,
+            recap=preview.recap,
+            previewed=preview.shows or None,
+            defaults=tuple(_default_args(tool, judged.args)) or None,
+            distribution=tool.author_of(preview.value) if preview.value is not None else None,
         )
 
     def _who(self, judged: Judged) -> str:
@@ -142,13 +151,36 @@ class Consent:
         try:
             shown = partial(judged.tool.preview, deepcopy(judged.args), context)
             preview: Preview = await perform_within(TIME_LIMIT, "it", shown)
-            return replace(preview, value=bounded(as_result(preview.value)))
+            return _bounded_preview(preview)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except BaseException as error:  # third-party code
             if not is_fault(error):
                 raise
             return Preview(Text(f"no preview: {fault_text(error)}"), once=True)
+
+
+def _bounded_preview(preview: Preview) -> Preview:
+    """A preview small enough to keep; one that was cut does not show any arg whole."""
+    if preview.value is None:
+        return preview
+    whole = as_result(preview.value)
+    value = bounded(whole)
+    return replace(preview, value=value, shows=preview.shows if value == whole else ())
+
+
+def _default_args(tool: Tool, args: Args) -> Iterator[str]:
+    """The args that are as the schema says they are when nobody gives them; null is what has no other default."""
+    properties = tool.schema.json_schema.get("properties", {})
+    for name, value in args.items():
+        known = properties.get(name)
+        if isinstance(known, dict) and _same(value, known.get("default")):
+            yield name
+
+
+def _same(value: object, default: object) -> bool:
+    """Are they equal as JSON, where true is not 1?"""
+    return json.dumps(jsonable(value), sort_keys=True) == json.dumps(jsonable(default), sort_keys=True)
 
 
 def _tool_caller(judged: Judged) -> str | None:

@@ -92,7 +92,8 @@ def _join(verdict: Verdict, path: Verdict) -> Verdict:
     """The verdict on a path, which is at least as strict; with the other reason where both say the same."""
     same = path.approval is verdict.approval is not Approval.PRE_APPROVED
     reason = f"{verdict.reason}; {path.reason}" if same else path.reason
-    return replace(path, reason=reason, details=(*verdict.details, *path.details), basis=verdict.basis)
+    details = (*verdict.details, *path.details)
+    return replace(path, reason=reason, details=details, parts=verdict.parts, basis=verdict.basis)
 
 
 def _rule(approval: Approval, rule: str, where: Any) -> Verdict:

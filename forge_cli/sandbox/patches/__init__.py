@@ -5,7 +5,7 @@ and ``apply`` makes it so. Only ``apply`` writes. ``replace_text`` is for a text
 """
 
 from forge_cli.sandbox.patches.apply import apply, reader, stamp
-from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, HunkLine, Patch, Update, accesses
+from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, HunkLine, Patch, Update, accesses, recap
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.sandbox.patches.plan import plan
 from forge_cli.sandbox.patches.replace import Replaced, replace_text
@@ -24,6 +24,7 @@ __all__ = [
     "parse_patch",
     "plan",
     "reader",
+    "recap",
     "replace_text",
     "stamp",
 ]

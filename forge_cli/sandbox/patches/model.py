@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
-from forge_cli.core.difference import unified_diff
+from forge_cli.core.difference import recap_differences, unified_diff
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Access
 
@@ -101,10 +103,20 @@ class Change:
 
     def unified(self) -> str:
         """The old and the new content, compared line by line."""
+        lines = self.difference or [f"{visible(self.path)}: an empty file is {self.kind}"]
+        return "".join(f"{line}\n" for line in lines)
+
+    @cached_property
+    def difference(self) -> list[str]:
+        """A unified diff; empty where nothing is in the file, before and after."""
         before, after = ((data or b"").decode(errors="surrogateescape") for data in (self.before, self.after))
         old, new = (self.path if content is not None else "/dev/null" for content in (self.before, self.after))
-        lines = unified_diff(before, after, old, new) or [f"{visible(self.path)}: an empty file is {self.kind}"]
-        return "".join(f"{line}\n" for line in lines)
+        return unified_diff(before, after, old, new)
+
+
+def recap(changes: Sequence[Change]) -> str:
+    """How much is changed, as ``2 files, +14 -3``."""
+    return recap_differences([change.difference for change in changes])
 
 
 def accesses(patch: Patch) -> list[tuple[str, Access]]:

@@ -12,7 +12,7 @@ from typing import Self, cast
 from anyio import to_thread
 from pydantic import Field
 
-from forge_cli.core.approval import Effect
+from forge_cli.core.approval import CommandRun, Effect
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.config import parse_config
 from forge_cli.core.context import ToolContext
@@ -185,7 +185,8 @@ class ExecutablesToolset(Toolset):
         version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []
-        return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *argv])))
+        runs = CommandRun(str(self.env.workspace), self.env.processes.confined)
+        return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *argv])), runs=runs)
 
     async def _current(self, program: Program) -> Program:
         """The same program, unless somebody changed it since the turn began."""

@@ -210,16 +210,16 @@ class FilesystemToolset(Toolset):
         changes = _plan(args["input"], context.sandbox)
         diffs = [change.unified() for change in _spelled(changes, context.sandbox)]
         shown = Text("".join(diffs), display=DisplayHints("code", "diff"))
-        return Preview(shown, patches.stamp(changes), once=True)
+        return Preview(shown, patches.stamp(changes), once=True, shows=("input",), recap=patches.recap(changes))
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with hold(context.sandbox, args["path"], Access.READ) as file:
             before, stamp = await look_at(current, file)
-        return Preview(diff(spell(context.sandbox, args["path"]), before, args["content"]), stamp)
+        return Preview(diff(spell(context.sandbox, args["path"]), before, args["content"]), stamp, shows=("content",))
 
     async def _preview_edit(self, args: Args, context: ToolContext) -> Preview:
         edit = await _planned_edit(args, context.sandbox)
-        return Preview(edit.preview(), edit.stamp)
+        return Preview(edit.preview(), edit.stamp, shows=("old", "new"))
 
     async def _preview_delete(self, args: Args, context: ToolContext) -> Preview:
         path = args["path"]

@@ -13,9 +13,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.approval import Approval, JudgedPart, Verdict
 from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.text import visible
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -72,7 +73,8 @@ class ShellPolicy:
         """The verdict on a line; ``moved`` are the lines by which the shell that reads it has changed its folder."""
         found = self._judge.judge(command, writable=self._writable(), is_link=self._is_link, before=moved)
         rule, where = self._rule(found)
-        verdict = Verdict(found.approval, found.reason, rule, where, by="rule", details=_details(found))
+        parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
+        verdict = Verdict(found.approval, found.reason, rule, where, by="rule", details=_details(found), parts=parts)
         return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
 
     def names_git(self, command: str) -> bool:
@@ -98,6 +100,17 @@ class ShellPolicy:
         if deciding and not any(part.why for part in found.parts):
             return f"{_WORKER}.default", self.worker.where("default")
         return None, None
+
+    def _judged_part(self, part: CommandPart) -> JudgedPart:
+        """One command of a line, with the rule that it met."""
+        rule = where = None
+        reason = part.why or "no rule"
+        if part.rule is not None:
+            section = dict(self._sections())[str(part.origin)]
+            rule, where = f"{part.origin}.rules[{part.rule}]", section.where("rules", part.rule)
+            pattern = visible(section.rules[part.rule].pattern.strip())
+            reason = f"rule '{pattern}'{f', but {part.why}' if part.why else ''}"
+        return JudgedPart(part.text, part.approval.value, reason, rule, where)
 
     def _writable(self) -> list[str]:
         """Folders in the working directory that a redirection may write to without asking."""

@@ -15,7 +15,7 @@ from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
-from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Simple, read_line
+from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Redirect, Simple, read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import redirect_hazard
 from forge_cli.toolsets.shell.allow.suggest import suggestion_for
@@ -291,11 +291,15 @@ def _because(text: str, rule: ShellRule) -> str:
 
 def _shown(command: Simple) -> str:
     words = [_quoted(word.text) for word in command.words]
-    redirects = [
-        redirect.operator if redirect.operator == "<<" else f"{redirect.operator} {_quoted(redirect.target.text)}"
-        for redirect in command.redirects
-    ]
-    return visible(" ".join([*words, *redirects]))
+    return visible(" ".join([*words, *map(_shown_redirect, command.redirects)]))
+
+
+def _shown_redirect(redirect: Redirect) -> str:
+    """``2>&1``, ``> out.txt``; of a here-document only the operator."""
+    operator = f"{redirect.descriptor}{redirect.operator}"
+    if redirect.operator == "<<":
+        return operator
+    return f"{operator}{'' if operator.endswith('&') else ' '}{_quoted(redirect.target.text)}"
 
 
 def _found_text(command: str, found: FoundCommand) -> str:

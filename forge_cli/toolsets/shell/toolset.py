@@ -11,7 +11,7 @@ from typing import Annotated, Self, cast
 import anyio
 from pydantic import Field
 
-from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
@@ -95,7 +95,7 @@ class ShellToolset(Toolset):
             return verdict
         if not session.shell:
             return Verdict(self._unsure, "what this program makes of its input cannot be told", by="rule")
-        return Verdict(self._unsure, str(session.doubt), by="rule", details=verdict.details)
+        return Verdict(self._unsure, str(session.doubt), by="rule", details=verdict.details, parts=verdict.parts)
 
     def _line_verdict(self, session: ProcessSession, chars: str) -> Verdict:
         text = session.judged_text(chars)
@@ -108,7 +108,7 @@ class ShellToolset(Toolset):
     def _unsure(self) -> Approval:
         return Approval.strictest(Approval.ASK, self.config.default)
 
-    @tool(needs_approval="_line_approval", effects=DOES, timeout=LONGEST)
+    @tool(needs_approval="_line_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def shell(
         self,
         command: CommandArgument,
@@ -131,7 +131,7 @@ class ShellToolset(Toolset):
         )
         return outcome.result(command, done, seconds)
 
-    @tool(needs_approval="_start_approval", effects=DOES, timeout=LONGEST)
+    @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(
         self,
         command: CommandArgument,
@@ -179,6 +179,11 @@ class ShellToolset(Toolset):
             session.wrote(chars, pre_approved=approval is Approval.PRE_APPROVED)
             await session.write(data)
         return await self._news(session, yield_time_ms, context)
+
+    async def _show_place(self, args: Args, context: ToolContext) -> Preview:
+        """Where the command line would run; the line itself is among the args."""
+        folder = self._folder(args.get("workdir"))
+        return Preview(None, runs=CommandRun(str(folder), self._processes.confined, "command"))
 
     async def _show_session(self, args: Args, context: ToolContext) -> Preview:
         """Whom it is written to; the same characters may mean something else the next time."""

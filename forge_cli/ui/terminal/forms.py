@@ -11,8 +11,7 @@ from forge_cli.core.fields import FormField, derive_fields
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool
-from forge_cli.ui.terminal.lines import LineInput
-from forge_cli.ui.terminal.render import plain
+from forge_cli.ui.terminal.line import LineEditor
 
 
 async def fill_form(tool: Tool, given: Mapping[str, object], console: Console) -> JsonObject:
@@ -21,14 +20,12 @@ async def fill_form(tool: Tool, given: Mapping[str, object], console: Console) -
     The end of input ends the form: what is still missing is then missing.
     """
     found: JsonObject = dict(given)
-    lines = LineInput()
+    lines = LineEditor(console)
     for field in derive_fields(tool):
         if field.name in found:
             continue
-        console.print(plain(visible(_question(field))), end="")
-        line = await lines.read()
+        line = await lines.read(visible(_question(field)))
         if line is None:
-            console.print()
             break
         if line.rstrip("\n"):
             found[field.name] = line.rstrip("\n")

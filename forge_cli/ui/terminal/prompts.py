@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.difference import recap_differences
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
+from forge_cli.ui.terminal.command import draw_command, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.lines import LineInput
+from forge_cli.ui.terminal.line import LineEditor
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
-from forge_cli.ui.terminal.render import Indented, plain, render
-from forge_cli.ui.views import FindRenderer, no_renderers
+from forge_cli.ui.terminal.render import Indented, plain, render_view
+from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
-CHOICES = "[y]es once, [s]ession, [n]o, [?] why > "
-CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
+AnswerKind = Literal["yes", "session", "no", "why"]
+ANSWERS: dict[AnswerKind, str] = {"yes": "[y]es once", "session": "[s]ession", "no": "[n]o", "why": "[?] why"}
+"""What may be answered, as the question offers it; the letter in brackets is as good as the word."""
+CHOICES = f"{', '.join(ANSWERS.values())} > "
+BELL_AFTER = 10.0
+"""Seconds of waiting after which the terminal rings, once."""
+TRIES = 3
+"""Answers in a row that nobody understands; the last one is a no."""
 
-_NO = re.compile(r"no?\b[\s,.:;-]*(.*)", re.IGNORECASE | re.DOTALL)
+_NO = re.compile(r"no?(?:[\s,.:;-]+(.*))?", re.IGNORECASE | re.DOTALL)
 _RISKS = {
     "low": "it says that it only reads",
     "medium": "it says that it writes or reaches the network, and starts no programs",
@@ -29,110 +41,203 @@ _RISKS = {
 }
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What somebody typed at the prompt, understood; a ``note`` is told to the model."""
+
+    kind: AnswerKind
+    note: str | None = None
+
+
 def cli_approval_callback(
     console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
     """The terminal's own way to ask, for programs that run a WorkerRuntime themselves."""
-    shown, lines = console or new_console(), LineInput()
+    lines = LineEditor(console or new_console())
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
-        return await ask_on_terminal(request, shown, lines, find)
+        return await ask_on_terminal(request, lines, find)
 
     return ask
 
 
-async def ask_on_terminal(
-    request: ApprovalRequest, console: Console, lines: LineInput, find: FindRenderer
-) -> ApprovalDecision:
+async def ask_on_terminal(request: ApprovalRequest, lines: LineEditor, find: FindRenderer) -> ApprovalDecision:
     """Show a request whole and read the answer; what was typed before the prompt stood there does not count."""
-    refused = await _show_request(request, console, lines, find)
-    if refused is not None:
-        return refused
-    while True:
-        line = await _read_answer(CHOICES_ONCE if request.once else CHOICES, console, lines)
-        if line is None:
-            return ApprovalDecision(False)
-        decision = parse_answer(line)
-        if decision is not None:
-            return decision
-        explain(request, console)
+    with _bell(lines.console):
+        return await _Prompt(request, lines, find).decide()
 
 
-async def _read_answer(question: str, console: Console, lines: LineInput) -> str | None:
-    """One line that was typed after the question stood there; None where the input ends before the line does."""
-    lines.forget_typed()
-    console.print(plain(question), end="")
-    console.file.flush()
-    line = await lines.read()
-    if line is None or not line.endswith("\n"):
-        console.print()
+@contextmanager
+def _bell(console: Console) -> Iterator[None]:
+    """Ring once where somebody is waited for so long."""
+
+    def ring() -> None:
+        if console.is_terminal:
+            console.file.write("\a")
+            console.file.flush()
+
+    waiting = asyncio.get_running_loop().call_later(BELL_AFTER, ring)
+    try:
+        yield
+    finally:
+        waiting.cancel()
+
+
+class _Prompt:
+    """One request, until there is an answer."""
+
+    def __init__(self, request: ApprovalRequest, lines: LineEditor, find: FindRenderer) -> None:
+        self._request = request
+        self._lines = lines
+        self._console = lines.console
+        self._pages = in_pages(describe(request, find), self._console)
+        self._page = self._pages[0]
+
+    async def decide(self) -> ApprovalDecision:
+        refused = await self._show()
+        if refused is not None:
+            return refused
+        misread, offered = 0, offered_answers(self._request)
+        question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
+        while misread < TRIES:
+            line = await self._ask(question)
+            match Answer("no") if line is None else parse_answer(line, offered):
+                case None:
+                    misread += 1
+                    self._say(_misread(misread, offered))
+                case Answer(kind="why"):
+                    misread = 0
+                    explain(self._request, self._console)
+                case Answer(kind="session"):
+                    return await choose_grant(self._request, self._ask)
+                case Answer(kind="yes"):
+                    return ApprovalDecision(True)
+                case Answer(kind="no", note=note):
+                    return ApprovalDecision(False, note=note)
+        return ApprovalDecision(False)
+
+    async def _show(self) -> ApprovalDecision | None:
+        """Show all of it, page by page where it is higher than the terminal; a no counts before its end, too."""
+        at_once = False
+        for number, page in enumerate(self._pages, 1):
+            self._page = page
+            print_page(page, self._console)
+            below = self._pages[number:]
+            if not below or at_once:
+                continue
+            answer = await self._turn_page(say_below(below))
+            if isinstance(answer, ApprovalDecision):
+                return answer
+            at_once = answer
+        if len(self._pages) > 1:
+            self._say(say_above(self._pages[:-1]), "dim")
         return None
-    return line
+
+    async def _turn_page(self, question: str) -> ApprovalDecision | bool:
+        """A no, or whether somebody wants all the other pages at once."""
+        while True:
+            line = await self._ask(question)
+            match line and line.strip():
+                case None:
+                    return ApprovalDecision(False)
+                case "":
+                    return False
+                case "e" | "E" | "end":
+                    return True
+                case answer if refused := _NO.fullmatch(answer):
+                    return ApprovalDecision(False, note=_one_note(refused[1]))
+                case _:
+                    self._say("only n counts before all of it was shown")
+
+    async def _ask(self, question: str) -> str | None:
+        return await self._lines.ask(question, self._lines.history, self._show_page)
+
+    def _show_page(self) -> None:
+        print_page(self._page, self._console)
+
+    def _say(self, text: str, style: str = "") -> None:
+        _line(self._console, text, style)
 
 
-async def _show_request(
-    request: ApprovalRequest, console: Console, lines: LineInput, find: FindRenderer
-) -> ApprovalDecision | None:
-    """Show all of a request, page by page where it is higher than the terminal; a no counts before its end, too."""
-    pages, at_once = in_pages(describe(request, find), console), False
-    for number, page in enumerate(pages, 1):
-        print_page(page, console)
-        if number == len(pages) or at_once:
-            continue
-        answer = await _turn_page(say_below(pages[number:]), console, lines)
-        if isinstance(answer, ApprovalDecision):
-            return answer
-        at_once = answer
-    if len(pages) > 1:
-        _line(console, say_above(pages[:-1]), "dim")
-    return None
+async def choose_grant(request: ApprovalRequest, ask_line: Callable[[str], Awaitable[str | None]]) -> ApprovalDecision:
+    """What a yes for the session covers: this very call."""
+    return ApprovalDecision(True, remember="session")
 
 
-async def _turn_page(question: str, console: Console, lines: LineInput) -> ApprovalDecision | bool:
-    """A no, or whether somebody wants all the other pages at once."""
-    while True:
-        line = await _read_answer(question, console, lines)
-        match line and line.strip():
-            case None:
-                return ApprovalDecision(False)
-            case "":
-                return False
-            case "e" | "E" | "end":
-                return True
-            case answer if refused := _NO.match(answer):
-                return ApprovalDecision(False, note=refused[1] or None)
-            case _:
-                _line(console, "only n counts before all of it was shown")
+def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
+    """What makes sense as an answer."""
+    return [kind for kind in ANSWERS if kind != "session" or not request.once]
 
 
-def parse_answer(line: str) -> ApprovalDecision | None:
-    """None asks for the reasons; Enter and anything unknown are no; text after ``n`` is for the model."""
+def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
+    """What a line means: Enter is no, text after ``n`` is for the model, and None is not understood."""
     answer = line.strip()
-    match answer.lower():
-        case "y" | "yes":
-            return ApprovalDecision(True)
-        case "s" | "session":
-            return ApprovalDecision(True, remember="session")
-        case "?":
-            return None
-        case _:
-            feedback = _NO.match(answer)
-            return ApprovalDecision(False, note=feedback[1] or None if feedback else None)
+    if not answer:
+        return Answer("no")
+    if refused := _NO.fullmatch(answer):
+        return Answer("no", _one_note(refused[1]))
+    meant = [kind for kind in offered if answer.lower() in (kind, _letter(kind))]
+    return Answer(meant[0]) if meant else None
+
+
+def _letter(kind: AnswerKind) -> str:
+    return ANSWERS[kind].partition("[")[2][0]
+
+
+def _one_note(text: str | None) -> str | None:
+    """Feedback as one line, also where several were pasted."""
+    return " ".join(filter(None, map(str.strip, (text or "").splitlines()))) or None
+
+
+def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
+    *letters, last = map(_letter, offered)
+    sentence = f"not understood: {', '.join(letters)} or {last}"
+    return sentence if times < TRIES else f"{sentence}; that was the third time, so it is a no"
 
 
 def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:
     """What would be called, what it would do, and why it asks."""
+    where = f" ({request.where})" if request.where else ""
+    return Group(
+        plain(""),
+        _one_line(f"{request.description} (risk: {request.risk})", "bold yellow"),
+        *_call(request),
+        *_preview(request, find),
+        _one_line(f"why: {request.reason}{where}", "dim"),
+    )
+
+
+def _call(request: ApprovalRequest) -> Iterator[RenderableType]:
+    """The args that say something, a command line as it was written."""
+    command = request.runs.argument if request.runs else None
+    if isinstance(line := request.args.get(command or ""), str):
+        yield from draw_command(line)
+    else:
+        command = None
+    if request.runs is not None:
+        yield draw_place(request.runs)
     in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
-    shown: list[RenderableType] = [_one_line(f"{request.description} (risk: {request.risk})", "bold yellow")]
+    left_out = {command, *(request.previewed or ()), *(request.defaults or ())}
     for name, value in request.args.items():
-        in_diff = in_preview is not None and value == in_preview
-        shown.append(
-            _one_line(f"  {name}: {'as below' if in_diff else json.dumps(jsonable(value), ensure_ascii=False)}")
-        )
-    if request.preview is not None:
-        shown.append(Indented(render(request.preview, find, request.distribution, lines=None, exact=True), 2))
-    shown.append(_one_line(f"why: {request.reason}{f' ({request.where})' if request.where else ''}", "dim"))
-    return Group(plain(""), *shown)
+        if name not in left_out and (in_preview is None or value != in_preview):
+            yield _argument(name, value)
+    if request.parts:
+        yield from draw_parts(request.parts)
+
+
+def _argument(name: str, value: object) -> RenderableType:
+    return _one_line(f"  {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
+
+
+def _preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[RenderableType]:
+    """What the call would do, and how much that is."""
+    if request.preview is None:
+        return
+    view = view_of(request.preview, find, request.distribution, exact=True)
+    yield Indented(render_view(view, lines=None), 2)
+    is_difference = isinstance(request.preview, Diff) and view.form == "diff"
+    if recap := request.recap or (recap_differences([view.text.split("\n")]) if is_difference else None):
+        yield _one_line(f"  {recap}")
 
 
 def explain(request: ApprovalRequest, console: Console) -> None:
@@ -143,6 +248,10 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     _line(console, f"  risk:   {request.risk} ({_RISKS[request.risk]})")
     for detail in request.details or ():
         _line(console, f"  {detail}")
+    if request.defaults:
+        _line(console, "  as by default:")
+        for name in request.defaults:
+            console.print(Indented(_argument(name, request.args[name]), 2), end="")
     _line(console, "  y       yes, this once")
     if request.once:
         _line(console, "  (a yes to this call is good for once, and cannot be remembered)")

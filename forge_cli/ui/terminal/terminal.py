@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self, TextIO
@@ -36,7 +37,7 @@ from forge_cli.core.wrap import terminal_width
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.lines import LineInput
+from forge_cli.ui.terminal.line import LineEditor
 from forge_cli.ui.terminal.live import LiveLines
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
@@ -63,6 +64,7 @@ class TerminalUI:
         trace_output: TextIO | None = None,
         stream_text: bool = True,
         interactive: bool | None = None,
+        session: bool = True,
         find: FindRenderer = no_renderers,
         live: LiveLines | None = None,
     ) -> None:
@@ -70,14 +72,17 @@ class TerminalUI:
 
         They are standard output, standard error and standard input; with an ``output`` of its own, the trace and the
         prompts go there, too. ``interactive`` promises an answer to every prompt: without it, that holds where there
-        is an ``input``, or a terminal on both ends. ``live`` shows what goes on below the last line of the terminal.
+        is an ``input``, or a terminal on both ends. Without a ``session`` a yes is for once. ``live`` shows what goes
+        on below the last line of the terminal.
         """
         if interactive is None:
             interactive = input is not None or (sys.stdin.isatty() and sys.stderr.isatty())
         self._bus = bus
         self._output = output or sys.stdout
-        self._lines = LineInput(input)
         self._console = new_console(trace_output or output)
+        self._lines = LineEditor(self._console, input)
+        self._inputs: list[str] = []
+        self._session = session
         self._live = live
         self._trace = Trace(trace, self._console, find, live=live is not None, before_line=self._close_line)
         self._status = Status()
@@ -122,6 +127,17 @@ class TerminalUI:
             yield
 
     def _show(self, event: Event) -> None:
+        prompt = None
+        if isinstance(event, ToolResult | ApprovalDecided):
+            prompt = self._prompts.get(call_key(event, event.tool_call_id))
+        if prompt or isinstance(event, Interrupt):
+            self._lines.leave()
+        with self._lines.aside():
+            self._draw(event)
+        if prompt:
+            prompt.cancel()
+
+    def _draw(self, event: Event) -> None:
         if self._interactive and self._leaves_a_line_open(event):
             self._console.print()
         self._note(event)
@@ -138,10 +154,6 @@ class TerminalUI:
                 self._tasks.start_soon(self._ask_input, event)
             case _:
                 self._trace(event)
-        if isinstance(event, ToolResult | ApprovalDecided):
-            prompt = self._prompts.get(call_key(event, event.tool_call_id))
-            if prompt:
-                prompt.cancel()
 
     def _note(self, event: Event) -> None:
         """Keep in mind what the status line says."""
@@ -205,6 +217,8 @@ class TerminalUI:
         match event:
             case Interrupt():
                 return True
+            case ApprovalDecided(tool_call_id=call):
+                return call_key(event, call) in self._prompts
             case ToolResult(status=status, tool_call_id=call) if status != "interrupted":
                 return call_key(event, call) in self._prompts
             case _:
@@ -239,15 +253,14 @@ class TerminalUI:
             if isinstance(request.preview, Diff):
                 self._trace.seen_diffs.add(call)
             try:
+                asked = request if self._session else replace(request, once=True)
                 with self.paused():
-                    decision = await ask_on_terminal(request, self._console, self._lines, self._find)
+                    decision = await ask_on_terminal(asked, self._lines, self._find)
             finally:
                 del self._prompts[call]
             self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:
         with self.paused():
-            self._console.print(plain(visible(event.prompt)), end="")
-            self._console.file.flush()
-            line = await self._lines.read()
+            line = await self._lines.read(visible(event.prompt), self._inputs)
         self._bus.emit(UserInput(event.request_id, (line or "").rstrip("\n")))

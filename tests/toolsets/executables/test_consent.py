@@ -35,6 +35,7 @@ def test_a_tool_is_silent_so_it_asks_and_shows_the_command(project: Project, wri
     assert [request.risk for request in seen.asked] == ["high", "high"]
     shown = Text(f"{folder}/say.sh (version 2.1.0)\n--word=x")
     assert [request.preview for request in seen.asked] == [shown, shown]
+    assert [request.runs.folder for request in seen.asked if request.runs] == [str(project.folder)] * 2
 
 
 def test_an_argument_cannot_pretend_to_be_two(project: Project, write_tool: WriteTool) -> None:

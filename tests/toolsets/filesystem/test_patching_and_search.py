@@ -115,6 +115,7 @@ def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(projec
     assert seen.statuses == ["denied"]
     assert "-old = 1\n+new = 2" in seen.asked[0].preview.text()
     assert "+++ out/new.txt" in seen.asked[0].preview.text()
+    assert (seen.asked[0].recap, seen.asked[0].previewed) == ("2 files, +2 -1", ("input",))
     assert project.read("src/a.py") == "import os\nold = 1\n"
 
 
@@ -241,3 +242,11 @@ def test_a_yes_is_for_one_patch_since_its_text_does_not_tell_where_it_leads(proj
     yes = ApprovalDecision(True, remember="session")
     seen = editor(project).run(*turns, "done", answers=[yes, yes, False])
     assert seen.statuses == ["success", "success", "denied"]
+
+
+def test_a_patch_that_is_too_long_to_preview_is_shown_as_it_was_given(project: Project) -> None:
+    long = f"*** Begin Patch\n*** Add File: /out/long.txt\n{'+a line of text' * 70_000}\n*** End Patch\n"
+    seen = editor(project).run(calls(call("apply_patch", input=long)), "done", answers=[False])
+    [request] = seen.asked
+    assert "characters cut" in request.preview.text()
+    assert request.previewed is None

@@ -52,3 +52,11 @@ def test_wrong_words_are_refused_by_the_gate(terminal) -> None:
     keyboard.type("many\n")
     assert keyboard.end() == 2
     assert "times: must be an integer, got 'many'" in keyboard.seen
+
+
+def test_lines_are_edited_and_may_be_typed_ahead(terminal) -> None:
+    keyboard = terminal(*CALL, "--json", TERM="xterm", NO_COLOR="1")
+    keyboard.expect("text (What to say.): ")
+    keyboard.type("hx\x7fi\r2\rtrue\r\r")
+    assert keyboard.end() == 0
+    assert '{"kind": "text", "content": "HIHI"}' in keyboard.seen

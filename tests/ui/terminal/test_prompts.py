@@ -3,15 +3,21 @@
 Covers forge_cli.ui.terminal.paging.
 """
 
+import io
 import os
 import signal
+import sys
+import termios
 
 import anyio
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.ui.terminal.prompts import CHOICES, CHOICES_ONCE, cli_approval_callback, parse_answer
+from forge_cli.ui.terminal import prompts
+from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.prompts import CHOICES, Answer, cli_approval_callback, parse_answer
 
+CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
 RUN = ("run", "worker.yaml", "go")
 WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\ntwo\\n"}}]}'
 TOLD = '{text: "Told: {result}"}'
@@ -32,12 +38,18 @@ def test_the_words_are_those_of_the_handbook() -> None:
 
 @pytest.mark.parametrize("line", ["y\n", "Y\n", "yes\n", " y \n"])
 def test_yes(line: str) -> None:
-    assert parse_answer(line) == ApprovalDecision(True)
+    assert parse_answer(line) == Answer("yes")
 
 
 @pytest.mark.parametrize("line", ["s\n", "SESSION\n"])
 def test_yes_for_the_session(line: str) -> None:
-    assert parse_answer(line) == ApprovalDecision(True, remember="session")
+    assert parse_answer(line) == Answer("session")
+    assert parse_answer(line, ["yes", "no", "why"]) is None
+
+
+@pytest.mark.parametrize("line", ["?\n", "why\n", " Why \n"])
+def test_a_question(line: str) -> None:
+    assert parse_answer(line) == Answer("why")
 
 
 @pytest.mark.parametrize(
@@ -48,19 +60,21 @@ def test_yes_for_the_session(line: str) -> None:
         ("n use scratch\n", "use scratch"),
         ("no, use scratch\n", "use scratch"),
         ("N: use scratch \n", "use scratch"),
+        ("no thanks\n", "thanks"),
+        ("n use scratch\n  and  this\ny\n", "use scratch and  this y"),
         ("\n", None),
-        ("nothing\n", None),
-        ("y please\n", None),
-        ("yy\n", None),
-        ("sure\n", None),
-        ("1\n", None),
-        ("\x1b[A\n", None),
-        ("ｙ\n", None),
-        ("??\n", None),
+        ("  \n", None),
     ],
 )
-def test_everything_else_is_no(line: str, note: str | None) -> None:
-    assert parse_answer(line) == ApprovalDecision(False, note=note)
+def test_no_with_what_is_told_to_the_model(line: str, note: str | None) -> None:
+    assert parse_answer(line) == Answer("no", note)
+
+
+@pytest.mark.parametrize(
+    "line", ["nothing", "now", "y please", "yes please", "yy", "sure", "1", "\x1b[A", "ｙ", "??", "s all", "clear"]
+)
+def test_everything_else_is_not_understood(line: str) -> None:
+    assert parse_answer(line) is None
 
 
 @pytest.mark.anyio
@@ -89,12 +103,12 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
     assert asked.lines[start:] == [
         "writer wants to call write_file (risk: medium)",
         '  path: "/output/a.md"',
-        "  content: as below",
         "  --- /dev/null",
         "  +++ /output/a.md",
         "  @@ -0,0 +1,2 @@",
         "  +one",
         "  +two",
+        "  1 file, +2 -0",
         "why: zone 'output' asks before write (worker.yaml:6:7)",
         CHOICES,
     ]
@@ -105,10 +119,10 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
     assert asked.seen.count("+two") == 1, "what was just shown is not shown again as the result"
 
 
-def test_enter_garbage_and_the_end_of_input_are_no(terminal, script) -> None:
-    answers = ["\n", "n\n", "whatever\n", "\x04", "y\x04\x04", "n write it in French\n"]
-    calls = ", ".join(f"{{tool: echo, input: {{text: {number}}}}}" for number in "abcdef")
-    script(f"{{calls: [{calls}]}}", '{text: "Told: {results[3]}; {result}"}')
+def test_enter_and_the_end_of_input_are_no(terminal, script) -> None:
+    answers = ["\n", "n\n", "\x04", "y\x04\x04", "n write it in French\n"]
+    calls = ", ".join(f"{{tool: echo, input: {{text: {number}}}}}" for number in "abcde")
+    script(f"{{calls: [{calls}]}}", '{text: "Told: {results[2]}; {result}"}')
     keyboard = terminal(*RUN)
     for keys in answers:
         keyboard.asked()
@@ -116,7 +130,21 @@ def test_enter_garbage_and_the_end_of_input_are_no(terminal, script) -> None:
     assert keyboard.end() == 0
     no = "echo was not called; the user said no"
     assert f"Told: {no}; {no}: write it in French" in keyboard.text
-    assert "6 calls (6 refused)" in keyboard.seen
+    assert "5 calls (5 refused)" in keyboard.seen
+
+
+def test_what_is_not_understood_is_asked_again_and_the_third_time_is_a_no(terminal, script) -> None:
+    script("{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: b}}]}", "{text: done}")
+    keyboard = terminal(*RUN)
+    for keys in ("yes please\n", "clear\n", "?\n", "yy\n", "sure\n", "y\n", "one\n", "two\n", "three\n"):
+        keyboard.asked()
+        keyboard.type(keys)
+    assert keyboard.end() == 0
+    misread = [line for line in keyboard.lines if line.startswith("not understood")]
+    assert misread == ["not understood: y, s, n or ?"] * 6 + [
+        "not understood: y, s, n or ?; that was the third time, so it is a no"
+    ]
+    assert "2 calls (1 refused)" in keyboard.seen
 
 
 def test_a_question_mark_explains_and_asks_again(asked, writer) -> None:
@@ -244,7 +272,7 @@ def test_a_line_that_wraps_cannot_imitate_a_line_of_ours(terminal, script) -> No
     for _ in range(2):
         shown = keyboard.asked().replace("\r", "")
         assert max(map(len, shown.splitlines())) <= 100, "the terminal itself has nothing to wrap"
-        ours = ("writer wants", "  text: ", "  times: ", "  loud: ", "  mood: ", "  what: ", "why: it is x", "why: nei")
+        ours = ("writer wants", "  text: ", "  what: ", "why: it is x", "why: nei")
         for line in shown.splitlines():
             assert not line.strip() or line.startswith((*ours, "    ", "n")), line
         keyboard.type("n\n")
@@ -441,3 +469,141 @@ def test_keys_that_were_pressed_too_early_turn_no_page(terminal, script) -> None
     keyboard.type("n\n")
     assert keyboard.end() == 0
     assert "+line 60" not in keyboard.seen
+
+
+# --- a terminal on which lines are edited
+
+EDITED = {"TERM": "xterm-256color", "NO_COLOR": "1"}
+
+
+def is_cooked(fd: int) -> bool:
+    flags = termios.tcgetattr(fd)[3]
+    return bool(flags & termios.ICANON and flags & termios.ECHO)
+
+
+@pytest.mark.parametrize("columns", [80, 50])
+def test_an_answer_is_edited_before_it_counts(terminal, script, columns: int) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, columns=columns, **EDITED)
+    keyboard.asked()
+    assert not is_cooked(keyboard.child.fileno())
+    keyboard.type("yes\x15n write it in Frnech\x1b[D\x1b[D\x1b[D\x1b[D\x1b[3~\x1b[Cn\x05, please\r")
+    assert keyboard.end() == 0
+    assert "Told: write_file was not called; the user said no: write it in French, please" in keyboard.text
+    assert keyboard.seen.count("\x1b[?2004h") == keyboard.seen.count("\x1b[?2004l") == 1
+
+
+@pytest.fixture
+def shell(terminal, script):
+    """An interactive bash on a terminal, in which a worker asks before it writes."""
+    script(WRITE, TOLD)
+
+    def start(term: str):
+        env = {"TERM": term, "NO_COLOR": "1", "PS1": "ready$ ", "HISTFILE": ""}
+        keyboard = terminal(program=["bash", "--norc", "--noprofile", "-i"], **env)
+        keyboard.expect("ready$ ")
+        keyboard.type(f"{sys.executable} -m forge_cli run worker.yaml go --trace quiet\n")
+        keyboard.asked()
+        return keyboard
+
+    return start
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm"])
+def test_pasted_lines_do_not_reach_the_shell_afterwards(shell, writer, term: str) -> None:
+    keyboard = shell(term)
+    keyboard.type("n first line\ntouch second\ntouch third\n")
+    assert "the user said no: first line" in keyboard.expect("ready$ ")
+    keyboard.type("echo still-$((1 + 1)); exit\n")
+    keyboard.expect("still-2")
+    keyboard.end()
+    assert not (writer.folder / "second").exists()
+    assert not (writer.folder / "third").exists()
+
+
+def test_what_is_marked_as_pasted_is_one_answer(shell, writer) -> None:
+    keyboard = shell("xterm")
+    keyboard.type("n \x1b[200~first line\rtouch second\ry\x1b[201~")
+    keyboard.expect(r"n first line\ntouch second\ny")
+    keyboard.type("\r")
+    assert "the user said no: first line touch second y" in keyboard.expect("ready$ ")
+    keyboard.type("exit\n")
+    keyboard.end()
+    assert not (writer.folder / "second").exists()
+
+
+def test_a_prompt_is_drawn_again_when_the_process_comes_back(shell, writer) -> None:
+    keyboard = shell("xterm")
+    keyboard.type("n half")
+    keyboard.expect("n half")
+    keyboard.type("\x1a")
+    keyboard.expect("Stopped")
+    keyboard.expect("ready$ ")
+    keyboard.type("echo between-$((1 + 1)); fg\n")
+    keyboard.expect("between-2")
+    again = keyboard.expect(f"{CHOICES}n half")
+    assert "writer wants to call write_file (risk: medium)" in again
+    assert "  +two" in again
+    keyboard.type(" done\r")
+    assert "the user said no: half done" in keyboard.expect("ready$ ")
+    keyboard.type("exit\n")
+    keyboard.end()
+
+
+def test_whoever_leaves_in_a_hurry_gets_the_terminal_back(terminal, script) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, **EDITED)
+    keyboard.asked()
+    terminal_fd = os.dup(keyboard.child.fileno())
+    keyboard.type("\x03")
+    keyboard.expect("\x1b[?2004l")
+    keyboard.type("\x03")
+    assert keyboard.end() == 130
+    assert is_cooked(terminal_fd)
+    os.close(terminal_fd)
+
+
+def test_a_call_by_hand_offers_no_yes_for_a_session(terminal) -> None:
+    keyboard = terminal("tools", "call", "echo", "--worker", "worker.yaml", "text=hi")
+    keyboard.expect(CHOICES_ONCE)
+    keyboard.type("s\n")
+    keyboard.expect("not understood: y, n or ?")
+    keyboard.expect(CHOICES_ONCE)
+    keyboard.type("y\n")
+    assert keyboard.end() == 0
+    assert "[s]ession" not in keyboard.seen
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("term", ["dumb", "xterm"])
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_prompt_that_waits_long_rings_once(monkeypatch: pytest.MonkeyPatch, term: str, waits: bool) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr(prompts, "BELL_AFTER", 0.05 if waits else 60)
+    master, slave = os.openpty()
+    request = ApprovalRequest("r1", "c1", "push", {}, "w wants to call push", "it asks", "high", None, None)
+    seen = ""
+
+    async def see(wanted: str) -> None:
+        nonlocal seen
+        while wanted not in seen:
+            await anyio.wait_readable(master)
+            seen += os.read(master, 4096).decode()
+
+    async def answer() -> None:
+        await see(CHOICES)
+        if waits:
+            await see("\a")
+        os.write(master, b"?\r")
+        await see("told to the model")
+        os.write(master, b"n\r")
+
+    try:
+        with io.TextIOWrapper(io.FileIO(slave, "r+"), write_through=True) as tty, anyio.fail_after(20):
+            monkeypatch.setattr("sys.stdin", tty)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(answer)
+                assert not await cli_approval_callback(new_console(tty))(request)
+    finally:
+        os.close(master)
+    assert seen.count("\a") == waits

@@ -220,7 +220,8 @@ def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writ
     assert 'command: "python3 get.py"' in shown
     if patience > 1:
         keyboard.type("n\n")
-    assert 'command: "ls"' in keyboard.asked()
+    assert "\r\n  $ ls\r\n" in keyboard.asked()
+    assert f"{CHOICES}{'n' if patience > 1 else ''}\r\n" in keyboard.seen
     keyboard.type("y\n")
     assert keyboard.end() == 0
     refused = "network: unlisted.invalid:80 refused by user: no rule covers it" in keyboard.text

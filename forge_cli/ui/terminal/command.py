@@ -1,0 +1,48 @@
+"""A command line at the prompt: as it was written, where it would run, and what is said of each of its commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+
+from forge_cli.core.approval import CommandRun, JudgedPart
+from forge_cli.core.text import counted, visible
+from forge_cli.ui.terminal.render import Indented, plain
+
+PARTS = 20
+"""Commands of a line that are listed at the prompt."""
+HIDDEN = "(what cannot be seen is shown as an escape, such as \\x1b)"
+
+_TAB = 8
+_VERDICTS = {"preApproved": "green", "ask": "yellow", "blocked": "red"}
+
+
+def draw_command(command: str) -> Iterator[RenderableType]:
+    """Each line as it was written, behind a mark of its own: a row without one belongs to the line above it."""
+    for number, line in enumerate(command.split("\n")):
+        mark = ">" if number else "$"
+        yield Indented(plain(f"{mark} {visible(line.expandtabs(_TAB))}", style="bold"), 2, hang=2)
+    if visible(command, keep="\n\t") != command:
+        yield Indented(plain(HIDDEN, style="yellow"), 2, hang=2)
+
+
+def draw_place(runs: CommandRun) -> RenderableType:
+    """Where it would run, and whether confined."""
+    home, folder = os.path.expanduser("~"), runs.folder
+    if folder == home or folder.startswith(os.path.join(home, "")):
+        folder = f"~{folder.removeprefix(home)}"
+    state = "confined" if runs.confined else "not confined"
+    return Indented(plain(visible(f"in {folder}, {state}"), style="" if runs.confined else "yellow"), 2, hang=4)
+
+
+def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
+    """What is said of each command, by the rule that it met."""
+    width = max(len(part.approval) for part in parts)
+    for part in parts[:PARTS]:
+        where = f", {part.where}" if part.where else ""
+        line = f"{part.approval:{width}}  {part.text}  ({part.reason}{where})"
+        yield Indented(plain(visible(line), style=_VERDICTS.get(part.approval, "")), 2, hang=width + 2)
+    if len(parts) > PARTS:
+        yield Indented(plain(f"and {counted(len(parts) - PARTS, 'more command')}: ? lists them"), 2)

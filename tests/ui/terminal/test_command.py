@@ -1,0 +1,111 @@
+"""A command at the prompt, on a real terminal: what somebody sees who has to judge it."""
+
+import json
+import re
+
+import pytest
+
+from forge_cli.ui.terminal.prompts import CHOICES
+from tests.ui.rows import DrawnRows
+
+WORKER = """
+name: w
+model: script:script.yaml
+sandbox: {isolation: 'off'}
+toolsets:
+  shell:
+    rules:
+      - {pattern: git status, approval: preApproved}
+"""
+SCRIPT = "python - <<'PY'\nfor i in range(3):\n\tprint(\"row\", i)\nPY\ngit status && git commit -m 'a b' 2>&1"
+
+
+@pytest.fixture
+def command(terminal, script, writer):
+    """Start a worker that wants to run a command; gives the keyboard and what the prompt shows, line by line."""
+
+    def ask(line: str, *, columns: int = 80, rows: int = 50, term: str = "xterm-256color", **env: str):
+        writer.write("worker.yaml", WORKER)
+        script(json.dumps({"calls": [{"tool": "shell", "input": {"command": line}}]}), "{text: done}")
+        keyboard = terminal(
+            "run", "worker.yaml", "go", "--trace", "quiet", columns=columns, rows=rows, TERM=term, **env
+        )
+        screen = DrawnRows(columns)
+        screen.feed(keyboard.expect(CHOICES))
+        return keyboard, [line for line in screen.lines if line]
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "env", [{}, {"NO_COLOR": "1"}, {"term": "dumb"}], ids=lambda env: " ".join(map("=".join, env.items())) or "colours"
+)
+def test_a_command_is_shown_as_it_was_written(command, writer, env: dict[str, str]) -> None:
+    keyboard, shown = command(SCRIPT, **env)
+    place = f"  in {writer.folder}, not confined"
+    assert shown[:6] == [
+        "w wants to call shell (risk: high)",
+        "  $ python - <<'PY'",
+        "  > for i in range(3):",
+        '  >         print("row", i)',
+        "  > PY",
+        "  > git status && git commit -m 'a b' 2>&1",
+    ]
+    assert "".join(shown[6:-4]).replace(" ", "") == place.replace(" ", "")
+    assert shown[-4:] == [
+        "  ask          python - <<  (it would read its code from its input)",
+        "  preApproved  git status  (rule 'git status', worker.yaml:8:9)",
+        "  ask          git commit -m 'a b' 2>&1  (no rule)",
+        "why: 'python - <<': it would read its code from its input",
+    ]
+    assert (re.search(r"\x1b\[[\d;]*m", keyboard.seen) is not None) == (env == {}), "colours"
+    keyboard.type("n\r" if env.get("term") != "dumb" else "n\n")
+    assert keyboard.end() == 0
+
+
+def test_a_line_that_is_broken_by_the_terminal_is_told_from_one_that_was_written(command) -> None:
+    fake = "why: no rule covers it".rjust(200)
+    keyboard, shown = command(f"echo {'word ' * 20}{fake}\nls", columns=50)
+    assert max(map(len, shown)) <= 50
+    start = shown.index(next(line for line in shown if line.startswith("  $ echo")))
+    end = shown.index("  > ls")
+    assert all(line.startswith("    ") for line in shown[start + 1 : end])
+    assert re.match(r"  in\b", shown[end + 1])
+    keyboard.type("n\r")
+    assert keyboard.end() == 0
+
+
+def test_what_cannot_be_seen_in_a_command_is_shown(command) -> None:
+    keyboard, shown = command("ls \x1b[2J\u202e a\rrm")
+    assert r"  $ ls \x1b[2J\u202e a\rrm" in shown
+    assert r"  (what cannot be seen is shown as an escape, such as \x1b)" in shown
+    assert "\u202e" not in keyboard.seen
+    keyboard.type("n\r")
+    assert keyboard.end() == 0
+
+
+def test_many_commands_are_listed_as_far_as_they_help(command) -> None:
+    keyboard, shown = command(" && ".join(f"make part{number}" for number in range(25)))
+    assert "  ask  make part19  (no rule)" in shown
+    assert "  and 5 more commands: ? lists them" in shown
+    keyboard.type("?\r")
+    explained = keyboard.asked()
+    assert "part:   make part24 -> ask" in explained
+    assert "timeout: null" in explained, "what was left out is there"
+    keyboard.type("n\r")
+    assert keyboard.end() == 0
+
+
+def test_a_long_command_is_shown_to_its_end_before_a_yes_counts(terminal, writer, script) -> None:
+    lines = "\n".join(f"echo {number}" for number in range(60))
+    script(json.dumps({"calls": [{"tool": "shell", "input": {"command": lines}}]}), "{text: done}")
+    writer.write("worker.yaml", WORKER)
+    keyboard = terminal("run", "worker.yaml", "go", "--trace", "quiet", columns=80, rows=24, TERM="xterm", NO_COLOR="1")
+    keyboard.expect("[Enter] next, [e]nd, [n]o > ")
+    keyboard.type("y\r")
+    keyboard.expect("only n counts before all of it was shown")
+    keyboard.expect("[Enter] next, [e]nd, [n]o > ")
+    keyboard.type("e\r")
+    assert "  > echo 59\r\n" in keyboard.asked()
+    keyboard.type("n\r")
+    assert keyboard.end() == 0
