@@ -70,6 +70,10 @@ class Screen:
         match kind, number:
             case "A", _:
                 self.row = max(0, self.row - (number or 1))
+            case "B", _:
+                self.row = min(self.rows - 1, self.row + (number or 1))
+            case "C", _:
+                self.column = min(self.columns - 1, self.column + (number or 1))
             case "J", 0:
                 del self.grid[self.row][self.column :]
                 for line in self.grid[self.row + 1 :]:

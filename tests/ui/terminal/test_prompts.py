@@ -104,7 +104,7 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
         "writer wants to call write_file (risk: medium)",
         '  path: "/output/a.md"',
         "  --- /dev/null",
-        "  +++ /output/a.md",
+        "  +++ output/a.md",
         "  @@ -0,0 +1,2 @@",
         "  +one",
         "  +two",
@@ -115,7 +115,7 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
     asked.type("y\n")
     assert asked.end() == 0
     assert writer.read("output/a.md") == "one\ntwo\n"
-    assert "Told: Created /output/a.md (8 bytes)." in asked.lines
+    assert "Told: Created output/a.md (8 bytes)." in asked.lines
     assert asked.seen.count("+two") == 1, "what was just shown is not shown again as the result"
 
 
@@ -256,7 +256,7 @@ def test_the_end_of_a_long_line_is_shown_before_it_is_written(terminal, script) 
     keyboard = terminal(*RUN, "--trace", "quiet", columns=60)
     shown = keyboard.asked()
     assert "harmless;rm-rf/" in "".join(shown.split())
-    diff = shown.replace("\r", "").split("+++ /output/a.md\n")[1].split("why: ")[0]
+    diff = shown.replace("\r", "").split("+++ output/a.md\n")[1].split("why: ")[0]
     assert all(line.startswith("  ") for line in diff.splitlines())
     keyboard.type("n\n")
     assert keyboard.end() == 0
@@ -285,7 +285,7 @@ def test_prompts_are_on_the_terminal_while_the_answer_goes_to_a_file(terminal, s
     keyboard.asked()
     keyboard.type("y\n")
     assert keyboard.end() == 0
-    assert writer.read("answer.txt") == "Told: Created /output/a.md (8 bytes).\n"
+    assert writer.read("answer.txt") == "Told: Created output/a.md (8 bytes).\n"
     assert "Told" not in keyboard.seen
 
 

@@ -240,10 +240,9 @@ def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_fil
     keyboard = terminal(*RUN)
     assert "-one = 1\r\n  +one = 0\r\n   two = 2" in keyboard.asked()
     keyboard.type("y\n")
-    told = keyboard.expect("> apply_patch")
-    assert "Changed output/a.py at line 1." in told
-    assert "+one = 0" not in told
-    keyboard.expect("[y]es once, [n]o, [?] why > ")
+    told = keyboard.expect("[y]es once, [n]o, [?] why > ")
+    assert "✓ edit_file output/a.py" in told
+    assert "  +one = 0" not in told
     keyboard.type("y\n")
     assert "M output/a.py  A output/b\r\n    --- output/a.py" in keyboard.expect("Done.")
     assert keyboard.end() == 0
