@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from rich.console import Console, Group, RenderableType
 
@@ -13,6 +14,7 @@ from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.grants import choose_grant, explain_grants, lasting_offers, session_offers
 from forge_cli.ui.terminal.lines import LineInput
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render
@@ -48,14 +50,27 @@ async def ask_on_terminal(
     refused = await _show_request(request, console, lines, find)
     if refused is not None:
         return refused
+    question = _choices(request)
     while True:
-        line = await _read_answer(CHOICES_ONCE if request.once else CHOICES, console, lines)
+        line = await _read_answer(question, console, lines)
         if line is None:
             return ApprovalDecision(False)
         decision = parse_answer(line)
+        always = line.strip().lower() in ("a", "always") and "[a]lways" in question
+        if always or (decision and decision.remember and "[s]ession" in question):
+            ask_line = partial(_read_answer, console=console, lines=lines)
+            decision = await choose_grant(request, ask_line, console, always=always)
+            if decision is None:
+                continue
         if decision is not None:
             return decision
         explain(request, console)
+
+
+def _choices(request: ApprovalRequest) -> str:
+    """The question, with the answers that make sense."""
+    question = CHOICES if session_offers(request) else CHOICES_ONCE
+    return question.replace("[n]o", "[a]lways, [n]o") if lasting_offers(request) else question
 
 
 async def _read_answer(question: str, console: Console, lines: LineInput) -> str | None:
@@ -144,10 +159,8 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     for detail in request.details or ():
         _line(console, f"  {detail}")
     _line(console, "  y       yes, this once")
-    if request.once:
-        _line(console, "  (a yes to this call is good for once, and cannot be remembered)")
-    else:
-        _line(console, "  s       yes, and for identical calls in this session")
+    for line in explain_grants(request):
+        _line(console, f"  {line}")
     _line(console, "  n       no; text after it is told to the model, as in: n use another name")
 
 
