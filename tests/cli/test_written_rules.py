@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.cli.opening import opened
+from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.core.approval import Approval
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.grants import GrantOffer, offers_for
@@ -86,6 +86,18 @@ async def test_every_rule_that_is_offered_works_where_it_is_written(
         restore()
         plan_edit(Path(files[name]), offer.rules, user=name == "user").write()
         assert (await judged(project, tool, args)).verdict.approval is Approval.PRE_APPROVED, (name, offer.text)
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_was_not_read_from_a_file_has_none_to_write_to(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.folder)
+    project.write("worker.yaml", WORKERS["plain"])
+    project.write("tools.py", TOOLS)
+    for worker, files in ((bare_worker({"shell": None}), {"user"}), (load_worker("worker.yaml"), {"user", "worker"})):
+        async with opened(worker, workspace=project.folder, home=project.home) as assembly:
+            assert set(assembly.guard.judge.policy_files) == files
 
 
 def _places(offers: list[GrantOffer]) -> list[tuple[str, GrantOffer]]:

@@ -44,11 +44,11 @@ class SessionGrants:
 
     def covering(self, call: AskedCall) -> GrantOffer | None:
         """What allows a call: it was allowed itself, or a rule was given for everything about it that asks."""
-        if call.fingerprint in self._given:
-            return THIS_CALL
         rules = [next((rule for rule in need if rule.key in self._given), None) for need in call.needs]
         found = [rule for rule in rules if rule is not None]
-        return GrantOffer.of(found) if found and len(found) == len(rules) else None
+        if found and len(found) == len(rules):
+            return GrantOffer.of(found)
+        return THIS_CALL if call.fingerprint in self._given else None
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """What could be given for a call, the narrowest first, each with how many calls it would have covered."""

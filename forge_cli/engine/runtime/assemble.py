@@ -189,10 +189,11 @@ async def assemble(
 
 def _policy_files(worker: Worker, home: Path, parent: Assembly | None) -> dict[str, str]:
     """The files that rules may be written to; not those of forge itself, nor of a child, whose parent caps it."""
-    ours = worker.path.resolve().is_relative_to(_PACKAGE)
-    writable = worker.path.is_file() and os.access(worker.path, os.W_OK)
-    own = {"worker": str(worker.path)} if parent is None and writable and not ours else {}
-    return {"user": str(home / "config.yaml"), **own}
+    files, named = {"user": str(home / "config.yaml")}, worker.config.where("name")
+    was_read = named is not None and Path(named.file).name == worker.path.name and os.access(worker.path, os.W_OK)
+    if was_read and parent is None and not worker.path.resolve().is_relative_to(_PACKAGE):
+        files["worker"] = str(worker.path)
+    return files
 
 
 def _setting(worker: Worker, sandbox: Sandbox) -> str:
