@@ -18,6 +18,7 @@ _ROOMS = {
     " Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd SessionStart"
     " StatusEvent Streaming ToolOutput ToolResult ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.fields": "FormField derive_fields",
+    "core.grants": "GrantOffer GrantRule",
     "core.hookspecs": "hookimpl",
     "core.interrupt": "InterruptSignal",
     "core.messages": "Attachment CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta"

@@ -49,6 +49,8 @@ from forge_cli.core.events import UserInput as UserInput
 from forge_cli.core.events import WorkerUpdate as WorkerUpdate
 from forge_cli.core.fields import FormField as FormField
 from forge_cli.core.fields import derive_fields as derive_fields
+from forge_cli.core.grants import GrantOffer as GrantOffer
+from forge_cli.core.grants import GrantRule as GrantRule
 from forge_cli.core.hookspecs import hookimpl as hookimpl
 from forge_cli.core.interrupt import InterruptSignal as InterruptSignal
 from forge_cli.core.messages import Attachment as Attachment

@@ -586,7 +586,7 @@ KEYS = {
     "toolResult": {"toolCallId", "toolName", "status", "value", "durationMs"},
 }
 """What an event has to say of a call; an answer may have a note, a decision its request, a failure its error."""
-MORE = {"requestId", "note", "error", "preview", "distribution"}
+MORE = {"requestId", "note", "error", "preview", "distribution", "offers", "policyFiles"}
 ENVELOPE = {"v", "seq", "time", "session", "worker", "depth", "type", "prev", "hash"}
 
 
@@ -625,6 +625,8 @@ def _plain(value: Any, bench: Bench) -> Any:
                 "refreshMs",
                 "distribution",
                 "fingerprint",
+                "at",
+                "policyFiles",
             }
             plain = {key: _plain(item, bench) for key, item in value.items() if key not in unstable}
             return {**plain, "where": plain["where"] is not None} if "where" in plain else plain

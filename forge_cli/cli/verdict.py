@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.grants import GrantOffer, offers_for
+from forge_cli.core.signature import JsonObject
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Refusal
 
@@ -18,7 +20,7 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAns
     except Refusal as refusal:
         kind = "blocked" if refusal.status == "blocked" else "refused"
         return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
-    verdict = judged.verdict
+    verdict, offers = judged.verdict, offers_for(judged.verdict.grants)
     return answer_of(
         call.name,
         verdict.approval.value,
@@ -28,7 +30,12 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAns
         by=verdict.by,
         risk=judged.offer.tool.risk,
         **({"details": list(verdict.details)} if verdict.details else {}),
+        **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
     )
+
+
+def _grant(offer: GrantOffer) -> JsonObject:
+    return {"text": offer.text, "rules": [str(rule) for rule in offer.rules]}
 
 
 def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> VerdictAnswer:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, ClassVar, Literal
 
 from forge_cli.core.errors import Mark
+from forge_cli.core.grants import GrantOffer, Needs
 from forge_cli.core.results import ResultValue
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import wire
@@ -127,6 +128,8 @@ class Verdict:
     """What was judged by itself, for the prompt; with one part the reason says it all."""
     basis: Any = field(default=None, compare=False, repr=False)
     """What a tool's own check found out on the way, handed to its ``execute`` as ``context.basis``."""
+    grants: Needs = field(default=(), compare=False, repr=False)
+    """For each thing that asks, the rules that would allow it, the narrowest first; empty where none would."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,10 @@ class ApprovalRequest:
     """Args that are as they would be if they were not given."""
     distribution: str | None = field(default=None, compare=False)
     """Of a custom preview: the package or file that the tool is part of, whose renderer draws it."""
+    offers: tuple[GrantOffer, ...] | None = field(default=None, compare=False)
+    """What a yes may be remembered as, the narrowest first."""
+    policy_files: Mapping[str, str] | None = field(default=None, compare=False)
+    """The files that a rule may be written to: of the ``user``, and of the ``worker``."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +181,8 @@ class ApprovalDecision:
     remember: Literal["session"] | None = None
     note: str | None = None
     by: DecidedBy = "user"
+    grant: GrantOffer | None = None
+    """What is remembered: one of the request's offers; identical calls where none is named."""
 
     def __bool__(self) -> bool:
         return self.approved

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
+from forge_cli.core.grants import GrantOffer
 from forge_cli.core.messages import Message, StopReason, ToolSpec, Usage
 from forge_cli.core.notify import StatusLevel
 from forge_cli.core.results import ResultValue
@@ -199,6 +200,8 @@ class ApprovalDecided(Event):
     request_id: str | None = None
     caller: str | None = None
     """``tool:NAME`` where a tool makes the call."""
+    grant: GrantOffer | None = None
+    """What was allowed for the session with this answer, or, where it is ``cached``, what allows this call."""
 
 
 @dataclass(frozen=True)

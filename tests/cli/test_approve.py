@@ -49,10 +49,18 @@ def test_verdicts(cli, tester, words: list[str], verdict: str, reason: str) -> N
     done = cli("approve", "worker.yaml", *words, "--json")
     found = json.loads(done.out)
     assert (done.code, done.err, done.out.count("\n")) == (0, "", 1)
-    assert list(found) == KEYS
+    assert [key for key in found if key != "grants"] == KEYS
     assert (found["tool"], found["verdict"]) == (words[0], verdict)
     assert reason in found["reason"]
     assert cli("approve", "worker.yaml", *words).out.startswith(f"{verdict}: {words[0]}\n")
+
+
+def test_what_a_session_could_allow(cli, tester) -> None:
+    call = "approve", "worker.yaml", "write_file", "path=/output/a", "content=x"
+    rule = "sandbox.zones.output.approval.write: preApproved"
+    assert cli(*call).out.endswith(f"  could be allowed for a session by: {rule}\n")
+    assert json.loads(cli(*call, "--json").out)["grants"] == [{"text": "edits in zone output", "rules": [rule]}]
+    assert "session" not in cli("approve", "worker.yaml", "echo", "text=hi").out, "the worker itself says ask"
 
 
 def test_nothing_is_executed(cli, tester) -> None:

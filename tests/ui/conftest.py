@@ -13,7 +13,7 @@ from forge_cli.testing import Project
 from .screen import Screen
 
 FORGE = (sys.executable, "-m", "forge_cli")
-PROMPT = "[y]es once, [s]ession, [n]o, [?] why > "
+PROMPT = r"\[y\]es once, (?:\[[sa]\]\w+, )*\[n\]o, \[\?\] why > "
 
 TOOLS = '''
 from pathlib import Path
@@ -81,7 +81,15 @@ class Keyboard:
 
     def asked(self) -> str:
         """Wait for the approval prompt."""
-        return self.expect(PROMPT)
+        self.child.expect(PROMPT)
+        self.seen += self.child.before + self.child.after
+        return self.child.before
+
+    def allow_this_very_call(self) -> None:
+        """Say yes for the session, and choose the narrowest of the rules that are listed."""
+        self.type("s\n")
+        self.expect("n goes back [1-2] > ")
+        self.type("\n")
 
     def type(self, text: str) -> None:
         self.child.send(text)

@@ -15,6 +15,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.grants import Needs
 from forge_cli.core.results import Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
 from forge_cli.core.values import dataclass
@@ -54,13 +55,14 @@ class Consent:
     async def park(self, judged: Judged, context: ToolContext) -> None:
         """Put the request of a call on record, while an earlier call waits."""
         preview = await self._preview(judged, context)
-        await self.controller.request_approval(self._request(judged, preview))
+        await self.controller.request_approval(self._request(judged, preview), needs=self.needs(judged))
 
     async def _ask(self, judged: Judged, context: ToolContext) -> str | None:
         pending = self.reopened.take_pending(judged.call)
         answered = pending is not None and pending.answer is not None
         key = self.judge.fingerprint_of(judged)
-        decision = None if answered else self.controller.settled(key)
+        needs = self.needs(judged)
+        decision = None if answered else self.controller.settled(key, needs)
         stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
             request = self._request(judged, await self._preview(judged, context), request_id)
@@ -69,7 +71,7 @@ class Consent:
             if decision is None:
                 may_park = judged.call.parent is None
                 decision = await self.controller.request_approval(
-                    request, None if request.once else key, may_park=may_park
+                    request, None if request.once else key, needs=needs, may_park=may_park
                 )
         self.record(judged, decision, request_id)
         if not decision.approved:
@@ -86,7 +88,7 @@ class Consent:
             sentence = f"{request.tool_name} is no longer what was approved, so it asks again"
             self.bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
-        return pending.answer
+        return replace(pending.answer, grant=None)
 
     def record(self, judged: Judged, decision: ApprovalDecision, request_id: str | None = None) -> None:
         """Write a decision down."""
@@ -104,13 +106,20 @@ class Consent:
                 cached=decision.by == "memory",
                 request_id=request_id,
                 caller=_tool_caller(judged),
+                grant=decision.grant,
             )
         )
+
+    def needs(self, judged: Judged) -> Needs:
+        """The rules that would allow a call; none for one that may have had its effect already."""
+        return () if self.may_have_run(judged) else judged.verdict.grants
 
     def _request(self, judged: Judged, preview: Preview | None, request_id: str | None = None) -> ApprovalRequest:
         tool, verdict = judged.tool, judged.verdict
         preview = preview or Preview(None)
         once = preview.once or self.may_have_run(judged)
+        key = self.judge.fingerprint_of(judged)
+        offers = self.controller.offers(None if once else key, self.needs(judged))
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
@@ -123,7 +132,7 @@ class Consent:
             where=verdict.where,
             preview=preview.value,
             details=verdict.details or None,
-            fingerprint=self.judge.fingerprint_of(judged),
+            fingerprint=key,
             stamp=preview.stamp,
             caller=_tool_caller(judged),
             once=once or None,
@@ -133,6 +142,8 @@ class Consent:
             previewed=preview.shows or None,
             defaults=tuple(_default_args(tool, judged.args)) or None,
             distribution=tool.author_of(preview.value) if preview.value is not None else None,
+            offers=offers or None,
+            policy_files=self.judge.policy_files if any(offer.rules for offer in offers) else None,
         )
 
     def _who(self, judged: Judged) -> str:

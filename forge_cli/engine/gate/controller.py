@@ -14,8 +14,10 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ApprovalRequired, ApprovalResponse
+from forge_cli.core.grants import GrantOffer, Needs
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.grants import AskedCall, SessionGrants
 
 ApprovalCallback = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
 
@@ -28,7 +30,7 @@ class Parked(Ended):
 
 
 class ApprovalController:
-    """Settles requests under one approval mode; a yes "for the session" covers identical calls only."""
+    """Settles requests under one approval mode; a yes "for the session" covers identical calls, or what a rule does."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class ApprovalController:
         self.callback = approval_callback
         self.bus = bus or EventBus()
         self.parks = parks
-        self._granted: set[str] = set()
+        self._grants = SessionGrants()
         self._one_prompt: anyio.Lock = parent._one_prompt if parent else anyio.Lock()
 
     @property
@@ -52,10 +54,16 @@ class ApprovalController:
         """Could an ``ask`` reach somebody?"""
         return self.callback is not None or self.bus.attended
 
-    def settled(self, fingerprint: str | None) -> ApprovalDecision | None:
-        """The answer that needs no asking: an earlier grant for the same call, or the mode."""
-        if fingerprint in self._granted:
-            return ApprovalDecision(True, note="approved earlier in this session", by="memory")
+    def offers(self, fingerprint: str | None, needs: Needs) -> tuple[GrantOffer, ...]:
+        """What a person could allow for the rest of the session; nothing where nobody can be asked."""
+        return self._grants.offers(AskedCall(fingerprint, needs)) if self.attended else ()
+
+    def settled(self, fingerprint: str | None, needs: Needs = ()) -> ApprovalDecision | None:
+        """The answer that needs no asking: an earlier grant that covers the call, or the mode."""
+        if given := self._grants.covering(AskedCall(fingerprint, needs)):
+            note = "; ".join(map(str, given.rules))
+            note = f"allowed in this session by {note}" if note else "approved earlier in this session"
+            return ApprovalDecision(True, note=note, by="memory", grant=given)
         match self.mode:
             case ApprovalMode.APPROVE_ALL:
                 return ApprovalDecision(True, note="approval mode approve_all", by="mode")
@@ -65,20 +73,29 @@ class ApprovalController:
                 return None
 
     async def request_approval(
-        self, request: ApprovalRequest, fingerprint: str | None = None, *, may_park: bool = True
+        self,
+        request: ApprovalRequest,
+        fingerprint: str | None = None,
+        *,
+        needs: Needs = (),
+        may_park: bool = True,
     ) -> ApprovalDecision:
         """Settle a request, asking where it must be asked; one prompt at a time.
 
-        ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given.
+        ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given;
+        ``needs`` are the rules that would allow the call.
         """
         fingerprint = None if request.once else fingerprint or request.fingerprint
+        call = AskedCall(fingerprint, needs)
         async with self._one_prompt:
-            decision = self.settled(fingerprint)
-            if decision is None:
-                decision = await self._ask(request, parks=self.parks and may_park)
-        if decision.approved and decision.remember == "session" and fingerprint:
-            self._granted.add(fingerprint)
-        return decision
+            decision = self.settled(fingerprint, needs)
+            if decision is not None:
+                return decision
+            self._grants.note(call)
+            decision = await self._ask(request, parks=self.parks and may_park)
+        if decision.approved and decision.remember == "session":
+            return replace(decision, grant=self._grants.give(decision.grant, request.offers or (), call))
+        return replace(decision, grant=None)
 
     async def _ask(self, request: ApprovalRequest, *, parks: bool) -> ApprovalDecision:
         if self.callback is not None:

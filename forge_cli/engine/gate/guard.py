@@ -152,7 +152,8 @@ class Guard:
         with self.interrupt.scope(), suppress(Refusal, Parked):
             judged = await self.verdict(call, Caller.MODEL)
             asks = judged.verdict.approval is Approval.ASK and not self.reopened.knows(call)
-            if asks and self.controller.settled(self.judge.fingerprint_of(judged)) is None:
+            key = self.judge.fingerprint_of(judged)
+            if asks and self.controller.settled(key, self._consent.needs(judged)) is None:
                 parked = True
                 self._start(call)
                 await self._consent.park(judged, self._context(judged, changes=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -15,12 +15,14 @@ from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
+from forge_cli.core.grants import GrantRule
 from forge_cli.core.paths import with_paths
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args, Tool
 from forge_cli.core.values import dataclass
+from forge_cli.engine.gate.grants import own_rules
 from forge_cli.engine.gate.policy import own_verdict
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.caps import seen_from
@@ -114,6 +116,8 @@ class Judge:
     """What else consent is bound to: the worker's file, its zones and its isolation."""
     parent: Judge | None = None
     """That of the parent worker: what is blocked there is blocked here."""
+    policy_files: Mapping[str, str] = field(default_factory=dict)
+    """The files that rules may be written to, of the ``user`` and of the ``worker``."""
 
     async def judge(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say of it?"""
@@ -132,7 +136,10 @@ class Judge:
         if any(verdict.approval is Approval.BLOCKED for verdict in said):
             return Judged(call, offer, args, places, offer.policy.combine(None, said), caller)
         own, target = await self._own_verdict(call, offer.tool, args, places, caller)
-        judged = Judged(call, offer, args, places, offer.policy.combine(own, said), caller)
+        if own and own.grants != ():
+            own = replace(own, grants=own_rules(own, offer.toolset))
+        verdict = offer.policy.combine(own, said)
+        judged = Judged(call, offer, args, places, self._with_keys(verdict, offer), caller)
         return judged if target is None else await self._judge_target(judged, *target, caller)
 
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
@@ -186,9 +193,9 @@ class Judge:
         if offer is None:
             raise Refusal("error", f"{judged.call.name}: there is no tool '{visible(name)}'")
         target = await self.judge(ToolCall(judged.call.id, offer.tool.name, given), caller)
-        if target.verdict.approval.stricter_than(judged.verdict.approval):
-            judged = replace(judged, verdict=target.verdict)
-        return replace(judged, places=target.places, target=target)
+        stricter = target.verdict.approval.stricter_than(judged.verdict.approval)
+        verdict = target.verdict if stricter else judged.verdict
+        return replace(judged, verdict=replace(verdict, grants=()), places=target.places, target=target)
 
     async def blocks(self, judged: Judged, child: Sandbox) -> Verdict | None:
         """What this worker, or one of its parents, says of a child's call: the verdict, if it blocks."""
@@ -219,6 +226,22 @@ class Judge:
         source = str(tool.source) if tool.source else real.offer.toolset
         return fingerprint(
             worker=f"{self.worker} {self.setting}", source=source, digest=tool.digest, tool=tool.name, args=args
+        )
+
+    def _with_keys(self, verdict: Verdict, offer: Offer) -> Verdict:
+        """The verdict, with what each of its rules is remembered by."""
+        needs = [[replace(rule, key=self._rule_key(rule, offer)) for rule in need] for need in verdict.grants]
+        return replace(verdict, grants=needs) if needs else verdict
+
+    def _rule_key(self, rule: GrantRule, offer: Offer) -> str:
+        """The identity of a grant: a rule on the section of a toolset is bound to the content of the tool as well."""
+        tool = offer.tool if rule.at[0] == "toolsets" else None
+        return fingerprint(
+            worker=f"{self.worker} {self.setting}",
+            source=str(tool.source) if tool else "",
+            digest=tool.digest if tool else None,
+            tool="",
+            args={"at": rule.at, "says": rule.says},
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy, Effect, fingerprint, risk_of
@@ -10,6 +11,7 @@ from forge_cli.core.calls import Denial
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, NetworkAccess
+from forge_cli.core.grants import NEW_ENTRY, GrantRule
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.sandbox.network.access import Destination
@@ -31,19 +33,21 @@ class NetworkConsent:
     """Where the rules stand."""
     controller: ApprovalController
     interrupt: InterruptSignal
+    policy_files: Mapping[str, str] = field(default_factory=dict)
+    """The files that rules may be written to."""
     denials: list[Denial] = field(default_factory=list)
     """What was denied since somebody last took note of it."""
 
     async def ask(self, wanted: Destination) -> ApprovalDecision:
         """Whether a command may go where no rule lets it; a running command cannot wait on disk for the answer."""
-        key = self._fingerprint(wanted)
-        decision = self.controller.settled(key)
+        rule = self._rule(wanted)
+        decision = self.controller.settled(rule.key, [[rule]])
         if decision is None:
-            request = self._request(wanted, key)
+            request = self._request(wanted, rule)
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
             try:
                 with self.interrupt.scope():
-                    decision = await self.controller.request_approval(request, key, may_park=False)
+                    decision = await self.controller.request_approval(request, needs=[[rule]], may_park=False)
             finally:
                 self._decided(request, decision)
         if not decision.approved:
@@ -60,17 +64,18 @@ class NetworkConsent:
         self.denials.clear()
         return found
 
-    def _fingerprint(self, wanted: Destination) -> str:
-        """The identity that a grant is bound to: host and port, whichever command wants them."""
-        return fingerprint(
+    def _rule(self, wanted: Destination) -> GrantRule:
+        """What a grant allows: host and port, whichever command wants them."""
+        key = fingerprint(
             worker=f"{self.worker} {self.setting}",
             source=NETWORK,
             digest=None,
             tool=NETWORK,
             args={"host": wanted.host, "port": wanted.port},
         )
+        return GrantRule(("sandbox", "network", NEW_ENTRY), str(wanted), f"connections to {wanted}", key=key)
 
-    def _request(self, wanted: Destination, key: str) -> ApprovalRequest:
+    def _request(self, wanted: Destination, rule: GrantRule) -> ApprovalRequest:
         return ApprovalRequest(
             request_id=new_id("approval"),
             tool_call_id=new_id(NETWORK),  # one of its own: the call that runs the command has its verdict already
@@ -81,7 +86,9 @@ class NetworkConsent:
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule=RULE,
             where=self.where,
-            fingerprint=key,
+            fingerprint=rule.key,
+            offers=self.controller.offers(None, [[rule]]) or None,
+            policy_files=self.policy_files,
         )
 
     def _decided(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
@@ -97,5 +104,6 @@ class NetworkConsent:
                 reason=reason,
                 cached=decision.by == "memory",
                 request_id=request.request_id,
+                grant=decision.grant,
             )
         )

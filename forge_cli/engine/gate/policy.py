@@ -15,6 +15,7 @@ from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
+from forge_cli.core.grants import PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.tool import Args, Tool, positional_count
 from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.values import dataclass
@@ -32,6 +33,8 @@ class Policy:
 
     named: Verdict | None = None
     default: Verdict | None = None
+    loosened: GrantRule | None = None
+    """The rule by which the worker could pre-approve the tool, were the tool silent."""
 
     @classmethod
     def of(cls, config: ApprovalConfig, tool: str, toolset: str) -> Policy:
@@ -41,6 +44,7 @@ class Policy:
         return cls(
             _rule(named, f"{section}.tools.{tool}", config.where("tools", tool)) if named else None,
             _rule(default, f"{section}.default", config.where("default")) if default else None,
+            GrantRule(("toolsets", toolset, "approval", "tools", tool), PRE_APPROVED, f"every call of {tool}"),
         )
 
     def combine(self, own: Verdict | None, paths: Sequence[Verdict] = ()) -> Verdict:
@@ -49,16 +53,26 @@ class Policy:
         A tool that speaks is believed unless the worker names it more strictly; a silent one gets the worker's.
         """
         if own is None:
-            verdict = self.named or self.default or SILENT
+            verdict = self.named or replace(self.default or SILENT, grants=((self.loosened,),) if self.loosened else ())
         elif self.named and self.named.approval.stricter_than(own.approval):
             verdict = self.named
         else:
             verdict = own
+        grants = self._grants(verdict, paths)
         found = [path for path in paths if not verdict.approval.stricter_than(path.approval)]
-        if not found:
-            return verdict
-        strictest = max(found, key=lambda path: path.approval.strictness)
-        return _join(verdict, strictest)
+        if found:
+            verdict = _join(verdict, max(found, key=lambda path: path.approval.strictness))
+        if verdict.approval is not Approval.ASK:
+            grants = ()
+        return replace(verdict, grants=grants) if grants or verdict.grants else verdict
+
+    def _grants(self, verdict: Verdict, paths: Sequence[Verdict]) -> Needs:
+        """What would allow a call, if everything about it that asks could be allowed: what the worker says stays."""
+        asking = [each for each in (verdict, *paths) if each.approval is Approval.ASK]
+        explicit = self.named is not None and self.named.approval is Approval.ASK
+        if explicit or not all(each.grants for each in asking):
+            return ()
+        return tuple(need for each in asking for need in each.grants)
 
     def fixed(self, tool: Tool) -> Verdict | None:
         """The verdict on every call of a tool, whatever its arguments; None where they decide."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -38,6 +39,7 @@ from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
 
 PYTHON = Source("local", "Python")
+_PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 
 
@@ -143,8 +145,14 @@ async def assemble(
     sandbox.keeper = outer.keeper if outer else keeper
     setting = _setting(worker, sandbox)
     where = sandbox.isolation.network_where
+    files = _policy_files(worker, home, parent)
     network = NetworkConsent(
-        worker=worker.name, setting=setting, where=where, controller=controller, interrupt=interrupt
+        worker=worker.name,
+        setting=setting,
+        where=where,
+        controller=controller,
+        interrupt=interrupt,
+        policy_files=files,
     )
     processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
     policies = user_policies(host, home)
@@ -173,9 +181,19 @@ async def assemble(
         workspace=workspace,
         setting=setting,
         parent=parent.guard.judge if parent else None,
+        policy_files=files,
     )
     guard = Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt, network=network)
     return Assembly(toolbox, guard)
+
+
+def _policy_files(worker: Worker, home: Path, parent: Assembly | None) -> dict[str, str]:
+    """The files that rules may be written to; not those of forge itself, nor of a child, whose parent caps it."""
+    files, named = {"user": str(home / "config.yaml")}, worker.config.where("name")
+    was_read = named is not None and Path(named.file).name == worker.path.name and os.access(worker.path, os.W_OK)
+    if was_read and parent is None and not worker.path.resolve().is_relative_to(_PACKAGE):
+        files["worker"] = str(worker.path)
+    return files
 
 
 def _setting(worker: Worker, sandbox: Sandbox) -> str:

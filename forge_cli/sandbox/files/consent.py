@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.grants import PRE_APPROVED, GrantRule
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files.place import Place, open_for_listing
 from forge_cli.sandbox.files.protected import OwnFiles, protected_in, secret_in
@@ -16,11 +17,12 @@ _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", App
 
 
 def consent(place: Place, access: Access, own: OwnFiles) -> Verdict:
-    """The strictest verdict on a place, with every reason for it."""
+    """The strictest verdict on a place, with every reason for it; what more than its zone asks for always asks."""
     verdicts = list(_verdicts(place, access, own))
     approval = Approval.strictest(*(verdict.approval for verdict in verdicts))
     decisive = [verdict for verdict in verdicts if verdict.approval is approval]
-    return replace(decisive[0], reason="; ".join(verdict.reason for verdict in decisive))
+    grants = decisive[0].grants if len(decisive) == 1 else ()
+    return replace(decisive[0], reason="; ".join(verdict.reason for verdict in decisive), grants=grants)
 
 
 def _verdicts(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
@@ -55,7 +57,15 @@ def _zone_verdict(zone: Zone, access: Access) -> Verdict:
     approval, where = (zone.write, zone.write_where) if write else (zone.delete, zone.delete_where)
     reason = f"zone '{zone.name}' {_SAYS[approval]} {access.value}"
     rule = f"the default zone '{zone.name}'" if zone.default else f"sandbox.zones.{zone.name}.approval.{access.value}"
-    return Verdict(approval, reason, rule, where or zone.where, by="rule")
+    return Verdict(approval, reason, rule, where or zone.where, by="rule", grants=((_zone_rule(zone, access),),))
+
+
+def _zone_rule(zone: Zone, access: Access) -> GrantRule:
+    """The rule by which a worker pre-approves what its zone asks for."""
+    title = f"{'edits' if access is Access.WRITE else 'deletions'} in zone {zone.name}"
+    at = ("sandbox", "zones", zone.name, "approval", access.value)
+    entry = {"name": zone.name, "path": ".", "mode": zone.mode.value} if zone.default else None
+    return GrantRule(at, PRE_APPROVED, title, entry=entry)
 
 
 def _ask(reason: str, rule: str) -> Verdict:

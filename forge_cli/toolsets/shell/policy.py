@@ -16,16 +16,20 @@ from pydantic import Field
 from forge_cli.core.approval import Approval, JudgedPart, Verdict
 from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, ToolError, WorkerError
+from forge_cli.core.grants import NEW_ENTRY, PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.text import visible
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
+_RULES = ("rules", NEW_ENTRY)
+_HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
 
 
 class ShellConfig(ToolsetConfig):
@@ -74,7 +78,10 @@ class ShellPolicy:
         found = self._judge.judge(command, writable=self._writable(), is_link=self._is_link, before=moved)
         rule, where = self._rule(found)
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
-        verdict = Verdict(found.approval, found.reason, rule, where, by="rule", details=_details(found), parts=parts)
+        details, grants = _details(found), self._grants(command, found)
+        verdict = Verdict(
+            found.approval, found.reason, rule, where, by="rule", details=details, parts=parts, grants=grants
+        )
         return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
 
     def names_git(self, command: str) -> bool:
@@ -135,6 +142,14 @@ class ShellPolicy:
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         return verdict
 
+    def _grants(self, command: str, found: LineVerdict) -> Needs:
+        """The rules that would pre-approve a line; none where it names what is protected, or writes where zones ask."""
+        if not found.grantable or any(map(_is_protected, (word for part in found.parts for word in part.words))):
+            return ()
+        if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in _files_written(command)):
+            return ()
+        return [[_pattern_rule(pattern) for pattern in patterns] for patterns in found.grantable]
+
     def _zone_verdict(self, target: str) -> Verdict:
         """A relative target stays one: a real path could begin like that of another zone."""
         try:
@@ -150,6 +165,17 @@ def _files_written(command: str) -> Iterator[str]:
             copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
             if ">" in operator and not copies and target.text != "/dev/null":
                 yield target.text
+
+
+def _pattern_rule(pattern: str) -> GrantRule:
+    says = {"pattern": pattern, "approval": PRE_APPROVED}
+    return GrantRule(_RULES, says, f"commands that begin with {pattern}", user_at=_RULES)
+
+
+def _is_protected(word: str) -> bool:
+    """Whether a word of a command names, or could become the name of, a file that always asks."""
+    pieces = re.split(r"[/=:,]", word)
+    return any(is_protected(each) or is_secret(each) or _HIDDEN_GLOB.match(each) for each in pieces)
 
 
 def _details(found: LineVerdict) -> tuple[str, ...]:

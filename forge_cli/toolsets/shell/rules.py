@@ -18,7 +18,7 @@ from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Redirect, Simple, read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import redirect_hazard
-from forge_cli.toolsets.shell.allow.suggest import suggestion_for
+from forge_cli.toolsets.shell.allow.suggest import grantable_patterns, suggestion_for
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
@@ -88,6 +88,8 @@ class LineVerdict:
     parts: tuple[CommandPart, ...] = ()
     suggestion: str | None = None
     origin: str | None = None
+    grantable: tuple[tuple[str, ...], ...] = ()
+    """For each part that asks, the patterns that a person may pre-approve, the narrowest first."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,21 @@ class LineJudge:
             part = parts[at] = replace(part, why=self._hazard(commands[at], len(part.words), places[at]))
             suggestion = None if part.why else suggestion_for(commands[at].words)
         reason = self._reason(part, self._matches(part.words), len(parts))
-        return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin)
+        asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
+        judged = all(each.rule is None and each.why is None for each in parts if each.approval is Approval.ASK)
+        grantable = self._grantable(asking) if approval is Approval.ASK and judged else ()
+        return LineVerdict(approval, reason, part.rule, tuple(parts), suggestion, part.origin, grantable)
+
+    def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[tuple[str, ...], ...]:
+        """What would cover each of these commands, by the same look as at those that a rule matches."""
+        found: dict[tuple[str, ...], None] = {}
+        for command, place in asking:
+            patterns = grantable_patterns(command.words) if command.words else []
+            fitting = [each for each in patterns if self._hazard(command, len(_tokens(each)), place) is None]
+            if not fitting:
+                return ()
+            found[tuple(fitting)] = None
+        return tuple(found)
 
     def _reason(self, part: CommandPart, matches: Sequence[_Match], parts: int) -> str:
         if part.why:

@@ -59,9 +59,11 @@ class ShellToolset(Toolset):
 
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
-        if self._elsewhere(args.get("workdir")) and verdict.approval is Approval.PRE_APPROVED:
+        if not self._elsewhere(args.get("workdir")):
+            return verdict
+        if verdict.approval is Approval.PRE_APPROVED:
             return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
-        return verdict
+        return replace(verdict, grants=())
 
     def verdict(self, command: str, *, moved: str = "") -> Verdict:
         """What the rules say of a line; what is blocked in a parent worker is blocked here."""
@@ -102,7 +104,7 @@ class ShellToolset(Toolset):
         verdict = self.verdict(text, moved=session.moved)
         if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(text):
             return replace(verdict, approval=self._unsure, reason=_READS_ON, rule=None, where=None)
-        return verdict
+        return replace(verdict, grants=())
 
     @property
     def _unsure(self) -> Approval:

@@ -19,15 +19,22 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.command import draw_command, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console
+from forge_cli.ui.terminal.grants import choose_grant, explain_grants, lasting_offers, session_offers
 from forge_cli.ui.terminal.line import LineEditor
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
-AnswerKind = Literal["yes", "session", "no", "why"]
-ANSWERS: dict[AnswerKind, str] = {"yes": "[y]es once", "session": "[s]ession", "no": "[n]o", "why": "[?] why"}
+AnswerKind = Literal["yes", "session", "always", "no", "why"]
+ANSWERS: dict[AnswerKind, str] = {
+    "yes": "[y]es once",
+    "session": "[s]ession",
+    "always": "[a]lways",
+    "no": "[n]o",
+    "why": "[?] why",
+}
 """What may be answered, as the question offers it; the letter in brackets is as good as the word."""
-CHOICES = f"{', '.join(ANSWERS.values())} > "
+CHOICES = f"{', '.join(text for kind, text in ANSWERS.items() if kind != 'always')} > "
 BELL_AFTER = 10.0
 """Seconds of waiting after which the terminal rings, once."""
 TRIES = 3
@@ -108,8 +115,11 @@ class _Prompt:
                 case Answer(kind="why"):
                     misread = 0
                     explain(self._request, self._console)
-                case Answer(kind="session"):
-                    return await choose_grant(self._request, self._ask)
+                case Answer(kind="session" | "always" as kind):
+                    misread = 0
+                    chosen = await choose_grant(self._request, self._ask, self._console, always=kind == "always")
+                    if chosen is not None:
+                        return chosen
                 case Answer(kind="yes"):
                     return ApprovalDecision(True)
                 case Answer(kind="no", note=note):
@@ -159,14 +169,11 @@ class _Prompt:
         _line(self._console, text, style)
 
 
-async def choose_grant(request: ApprovalRequest, ask_line: Callable[[str], Awaitable[str | None]]) -> ApprovalDecision:
-    """What a yes for the session covers: this very call."""
-    return ApprovalDecision(True, remember="session")
-
-
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
     """What makes sense as an answer."""
-    return [kind for kind in ANSWERS if kind != "session" or not request.once]
+    without = {"session"} if not session_offers(request) else set[str]()
+    without |= {"always"} if not lasting_offers(request) else set()
+    return [kind for kind in ANSWERS if kind not in without]
 
 
 def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
@@ -253,10 +260,8 @@ def explain(request: ApprovalRequest, console: Console) -> None:
         for name in request.defaults:
             console.print(Indented(_argument(name, request.args[name]), 2), end="")
     _line(console, "  y       yes, this once")
-    if request.once:
-        _line(console, "  (a yes to this call is good for once, and cannot be remembered)")
-    else:
-        _line(console, "  s       yes, and for identical calls in this session")
+    for line in explain_grants(request):
+        _line(console, f"  {line}")
     _line(console, "  n       no; text after it is told to the model, as in: n use another name")
 
 

@@ -253,7 +253,7 @@ class TerminalUI:
             if isinstance(request.preview, Diff):
                 self._trace.seen_diffs.add(call)
             try:
-                asked = request if self._session else replace(request, once=True)
+                asked = request if self._session else replace(request, once=True, offers=None, policy_files=None)
                 with self.paused():
                     decision = await ask_on_terminal(asked, self._lines, self._find)
             finally:

@@ -33,6 +33,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
+from forge_cli.core.grants import GrantOffer
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import counted
 from forge_cli.record.line import BadLine, Line
@@ -87,6 +88,22 @@ class Noted:
     depth: int = 0
 
 
+@dataclass
+class _Grant:
+    """A rule that was allowed for the session, or a very call, and how many calls it has allowed."""
+
+    text: str
+    depth: int
+    written: str | None = None
+    covered: int = 0
+
+    def note(self) -> Noted:
+        written = f", and written to {self.written}" if self.written else ""
+        return Noted(
+            f"allowed for the session: {self.text}{written}; {counted(self.covered, 'call')} covered", self.depth
+        )
+
+
 TranscriptEntry = Said | Called | Noted
 
 
@@ -110,6 +127,7 @@ def read_transcript(lines: Iterable[Line]) -> Transcript:
             reader.take(line)
         except BadLine as error:
             reader.note(line, f"line {line.where.line}: {error.message}")
+    reader.told.entries += [grant.note() for grant in reader.grants.values()]
     return reader.told
 
 
@@ -131,6 +149,7 @@ class _Reader:
         self.asked: dict[str, Called] = {}
         self.prompts: set[str] = set()
         self.parents: dict[str | None, str] = {}
+        self.grants: dict[tuple[str | None, str], _Grant] = {}
 
     def take(self, line: Line) -> None:
         match line.event:
@@ -229,6 +248,16 @@ class _Reader:
             place = f" ({event.where})" if event.where else ""
             settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}"
             called.verdict = f"{settled}: {event.reason}{place}"
+        if event.grant and event.approved:
+            name = called.tool if called else event.tool_call_id
+            self.granted(line, event.grant, f"{event.grant.text} of {name}", cached=event.cached)
+
+    def granted(self, line: Line, offer: GrantOffer, very_call: str, *, cached: bool) -> None:
+        """A grant was given, or has allowed a call."""
+        for text in [str(rule) for rule in offer.rules] or [very_call]:
+            grant = self.grants.setdefault((line.delegation, text), _Grant(text, _depth(line)))
+            grant.covered += cached
+            grant.written = grant.written or offer.written
 
     def result(self, line: Line, event: ToolResult) -> None:
         key = line.delegation, event.tool_call_id

@@ -8,6 +8,7 @@ import pytest
 
 from forge_cli import ApprovalController, ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.events import Event
+from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.phrases import NOBODY_TO_ASK
 
 pytestmark = pytest.mark.anyio
@@ -98,8 +99,8 @@ async def test_a_callback_cannot_pass_for_somebody_else() -> None:
 async def test_a_grant_is_for_its_fingerprint_only() -> None:
     yes, no = ApprovalDecision(True, remember="session"), ApprovalDecision(False)
     controller = ApprovalController("interactive", callback(yes, no, yes, no, no))
-    remembered = ApprovalDecision(True, note="approved earlier in this session", by="memory")
-    assert await controller.request_approval(REQUEST, "f1") == yes
+    remembered = ApprovalDecision(True, note="approved earlier in this session", by="memory", grant=THIS_CALL)
+    assert await controller.request_approval(REQUEST, "f1") == replace(yes, grant=THIS_CALL)
     assert await controller.request_approval(REQUEST, "f1") == remembered
     assert await controller.request_approval(REQUEST, "f2") == no
     assert await controller.request_approval(REQUEST) == yes

@@ -11,6 +11,7 @@ import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolContext, ToolError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
+from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.results import VALUE_LIMIT, Diff, Text
 from forge_cli.core.text import cut
 from forge_cli.core.tool import Source
@@ -53,6 +54,7 @@ async def test_an_identical_call_is_settled_by_memory(gate: OpenGate) -> None:
             where=None,
             reason="neither the tool nor the worker says anything, so it asks; approved earlier in this session",
             cached=True,
+            grant=THIS_CALL,
         ),
         ToolResult("c2", "act", "success", Text("done"), 0),
     ]

@@ -6,7 +6,15 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalController, ApprovalDecision, EventBus, InterruptSignal, OnAsk
+from forge_cli import (
+    ApprovalController,
+    ApprovalDecision,
+    EventBus,
+    GrantOffer,
+    GrantRule,
+    InterruptSignal,
+    OnAsk,
+)
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, NetworkAccess, ToolResult
 from forge_cli.core.results import for_model
 from forge_cli.engine.gate.network import NetworkConsent
@@ -128,6 +136,16 @@ def test_a_yes_for_the_session_is_for_the_host_and_the_port_whatever_the_command
         (80, True, "memory"),
         (81, False, "user"),
     ]
+
+
+def test_a_connection_is_offered_as_the_rule_that_it_is(fetcher: Project) -> None:
+    rule = GrantRule(("sandbox", "network", "-"), f"{HOST}:80", f"connections to {HOST}:80")
+    yes = ApprovalDecision(True, remember="session", grant=GrantOffer.of([rule]))
+    seen = fetch(fetcher, LINE, LINE, answers=[yes])
+    assert seen.asked[0].offers == (GrantOffer.of([rule]),)
+    assert [each.by for each in accesses(seen)] == ["user", "memory"]
+    given = [event.grant for event in seen.of(ApprovalDecided) if event.grant]
+    assert given == [GrantOffer.of([rule])]
 
 
 def test_a_session_of_the_shell_has_a_proxy_too(fetcher: Project) -> None:

@@ -21,6 +21,8 @@ CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
 RUN = ("run", "worker.yaml", "go")
 WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\ntwo\\n"}}]}'
 TOLD = '{text: "Told: {result}"}'
+CHOICES_ALWAYS = "[y]es once, [s]ession, [a]lways, [n]o, [?] why > "
+"""Where a rule could be written."""
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
         "  +two",
         "  1 file, +2 -0",
         "why: zone 'output' asks before write (worker.yaml:6:7)",
-        CHOICES,
+        CHOICES_ALWAYS,
     ]
     asked.type("y\n")
     assert asked.end() == 0
@@ -168,7 +170,7 @@ def test_a_session_covers_identical_calls_and_no_others(terminal, script) -> Non
     )
     keyboard = terminal(*RUN)
     assert 'text: "hi"' in keyboard.asked()
-    keyboard.type("s\n")
+    keyboard.allow_this_very_call()
     assert 'text: "ho"' in keyboard.asked()
     keyboard.type("n\n")
     assert keyboard.end() == 0
@@ -293,7 +295,7 @@ def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> 
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, "--json", shell="> lines.jsonl")
     keyboard.asked()
-    keyboard.type("s\n")
+    keyboard.allow_this_very_call()
     assert keyboard.end() == 0
     types = [line.split('"type": "')[1].split('"')[0] for line in writer.read("lines.jsonl").splitlines()]
     expected = ["toolStarted", "approvalRequired", "approvalResponse", "approvalDecided", "toolResult"]
@@ -423,7 +425,7 @@ def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_cou
     for keys in ("y\n", "yes\n", "s\n"):
         keyboard.type(keys)
         assert "only n counts before all of it was shown" in keyboard.expect("[n]o > ")
-    while keyboard.type("\n") is None and keyboard.child.expect_exact([" next, [e]nd, [n]o > ", CHOICES]) == 0:
+    while keyboard.type("\n") is None and keyboard.child.expect_exact([" next, [e]nd, [n]o > ", CHOICES_ALWAYS]) == 0:
         pages.append(keyboard.child.before)
     pages.append(keyboard.child.before)
     shown = [line for page in pages for line in lines_of(page)]

@@ -42,6 +42,9 @@ _SCRIPT = "its script can start programs or write files"
 
 _SAFE_LETTERS = {"perl": "wvct", "ruby": "wvc", "php": "vl", "node": "v", "lua": "v", "rscript": "", "julia": "v"}
 _INTERPRETERS = (*_SAFE_LETTERS, "nodejs", "luajit", "jruby", "r", "deno", "bun", "groovy")
+_PYTHONS = names("python pypy pythonw ipython")
+INTERPRETERS = _PYTHONS.union(_INTERPRETERS, names("java ts-node tsx raku elixir swift dotnet awk gawk mawk nawk"))
+"""Programs that run whatever file they are given."""
 
 _SED_FLAGS = re.compile(r"-[nErsuz]+|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix|debug)")
 _SED_EXPRESSION = re.compile(r"-[nErsuz]*e|--expression")
@@ -265,7 +268,7 @@ _GO_COMMANDS = _first_words("run", "generate", "tool", "bug")
 
 
 CHECKS: dict[str, HazardCheck] = {
-    **dict.fromkeys(names("python pypy pythonw ipython"), _python),
+    **dict.fromkeys(_PYTHONS, _python),
     **dict.fromkeys(_INTERPRETERS, _interpreter),
     **dict.fromkeys(names("sed gsed"), _sed),
     **dict.fromkeys(names("awk gawk mawk nawk original-awk busybox-awk"), _awk),

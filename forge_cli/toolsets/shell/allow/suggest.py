@@ -1,4 +1,4 @@
-"""The pattern that would cover a command: no wider than its program and subcommand, and only where it would help."""
+"""The patterns that would cover a command: for a policy, and those that a person may grant at a prompt."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
+from forge_cli.toolsets.shell.allow.programs import INTERACTIVE, INTERPRETERS, SHELL_STATE
 from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.wrappers import SHELLS, program
+from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, CONTAINERS, RUNNERS, SHELLS, WRAPPERS, program
 
 _HAVE_SUBCOMMANDS = names(
     """git gh hg svn cargo rustup go npm pnpm yarn bun deno pip pipx uv poetry pdm hatch nox docker podman kubectl helm
@@ -16,6 +17,9 @@ _HAVE_SUBCOMMANDS = names(
 )
 _RUN_FILES = SHELLS | names("python pypy node ruby perl php")
 _TOKEN = re.compile(r"[!-~]+")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
+_NEVER_GRANTED = SHELLS.union(WRAPPERS, ANYWHERE, SHELL_STATE, INTERACTIVE, INTERPRETERS)
 
 
 def suggestion_for(words: Sequence[ShellWord]) -> str | None:
@@ -36,4 +40,23 @@ def _own_words(words: Sequence[str]) -> int:
     name, rest = program(words[0]), words[1:]
     if name in _RUN_FILES:
         return next((place + 1 for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
-    return int(name in _HAVE_SUBCOMMANDS and bool(rest) and re.fullmatch(r"[a-z][a-z0-9:_-]*", rest[0]) is not None)
+    return int(name in _HAVE_SUBCOMMANDS and bool(rest) and _SUBCOMMAND.fullmatch(rest[0]) is not None)
+
+
+def grantable_patterns(words: Sequence[ShellWord]) -> list[str]:
+    """The patterns that a person may be offered for a command, the narrowest first: its subcommand, its program.
+
+    There are none for what runs other programs or files by its words: the pattern would not say what is allowed.
+    """
+    texts = [word.text for word in words]
+    name = program(texts[0])
+    if not _NAME.fullmatch(texts[0]) or name in _NEVER_GRANTED or innermost(texts, len(texts)) != (0, None):
+        return []
+    if not CONTAINERS.get(name, frozenset()).isdisjoint(texts):
+        return []
+    if name not in _HAVE_SUBCOMMANDS:
+        return [texts[0]]
+    if not _own_words(texts):
+        return []
+    wide = [] if name in RUNNERS or name in CONTAINERS else [texts[0]]
+    return [f"{texts[0]} {texts[1]}", *wide]

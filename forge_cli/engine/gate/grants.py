@@ -1,0 +1,88 @@
+"""What a person has allowed for the rest of a session: very calls and rules, and what more could be allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from forge_cli.core.approval import Verdict
+from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, offers_for
+
+
+def own_rules(own: Verdict, toolset: str) -> Needs:
+    """The rules that a tool offers, each in the section of its own toolset; none where it offers anything else."""
+    try:
+        needs = [[_own_rule(rule, toolset) for rule in need] for need in own.grants]
+    except (TypeError, ValueError, AttributeError):  # third-party code
+        return ()
+    return needs if all(needs) else ()
+
+
+def _own_rule(rule: GrantRule, toolset: str) -> GrantRule:
+    json.dumps(rule.says)
+    at = ("toolsets", toolset, *map(str, rule.at))
+    user_at = ("policy", toolset, *map(str, rule.user_at)) if rule.user_at else None
+    return GrantRule(at, rule.says, str(rule.title), user_at)
+
+
+@dataclass(frozen=True)
+class AskedCall:
+    """What matters of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
+
+    fingerprint: str | None
+    needs: Needs = ()
+
+
+@dataclass
+class SessionGrants:
+    """The grants of one worker in one session, by what each is remembered by."""
+
+    _given: set[str] = field(default_factory=set)
+    _asked: list[tuple[str | None, list[set[str]]]] = field(default_factory=list)
+    """Every call so far that somebody was asked about."""
+
+    def covering(self, call: AskedCall) -> GrantOffer | None:
+        """What allows a call: it was allowed itself, or a rule was given for everything about it that asks."""
+        rules = [next((rule for rule in need if rule.key in self._given), None) for need in call.needs]
+        found = [rule for rule in rules if rule is not None]
+        if found and len(found) == len(rules):
+            return GrantOffer.of(found)
+        return THIS_CALL if call.fingerprint in self._given else None
+
+    def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
+        """What could be given for a call, the narrowest first, each with how many calls it would have covered."""
+        missing = [need for need in call.needs if self._given.isdisjoint(_keys(need))]
+        own = [THIS_CALL] if call.fingerprint else []
+        return tuple(replace(offer, covers=self._covers(offer, call)) for offer in (*own, *offers_for(missing)))
+
+    def _covers(self, offer: GrantOffer, call: AskedCall) -> int:
+        if not offer.rules:
+            return sum(fingerprint == call.fingerprint for fingerprint, _ in self._asked)
+        with_it = self._given | _keys(offer.rules)
+        return sum(_all_met(needs, with_it) and not _all_met(needs, self._given) for _, needs in self._asked)
+
+    def note(self, call: AskedCall) -> None:
+        """Somebody is asked about a call."""
+        self._asked.append((call.fingerprint, [_keys(need) for need in call.needs]))
+
+    def give(self, offer: GrantOffer | None, offered: Iterable[GrantOffer], call: AskedCall) -> GrantOffer | None:
+        """Remember an offer, or identical calls where none is named; what was not offered is not remembered.
+
+        A rule that was written into a policy changes that policy: what was given before no longer holds.
+        """
+        chosen = next((each for each in offered if each == (offer or THIS_CALL)), None if offer else THIS_CALL)
+        if chosen is None or not (chosen.rules or call.fingerprint):
+            return None
+        if offer and offer.written:
+            self._given.clear()
+        self._given |= _keys(chosen.rules) if chosen.rules else {str(call.fingerprint)}
+        return replace(chosen, covers=None, written=offer.written if offer else None)
+
+
+def _all_met(needs: Sequence[set[str]], given: set[str]) -> bool:
+    return bool(needs) and not any(given.isdisjoint(need) for need in needs)
+
+
+def _keys(rules: Iterable[GrantRule]) -> set[str]:
+    return {rule.key for rule in rules}

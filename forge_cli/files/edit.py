@@ -1,0 +1,267 @@
+"""Adding rules to a YAML file that somebody wrote: the least text that says it, with everything else as it was."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from forge_cli.core.errors import WorkerError
+from forge_cli.core.grants import NEW_ENTRY, GrantRule, flow
+from forge_cli.core.results import Diff
+from forge_cli.files.document import FRONT_MATTER_SUFFIXES, parse_document, split_front_matter
+from forge_cli.files.replace import replace_file
+
+STEP = 2
+"""Blanks by which new lines are indented."""
+_BOM = "\ufeff"
+
+
+class CannotEditError(Exception):
+    """The file cannot be changed safely; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class FileEdit:
+    """A file as it is, and as it would be with the rules."""
+
+    file: Path
+    before: bytes | None
+    after: bytes
+
+    @property
+    def diff(self) -> Diff:
+        """What would change, to be shown."""
+        return Diff.of(str(self.file), None if self.before is None else self.before.decode(), self.after.decode())
+
+    def write(self) -> None:
+        """Replace the file as a whole, unless somebody has changed it since."""
+        mode = 0o600
+        try:
+            if _read(self.file) != self.before:
+                raise CannotEditError(f"{self.file} has changed since it was shown")
+            if self.before is not None:
+                mode = _replaceable_mode(self.file)
+            replace_file(self.file, self.after, mode=mode)
+            self.file.chmod(mode)
+        except OSError as error:
+            raise CannotEditError(f"{self.file} cannot be written: {error.strerror}") from None
+
+
+def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> FileEdit:
+    """What adding rules to a worker file comes to, or to the ``user``'s own config; CannotEditError where it fails."""
+    file = file.resolve()
+    before = _read(file)
+    text, mark, crlf = _decoded(before or b"")
+    yaml_text, rest = _parts(file, text)
+    for rule in rules:
+        at = rule.user_at if user else rule.at
+        if at is None:
+            raise CannotEditError(f"{rule} has no place in {file.name}")
+        yaml_text = _add(yaml_text, at, rule, file)
+    after = yaml_text + rest
+    return FileEdit(file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode())
+
+
+def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
+    """The rules as YAML, for somebody who adds them by hand."""
+    data: Any = None
+    for rule in rules:
+        named = rule.entry or ({"name": rule.at[2]} if rule.at[:2] == ("sandbox", "zones") else None)
+        data = _put(data, (rule.user_at if user else None) or rule.at, replace(rule, entry=named))
+    return "\n".join(line for key, value in data.items() for line in _block(key, value, 0))
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CannotEditError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _replaceable_mode(file: Path) -> int:
+    """The mode of a file whose place another may take."""
+    info = file.stat()
+    if info.st_nlink > 1 or info.st_uid != os.geteuid():
+        raise CannotEditError(f"{file} has other names, or another owner")
+    return stat.S_IMODE(info.st_mode)
+
+
+def _decoded(raw: bytes) -> tuple[str, str, bool]:
+    """The text with plain line ends, its byte order mark, and whether its lines end as on Windows."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise CannotEditError("it is not UTF-8") from None
+    mark = _BOM if text.startswith(_BOM) else ""
+    plain = text.removeprefix(_BOM).replace("\r\n", "\n")
+    crlf = "\r\n" in text
+    if "\r" in plain or (crlf and mark + plain.replace("\n", "\r\n") != text):
+        raise CannotEditError("its lines end in different ways")
+    return plain, mark, crlf
+
+
+def _parts(file: Path, text: str) -> tuple[str, str]:
+    """The YAML of a file, and what stands below it."""
+    if file.suffix.lower() not in FRONT_MATTER_SUFFIXES:
+        return text, ""
+    try:
+        front, _ = split_front_matter(text, file.name)
+    except WorkerError as error:
+        raise CannotEditError(str(error)) from None
+    return front, text[len(front) :]
+
+
+def _add(text: str, at: tuple[str, ...], rule: GrantRule, file: Path) -> str:
+    """The text with one rule more; what it says afterwards is compared with what it should say."""
+    old = _parse(text, file)
+    if at[0] == "toolsets" and at[1] not in (old.get("toolsets") or {}):
+        raise CannotEditError(f"{file.name} does not name the toolset {at[1]}")
+    wanted = _put(old, at, rule)
+    if wanted == old:
+        return text
+    new = _insert(text, at, rule)
+    if _parse(new, file) != wanted:
+        raise CannotEditError(f"{file.name} is written in a way that cannot be edited safely")
+    return new
+
+
+def _parse(text: str, file: Path) -> Any:
+    try:
+        return parse_document(text, file.name) if yaml.compose(text, Loader=yaml.SafeLoader) else {}
+    except (WorkerError, yaml.YAMLError) as error:
+        raise CannotEditError(f"{file.name} cannot be read: {error}") from None
+
+
+def _put(node: Any, at: Sequence[str], rule: GrantRule) -> Any:
+    """The data with a rule at its place."""
+    if not at:
+        return rule.says
+    step, rest = at[0], at[1:]
+    if step == NEW_ENTRY and (node is None or isinstance(node, list)):
+        return [*(node or ()), rule.says]
+    if isinstance(node, list) or (node is None and rule.entry and step == rule.entry["name"]):
+        return _put_entry(node or [], step, rest, rule)
+    if step == NEW_ENTRY or not (node is None or isinstance(node, dict)):
+        raise CannotEditError(f"{rule} does not fit what stands there")
+    found = dict(node or {})
+    return {**found, step: _put(found.get(step), rest, rule)}
+
+
+def _put_entry(entries: list[Any], name: str, rest: Sequence[str], rule: GrantRule) -> list[Any]:
+    """A list with a rule in the entry of that name."""
+    places = [place for place, entry in enumerate(entries) if isinstance(entry, dict) and entry.get("name") == name]
+    if places:
+        changed = _put(entries[places[0]], rest, rule)
+        return [*entries[: places[0]], changed, *entries[places[0] + 1 :]]
+    if rule.entry is None:
+        raise CannotEditError(f"there is no entry '{name}' for {rule}")
+    return [*entries, _put(dict(rule.entry), rest, rule)]
+
+
+def _insert(text: str, at: Sequence[str], rule: GrantRule) -> str:
+    """The text with a rule, put in at the deepest place on its way that is there already."""
+    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    if node is None:
+        return _after_line(text, len(text), _block(at[0], _put(None, at[1:], rule), 0))
+    for place, step in enumerate(at):
+        rest = at[place + 1 :]
+        if isinstance(node, yaml.SequenceNode):
+            entry = next((item for item in node.value if _is_named(item, step)), None)
+            if entry is None:
+                return _append(text, node, _put([], at[place:], rule)[0])
+            node = entry
+            continue
+        pair = next(((key, value) for key, value in node.value if key.value == step), None)
+        if pair is None:
+            return _append_key(text, node, step, _put(None, rest, rule))
+        if _is_null(pair[1]) and rest:
+            return _fill(text, node, pair, _put(None, rest, rule))
+        node = pair[1]
+    return _replace(text, node, flow(rule.says))
+
+
+def _is_named(node: yaml.Node, name: str) -> bool:
+    return isinstance(node, yaml.MappingNode) and any(
+        (key.value, value.value) == ("name", name) for key, value in node.value
+    )
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null")
+
+
+def _append(text: str, node: Any, item: Any) -> str:
+    """A list with one item more."""
+    if node.flow_style:
+        return _into_flow(text, node, flow(item))
+    return _after_line(text, _end(node), [" " * node.start_mark.column + f"- {flow(item)}"])
+
+
+def _append_key(text: str, node: Any, key: str, value: Any) -> str:
+    """A mapping with one key more."""
+    if node.flow_style:
+        return _into_flow(text, node, f"{flow(key)}: {flow(value)}")
+    return _after_line(text, _end(node), _block(key, value, node.value[0][0].start_mark.column))
+
+
+def _fill(text: str, parent: Any, pair: tuple[Any, Any], value: Any) -> str:
+    """A key that has had no value, with one."""
+    key, empty = pair
+    if parent.flow_style or empty.value:
+        return _replace(text, empty, flow(value))
+    return _after_line(text, key.end_mark.index, _block("", value, key.start_mark.column)[1:])
+
+
+def _replace(text: str, node: Any, by: str) -> str:
+    start, end = node.start_mark.index, node.end_mark.index
+    return text[:start] + (" " if start == end else "") + by + text[end:]
+
+
+def _into_flow(text: str, node: Any, addition: str) -> str:
+    """Text behind the last thing between brackets."""
+    if not node.value:
+        place = node.start_mark.index + 1
+        return text[:place] + addition + text[place:]
+    last = node.value[-1]
+    place = (last[1] if isinstance(last, tuple) else last).end_mark.index
+    return f"{text[:place]}, {addition}{text[place:]}"
+
+
+def _end(node: Any) -> int:
+    """Where the last thing in a node ends; what follows a block, comments and blank lines, is not a part of it."""
+    if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
+        return int(node.end_mark.index)
+    last = node.value[-1]
+    return max(map(_end, last)) if isinstance(last, tuple) else _end(last)
+
+
+def _after_line(text: str, place: int, lines: Sequence[str]) -> str:
+    """Lines below the one in which a thing ends."""
+    if place and text[place - 1] == "\n":
+        line_end = place - 1
+    else:
+        line_end = text.find("\n", place)
+    added = "\n".join(lines)
+    if line_end < 0:
+        return f"{text}\n{added}" if text else f"{added}\n"
+    return f"{text[:line_end]}\n{added}{text[line_end:]}"
+
+
+def _block(key: str, value: Any, indent: int) -> list[str]:
+    """A key and its value on lines of their own; entries of lists stay on one line each."""
+    pad = " " * indent
+    match value:
+        case dict():
+            return [f"{pad}{flow(key)}:", *(line for item in value.items() for line in _block(*item, indent + STEP))]
+        case list():
+            return [f"{pad}{flow(key)}:", *(f"{pad}{' ' * STEP}- {flow(item)}" for item in value)]
+        case _:
+            return [f"{pad}{flow(key)}: {flow(value)}"]

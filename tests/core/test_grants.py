@@ -1,0 +1,41 @@
+"""Grants as values: rules in words, what could be offered for a call, and their form on the wire."""
+
+from forge_cli.core.grants import GrantOffer, GrantRule, flow, offers_for
+from forge_cli.core.wire import read
+
+
+def rule(pattern: str, **more: object) -> GrantRule:
+    return GrantRule(("toolsets", "shell", "rules", "-"), {"pattern": pattern}, f"commands like {pattern}", **more)
+
+
+ADD, COMMIT, GIT, LS = map(rule, ("git add", "git commit", "git", "ls"))
+
+
+def test_each_need_is_met_by_its_first_rule_then_by_its_next() -> None:
+    assert offers_for([[ADD, GIT], [COMMIT, GIT], [LS]]) == [
+        GrantOffer("commands like git add and commands like git commit and commands like ls", (ADD, COMMIT, LS)),
+        GrantOffer("commands like git and commands like ls", (GIT, LS)),
+    ]
+    assert offers_for([[LS], [LS]]) == [GrantOffer("commands like ls", (LS,))]
+    assert offers_for([]) == []
+
+
+def test_a_rule_in_words_is_what_would_be_written() -> None:
+    assert str(ADD) == 'toolsets.shell.rules: [{pattern: "git add"}]'
+    zone = GrantRule(("sandbox", "zones", "code", "approval", "write"), "preApproved", "edits in zone code")
+    assert str(zone) == "sandbox.zones.code.approval.write: preApproved"
+    assert str(GrantRule((), 1, "from a log that somebody has changed")) == ": 1"
+    assert flow({"a b": ["no", "x", None, 1.5, "#"]}) == '{"a b": ["no", x, null, 1.5, "#"]}'
+
+
+def test_what_it_is_remembered_by_stays_in_the_process() -> None:
+    kept = rule("ls", key="secret", user_at=("policy", "shell", "rules", "-"))
+    offer = GrantOffer("these", (kept,), covers=3, written="worker.yaml")
+    sent = offer.wire()
+    assert "secret" not in str(sent)
+    again = read(GrantOffer, sent)
+    assert again == offer
+    assert (again.covers, again.written, again.rules[0].user_at, again.rules[0].key) == (
+        *(3, "worker.yaml", ("policy", "shell", "rules", "-")),
+        "",
+    )

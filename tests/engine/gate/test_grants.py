@@ -1,0 +1,373 @@
+"""Consent by kind: what a session could allow, what that then covers, and what it never does."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forge_cli import Approval, ApprovalDecision, ApprovalRequest, GrantOffer, GrantRule, Verdict
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ApprovalResponse
+from forge_cli.core.grants import THIS_CALL
+from forge_cli.core.toolset import ApprovalConfig
+from forge_cli.engine.gate.policy import Policy
+from forge_cli.engine.gate.toolbox import Offer
+from forge_cli.record.resume import Resumed, read_past
+from forge_cli.testing import Project, Seen, call, calls
+
+from ..conftest import Gate, OpenGate, Recorded
+
+pytestmark = pytest.mark.anyio
+
+EVERY_CALL = GrantRule(("toolsets", "box", "approval", "tools", "act"), "preApproved", "every call of act")
+HOST = GrantRule(("hosts", "-"), "example.org", "pages of example.org", user_at=("hosts", "-"))
+WORKER = """
+name: coder
+sandbox:
+  zones:
+    - {name: code, path: ., mode: rw}
+    - {name: other, mode: rw}
+    - {name: closed, mode: rw, approval: {write: blocked}}
+toolsets:
+  filesystem: {}
+  shell:
+    rules:
+      - {pattern: "git push", approval: ask, reason: people push}
+      - {pattern: "git tag", approval: blocked}
+"""
+PATCH = "*** Begin Patch\n*** Update File: /code/a.txt\n-one\n+{}\n*** End Patch"
+
+
+def granted(offer: GrantOffer) -> ApprovalDecision:
+    return ApprovalDecision(True, remember="session", grant=offer)
+
+
+def choosing(*numbers: int | None) -> Any:
+    """A person who takes the offers with these numbers, one a question; None is a no."""
+    waiting = list(numbers)
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        assert waiting, f"asked once more than expected: {request.args}"
+        number = waiting.pop(0)
+        return ApprovalDecision(False) if number is None else granted((request.offers or ())[number])
+
+    return answer
+
+
+def policy(**said: Any) -> Policy:
+    return Policy.of(ApprovalConfig.model_validate(said), "act", "box")
+
+
+@pytest.fixture
+def coder(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("a.txt", "one\n")
+    return project
+
+
+def run(project: Project, *made: Any, choose: list[int | None], **options: Any) -> Seen:
+    """Calls of the model, one a turn, and the numbers of the offers that a person takes."""
+    seen_requests: list[ApprovalRequest] = []
+    answer = choosing(*choose)
+
+    async def ask(request: ApprovalRequest) -> ApprovalDecision:
+        seen_requests.append(request)
+        decision: ApprovalDecision = await answer(request)
+        return decision
+
+    seen = project.run(*(calls(each) for each in made), "Done.", approval_callback=ask, **options)
+    seen.asked = seen_requests
+    return seen
+
+
+def texts(request: ApprovalRequest) -> list[str]:
+    return [offer.text for offer in request.offers or ()]
+
+
+def shell(command: str) -> Any:
+    return call("shell", command=command)
+
+
+def write(path: str, content: str = "x") -> Any:
+    return call("write_file", path=path, content=content)
+
+
+# --- tools
+
+
+async def test_a_silent_tool_may_be_allowed_as_the_worker_could(gate: OpenGate) -> None:
+    act = Recorded()
+    opened = gate(act.tool, answers=choosing(1), policy=policy())
+    await opened("act", text="a")
+    opened.events.clear()
+    await opened("act", text="b")
+    assert opened.asked[0].offers == (THIS_CALL, GrantOffer("every call of act", (EVERY_CALL,)))
+    decided = next(event for event in opened.events if isinstance(event, ApprovalDecided))
+    assert decided == ApprovalDecided(
+        "c2",
+        verdict="ask",
+        approved=True,
+        by="memory",
+        rule=None,
+        where=None,
+        reason="neither the tool nor the worker says anything, so it asks; "
+        "allowed in this session by toolsets.box.approval.tools.act: preApproved",
+        cached=True,
+        grant=GrantOffer("every call of act", (EVERY_CALL,)),
+    )
+    assert act.executed == [{"text": "a"}, {"text": "b"}]
+
+
+async def test_what_was_given_is_in_the_log_as_text_and_as_data(gate: OpenGate) -> None:
+    opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
+    await opened("act", text="a")
+    rule = {"at": ["toolsets", "box", "approval", "tools", "act"], "says": "preApproved", "title": "every call of act"}
+    decided, response, required = (
+        next(event for event in opened.events if isinstance(event, kind)).payload()
+        for kind in (ApprovalDecided, ApprovalResponse, ApprovalRequired)
+    )
+    assert decided["grant"] == {"text": "every call of act", "rules": [rule]}
+    assert response["grant"] == {"text": "every call of act", "rules": [rule], "covers": 0}
+    assert required["offers"] == [
+        {"text": "this very call", "rules": [], "covers": 0},
+        {"text": "every call of act", "rules": [rule], "covers": 0},
+    ]
+    for event in opened.events:
+        assert type(event).read(event.payload()) == event
+
+
+async def test_a_default_of_the_worker_may_be_lifted_and_its_explicit_ask_may_not(gate: OpenGate) -> None:
+    for said, offered in (
+        ({"default": "ask"}, 2),
+        ({"tools": {"act": "ask"}}, 1),
+        ({"default": "preApproved", "tools": {"act": "ask"}}, 1),
+    ):
+        opened = gate(Recorded().tool, answers=[False], policy=policy(**said))
+        await opened("act", text="a")
+        assert len(opened.asked[0].offers or ()) == offered, said
+
+
+async def test_a_tool_that_wants_to_be_asked_about_is_not_loosened(gate: OpenGate) -> None:
+    opened = gate(Recorded(needs_approval=True).tool, answers=[False], policy=policy())
+    await opened("act", text="a")
+    assert opened.asked[0].offers == (THIS_CALL,)
+
+
+async def test_a_tool_offers_rules_of_its_own_section(gate: OpenGate) -> None:
+    def by_host(args: dict[str, Any]) -> Verdict:
+        return Verdict(Approval.ASK, "it asks", grants=[[replace(HOST, says=args["text"])]])
+
+    act = Recorded(needs_approval=by_host)
+    opened = gate(act.tool, answers=choosing(1, None), policy=policy())
+    await opened("act", text="example.org")
+    assert (await opened("act", text="example.org")).ok
+    assert not (await opened("act", text="example.com")).ok
+    rule = (opened.asked[0].offers or ())[1].rules[0]
+    assert (rule.at, rule.user_at) == (("toolsets", "box", "hosts", "-"), ("policy", "box", "hosts", "-"))
+    assert str(rule) == "toolsets.box.hosts: [example.org]"
+
+
+@pytest.mark.parametrize(
+    "nonsense", [None, 7, [HOST], [[]], [[HOST], []], [["text"]], [[replace(HOST, says={1, 2})]], [[None]]]
+)
+async def test_a_tool_that_offers_nonsense_offers_nothing(gate: OpenGate, nonsense: Any) -> None:
+    verdict = Verdict(Approval.ASK, "it asks", grants=nonsense)
+    opened = gate(Recorded(needs_approval=lambda args: verdict).tool, answers=[False], policy=policy())
+    await opened("act", text="a")
+    assert opened.asked[0].offers == (THIS_CALL,)
+
+
+async def test_a_check_that_fails_offers_this_very_call_only(gate: OpenGate) -> None:
+    def broken(args: dict[str, Any]) -> Verdict:
+        raise ValueError("broken")
+
+    opened = gate(Recorded(needs_approval=broken).tool, answers=[False], policy=policy())
+    await opened("act", text="a")
+    assert opened.asked[0].offers == (THIS_CALL,)
+
+
+async def test_a_grant_is_bound_to_the_content_of_the_tool(gate: OpenGate) -> None:
+    act = Recorded(digest="one")
+    opened = gate(act.tool, answers=choosing(1, None), policy=policy())
+    await opened("act", text="a")
+    assert (await opened("act", text="b")).ok
+    opened.offers["act"] = Offer(replace(act.tool, digest="two"), "box", policy())
+    assert not (await opened("act", text="b")).ok
+
+
+async def test_only_what_was_offered_is_remembered(gate: OpenGate) -> None:
+    everything = GrantOffer("everything", (replace(EVERY_CALL, key="k"),))
+    opened = gate(Recorded(needs_approval=True).tool, answers=[granted(everything), False], policy=policy())
+    assert (await opened("act", text="a")).ok
+    assert next(event for event in opened.events if isinstance(event, ApprovalDecided)).grant is None
+    assert not (await opened("act", text="a")).ok
+
+
+async def test_calls_that_wait_for_the_prompt_are_covered_by_what_was_given_there(gate: OpenGate) -> None:
+    opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            for text in "abc":
+                tasks.start_soon(lambda text=text: opened("act", text=text))
+    assert len(opened.asked) == 1
+
+
+async def test_nothing_is_offered_where_nobody_is_asked(gate: OpenGate) -> None:
+    opened = gate(Recorded().tool, policy=policy())
+    await opened("act", text="a")
+    required = next(event for event in opened.events if isinstance(event, ApprovalRequired))
+    assert (required.request.offers, required.request.policy_files) == (None, None)
+
+
+async def test_a_rule_that_was_written_drops_what_was_given_before(gate: OpenGate) -> None:
+    other = Recorded("other")
+    written = GrantOffer("every call of act", (EVERY_CALL,), written="worker.yaml")
+    yes = ApprovalDecision(True, remember="session")
+    opened = gate(Recorded().tool, other.tool, answers=[yes, granted(written), False], policy=policy())
+    opened.offers["other"] = Offer(other.tool, "box", Policy())
+    await opened("other", text="a")
+    assert (await opened("other", text="a")).ok
+    await opened("act", text="a")
+    assert (await opened("act", text="b")).ok
+    assert not (await opened("other", text="a")).ok
+
+
+# --- commands and files
+
+
+def test_commands_that_begin_alike(coder: Project) -> None:
+    made = [shell("ls -l | tail -1"), shell("tail -2 a.txt"), shell("ls; ls -a"), shell("wc -l a.txt")]
+    seen = run(coder, *made, choose=[1, None])
+    assert texts(seen.asked[0]) == ["this very call", "commands that begin with ls and commands that begin with tail"]
+    assert seen.statuses == ["success", "success", "success", "denied"]
+    memory = [event for event in seen.of(ApprovalDecided) if event.by == "memory"]
+    assert [str(rule) for event in memory for rule in (event.grant or THIS_CALL).rules] == [
+        "toolsets.shell.rules: [{pattern: tail, approval: preApproved}]",
+        "toolsets.shell.rules: [{pattern: ls, approval: preApproved}]",
+    ]
+
+
+def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
+    made = [shell("git status"), shell("git push"), shell("git tag x"), shell("git status; git push"), shell("git $x")]
+    seen = run(coder, *made, choose=[2, None, None, None])
+    assert [texts(request) for request in seen.asked] == [
+        ["this very call", "commands that begin with git status", "commands that begin with git"],
+        *[["this very call"]] * 3,
+    ]
+    assert seen.statuses[1:] == ["denied", "blocked", "denied", "denied"]
+
+
+def test_a_command_that_names_what_is_protected_asks(coder: Project) -> None:
+    made = [shell("ls a.txt"), shell("ls .git/config"), shell("ls --x=.env"), shell("ls .e*"), shell("ls worker.yaml")]
+    seen = run(coder, *made, choose=[1, None, None, None, None])
+    assert [texts(request) for request in seen.asked[1:]] == [["this very call"]] * 4
+
+
+def test_other_folders_and_input_of_running_commands_ask(coder: Project) -> None:
+    coder.write("other/b.txt", "")
+    elsewhere = call("exec_command", command="ls -l", workdir="/other")
+    typed = call("write_stdin", session_id=1, chars="ls\n")
+    seen = run(coder, shell("ls"), elsewhere, call("exec_command", command="bash"), typed, choose=[1, None, 0, None])
+    assert [texts(request) for request in seen.asked[1:]] == [["this very call"], ["this very call"], []]
+
+
+def test_edits_in_a_zone_whichever_tool_makes_them(coder: Project) -> None:
+    patch = call("apply_patch", input=PATCH.format("two"))
+    made = [patch, write("/code/b.txt"), call("apply_patch", input=PATCH.replace("-one", "-two").format("three"))]
+    seen = run(coder, *made, write("/other/c.txt"), choose=[0, None])
+    assert texts(seen.asked[0]) == ["edits in zone code"], "the patch itself is good for once"
+    assert texts(seen.asked[1]) == ["this very call", "edits in zone other"]
+    assert seen.statuses == ["success", "success", "success", "denied"]
+    assert coder.read("a.txt") == "three\n"
+
+
+def test_deletions_are_another_rule(coder: Project) -> None:
+    delete = call("delete_file", path="/code/a.txt")
+    move = "*** Begin Patch\n*** Update File: /code/a.txt\n*** Move to: /code/c.txt\n-one\n+two\n*** End Patch"
+    seen = run(coder, write("/code/b.txt"), delete, call("apply_patch", input=move), choose=[1, None, None])
+    assert texts(seen.asked[1]) == ["this very call", "deletions in zone code"]
+    assert texts(seen.asked[2]) == ["deletions in zone code"], "edits are allowed already"
+
+
+def test_protected_names_always_ask_and_blocked_zones_stay_blocked(coder: Project) -> None:
+    made = [write("/code/b.txt"), write("/code/.env"), write("/code/worker.yaml"), write("/closed/x")]
+    seen = run(coder, *made, choose=[1, None, None])
+    assert [texts(request) for request in seen.asked[1:]] == [["this very call"]] * 2
+    assert seen.statuses == ["success", "denied", "denied", "blocked"]
+
+
+def test_what_a_grant_would_have_covered_so_far_is_counted(coder: Project) -> None:
+    made = [shell("ls -l"), write("/code/b.txt"), shell("ls -a"), shell("wc a.txt"), shell("ls -l")]
+    seen = run(coder, *made, choose=[0, 1, None, None])
+    assert [[offer.covers for offer in request.offers or ()] for request in seen.asked] == [
+        [0, 0],
+        [0, 0],
+        [0, 1],
+        [0, 0],
+    ]
+    assert seen.statuses[-1] == "success"
+
+
+def test_a_grant_is_not_for_child_workers(coder: Project) -> None:
+    coder.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {shell: {}}\n")
+    coder.write("child.script.yaml", "turns:\n  - calls: [{tool: shell, input: {command: ls}}]\n  - text: Done.\n")
+    coder.write("worker.yaml", WORKER + "  workers: {allowed: [./child.yaml], approval: {default: preApproved}}\n")
+    seen = run(coder, shell("ls -l"), call("child", input="go"), shell("ls"), choose=[1, None])
+    assert len(seen.asked) == 2
+    assert set(seen.asked[1].policy_files or {}) == {"user"}, "what it may do is capped by its parent"
+
+
+def test_a_grant_is_not_restored_when_a_session_is_resumed(coder: Project) -> None:
+    first = run(coder, shell("ls -l"), shell("ls"), choose=[1])
+    assert first.statuses == ["success", "success"]
+    resume = Resumed(read_past(first.record), first.record[-1])
+    again = run(coder, shell("ls -l"), choose=[None], task="again", resume=resume)
+    assert again.statuses == ["denied"]
+
+
+# --- for any policy
+
+
+APPROVALS = st.sampled_from(Approval)
+NAMES = st.sampled_from(["a.txt", "src/b.py", ".env", ".git/config", ".ENV.local", "worker.yaml", ".vscode/x", "new/c"])
+PROTECTED = (".env", ".git", "worker.yaml", ".vscode")
+
+
+@given(write=APPROVALS, delete=APPROVALS, default=st.none() | APPROVALS, named=st.none() | APPROVALS, data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_no_grant_makes_a_call_run_that_is_blocked_protected_or_asked_for_explicitly(
+    tmp_path: Path, write: Approval, delete: Approval, default: Any, named: Any, data: st.DataObject
+) -> None:
+    said = {"default": default, "tools": {} if named is None else {"act": named}}
+    names = data.draw(st.lists(st.tuples(NAMES, st.sampled_from(["write", "delete"])), min_size=2, max_size=4))
+    tools = [Recorded(name, input_schema=_path_schema(name), effects=None) for name in ("write", "delete")]
+
+    async def widest(request: ApprovalRequest) -> ApprovalDecision:
+        return granted((request.offers or (THIS_CALL,))[-1])
+
+    async def act() -> None:
+        opened = Gate(tmp_path, *(tool.tool for tool in tools), answers=widest, policy=policy(**said))
+        zone = replace(opened.guard.judge.sandbox.zones[0], approval={"write": write, "delete": delete})
+        opened.guard.judge.sandbox._zones = (zone,)
+        for path, access in names:
+            before, asked = len(opened.events), len(opened.asked)
+            outcome = await opened(access, path=f"/workspace/{path}")
+            decided = next(event for event in opened.events[before:] if isinstance(event, ApprovalDecided))
+            zone_says = write if access == "write" else delete
+            covered = decided.cached and decided.grant is not None and decided.grant.rules != ()
+            if Approval.BLOCKED in (zone_says, named) or (named is None and default is Approval.BLOCKED):
+                assert outcome.status == "blocked"
+            elif covered:
+                assert len(opened.asked) == asked
+                assert named is not Approval.ASK
+                assert not any(name in path.lower() for name in PROTECTED)
+
+    anyio.run(act)
+
+
+def _path_schema(access: str) -> dict[str, Any]:
+    path = {"type": "string", "format": "path", "x-forge-access": access}
+    return {"type": "object", "properties": {"path": path}, "required": ["path"]}
