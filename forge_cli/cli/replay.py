@@ -70,7 +70,7 @@ def replay(
         home=home_folder(home),
     )
     with data_output() as out:
-        code = _report(recording, in_loop(carry_out, repetition), as_json, out)
+        code = _report(recording, _with_hint(in_loop(carry_out, repetition), repetition.tools), as_json, out)
     raise typer.Exit(code)
 
 
@@ -85,6 +85,14 @@ async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
                 return await repetition.go()
             except (Drift, ReplayStopped) as end:
                 return end
+
+
+def _with_hint(end: Course | Drift | ReplayStopped, tools: Tools) -> Course | Drift | ReplayStopped:
+    """Where a call that only reads finds something else, the session itself may have changed that."""
+    if isinstance(end, Drift) and end.kind == "result" and tools is Tools.READ_ONLY:
+        remedy = "its own changes are not made again: --tools recorded takes every result from the record"
+        end.hint = f"{end.hint}\n  {remedy}" if end.hint else remedy
+    return end
 
 
 def _report(recording: Recording, end: Course | Drift | ReplayStopped, as_json: bool, out: TextIO) -> ExitCode:
