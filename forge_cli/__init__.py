@@ -20,8 +20,8 @@ _ROOMS = {
     "core.fields": "FormField derive_fields",
     "core.hookspecs": "hookimpl",
     "core.interrupt": "InterruptSignal",
-    "core.messages": "Attachment CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta"
-    " TurnEnd Usage",
+    "core.messages": "Attachment CallResult ListedModel Message ModelEnv ModelFactory ModelProvider ModelRequest"
+    " TextDelta TurnEnd Usage",
     "core.paths": "DeletePath PathUse ReadPath WritePath",
     "core.processes": "Finished Piece ProcessStream Processes",
     "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
@@ -35,6 +35,7 @@ _ROOMS = {
     "engine.runtime.result": "WorkerResult",
     "engine.runtime.runtime": "WorkerRuntime",
     "engine.sync": "run_sync",
+    "files.keys": "ProviderKey find_key",
     "files.worker": "Limits Worker load_worker",
     "record.line": "Line",
     "record.open": "OpenSession open_session",
