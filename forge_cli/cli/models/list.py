@@ -13,7 +13,7 @@ from forge_cli.cli.looking.looker import Looker, ThirdPartyError
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.messages import ListedModel, ModelFactory
 from forge_cli.core.text import visible
@@ -24,12 +24,20 @@ from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.keys import find_key
 from forge_cli.files.settings import Settings, load_settings
+from forge_cli.ui.terminal.wrap import wrap_for
 
 app = new_app()
 
 ProviderRow = dict[str, Any]
 ModelRow = dict[str, Any]
 
+COLUMNS = (
+    "model",
+    Column("in $/M", drop=1),
+    Column("out $/M", drop=1),
+    Column("window", drop=2),
+    Column("note", room=9),
+)
 STATE = ("provider", "origin", "ready", "needs", "missing", "error")
 """What a row says of the provider behind it."""
 PATIENCE = 5.0
@@ -52,9 +60,9 @@ def list_models(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
         return
-    print_table(["model", "in $/M", "out $/M", "window", "note"], list(map(_cells, rows)))
-    for line in _provider_notes(providers):
-        sys.stdout.write(f"{visible(line)}\n")
+    print_table(COLUMNS, list(map(_cells, rows)))
+    for line in map(visible, _provider_notes(providers)):
+        sys.stdout.write(f"{wrap_for(sys.stdout, line)}\n")
 
 
 async def _listed_providers() -> list[ProviderRow]:
