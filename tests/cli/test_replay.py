@@ -362,3 +362,11 @@ def test_a_session_that_drifts_on_its_own_edits_says_what_to_do(cli: Cli, adder:
     assert done.err.splitlines()[-1] == f"  {remedy}"
     assert cli("replay", "edit.jsonl", "--tools", "recorded").code == 0
     assert "--tools recorded" not in cli("replay", "edit.jsonl", "--tools", "live", "-y").err
+
+
+def test_a_session_without_edits_drifts_for_another_reason(cli: Cli, adder: Project, record: Path) -> None:
+    adder.write("tools.py", TOOLS.replace("a + b", "a * b").replace("def add", "@tool(read_only=True)\ndef add"))
+    rewrite(adder, "tools.py", "from pathlib import Path", "from pathlib import Path\n\nfrom forge_cli import tool")
+    done = cli("replay", "record.jsonl")
+    assert done.code == 9
+    assert "--tools recorded" not in done.err
