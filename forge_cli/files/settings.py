@@ -185,6 +185,6 @@ def _is_there(file: Path, hint: str = "make it readable for you") -> bool:
 
 
 def _is_project(file: Path, home: Path) -> bool:
-    """Is it there, and not the user's own? That lies in the same place where the user's home is the working directory."""
+    """Is it there, and not the user's own, as in a working directory that is the user's home?"""
     own = home / "config.yaml"
     return _is_there(file) and not (_is_there(own) and file.samefile(own))

@@ -15,9 +15,9 @@ app = new_app()
 
 @app.command("list")
 def list_keys(as_json: JsonOption = False) -> None:
-    """List the keys that are stored, and those of known providers in the environment.
+    """List keys, and where each comes from.
 
-    No more than the last four characters of a key are shown.
+    Those that are stored, and those of known providers in the environment; no more than their last four characters.
     """
     stored = KeyStore(forge_home()).all()
     names = dict.fromkeys([*PROVIDERS.values(), *(key.variable for key in stored)])

@@ -18,13 +18,13 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.messages import ListedModel, ModelFactory
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import MODEL, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.keys import find_key
 from forge_cli.files.settings import Settings, load_settings
-from forge_cli.ui.terminal.wrap import wrap_for
 
 app = new_app()
 
