@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "worker check": ("forge worker check worker.yaml", "forge worker check coder -C ~/project"),
     "worker show": ("forge worker show coder", "forge worker show coder --policy", "forge worker show . --prompt"),
     "models list": ("forge models list", "forge models list --json"),
-    "keys set": ("forge keys set anthropic", "forge keys set MY_API_KEY < key.txt"),
+    "keys set": ("forge keys set anthropic", "forge keys set MY_API_KEY"),
     "keys list": ("forge keys list", "forge keys list --json"),
     "keys remove": ("forge keys remove openai",),
     "config show": ("forge config show", "forge config show -C ../project"),

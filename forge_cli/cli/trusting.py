@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from forge_cli.cli.ask import ask
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.home import forge_home
@@ -27,7 +28,7 @@ def offer_trust(workspace: Path) -> None:
     text = readable(cut(before.decode(errors="replace"), SHOWN))
     sys.stderr.write(f"This folder has settings of its own, {visible(str(file))}:\n\n")
     sys.stderr.writelines(f"  {line}\n" for line in text.splitlines())
-    sys.stderr.write("\nThey can make things stricter, never looser. Use them from now on? [y]es, [N]o > ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() in ("y", "yes") and file.read_bytes() == before:
+    sys.stderr.write("\nThey can make things stricter, never looser.\n")
+    agreed = ask("Use them, until the file changes? [y]es, [n]o > ").lower() in ("y", "yes")
+    if agreed and file.read_bytes() == before:
         TrustStore(forge_home()).add_file(file)

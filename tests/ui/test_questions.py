@@ -5,10 +5,12 @@ Covers forge_cli.cli.trusting, forge_cli.cli.keys.set.
 
 import json
 
+import pexpect
+
 from forge_cli.testing import Project
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"
-QUESTION = "Use them from now on? [y]es, [N]o > "
+QUESTION = "Use them, until the file changes? [y]es, [n]o > "
 
 
 def test_a_key_is_typed_without_echo(terminal, writer: Project) -> None:
@@ -51,3 +53,12 @@ def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(terminal, w
         assert asked.end() == 0
         assert "config.yaml is not used: it is not trusted" in asked.text
     assert not (writer.home / "trust.json").exists()
+
+
+def test_no_status_line_is_drawn_below_a_question(terminal, writer: Project, script) -> None:
+    with_settings(writer, script)
+    asked = terminal("run", "worker.yaml", "Go.", TERM="xterm")
+    asked.expect(QUESTION)
+    assert asked.child.expect([r"starting", pexpect.TIMEOUT], timeout=1.5) == 1
+    asked.type("n\r")
+    assert asked.end() == 0
