@@ -21,8 +21,8 @@ _ROOMS = {
     "core.grants": "GrantOffer GrantRule",
     "core.hookspecs": "hookimpl",
     "core.interrupt": "InterruptSignal",
-    "core.messages": "Attachment CallResult Message ModelEnv ModelFactory ModelProvider ModelRequest TextDelta"
-    " TurnEnd Usage",
+    "core.messages": "Attachment CallResult ListedModel Message ModelEnv ModelFactory ModelProvider ModelRequest"
+    " TextDelta TurnEnd Usage",
     "core.paths": "DeletePath PathUse ReadPath WritePath",
     "core.processes": "Finished Piece ProcessStream Processes",
     "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
@@ -36,6 +36,7 @@ _ROOMS = {
     "engine.runtime.result": "WorkerResult",
     "engine.runtime.runtime": "WorkerRuntime",
     "engine.sync": "run_sync",
+    "files.keys": "ProviderKey find_key",
     "files.worker": "Limits Worker load_worker",
     "record.line": "Line",
     "record.open": "OpenSession open_session",

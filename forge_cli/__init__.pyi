@@ -55,6 +55,7 @@ from forge_cli.core.hookspecs import hookimpl as hookimpl
 from forge_cli.core.interrupt import InterruptSignal as InterruptSignal
 from forge_cli.core.messages import Attachment as Attachment
 from forge_cli.core.messages import CallResult as CallResult
+from forge_cli.core.messages import ListedModel as ListedModel
 from forge_cli.core.messages import Message as Message
 from forge_cli.core.messages import ModelEnv as ModelEnv
 from forge_cli.core.messages import ModelFactory as ModelFactory
@@ -102,6 +103,8 @@ from forge_cli.engine.replay.repeat import replay as replay
 from forge_cli.engine.runtime.result import WorkerResult as WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime as WorkerRuntime
 from forge_cli.engine.sync import run_sync as run_sync
+from forge_cli.files.keys import ProviderKey as ProviderKey
+from forge_cli.files.keys import find_key as find_key
 from forge_cli.files.worker import Limits as Limits
 from forge_cli.files.worker import Worker as Worker
 from forge_cli.files.worker import load_worker as load_worker

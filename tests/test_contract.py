@@ -4,6 +4,7 @@ Covers forge_cli.testing.
 """
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -633,7 +634,8 @@ def _plain(value: Any, bench: Bench) -> Any:
         case list():
             return [_plain(item, bench) for item in value]
         case str():
-            return value.replace(str(bench.project.folder), "FOLDER").replace(f".{bench.way.toolset}.", ".TOOLSET.")
+            text = value.replace(str(bench.project.folder), "FOLDER").replace(f".{bench.way.toolset}.", ".TOOLSET.")
+            return _placeless(text)
         case _:
             return value
 
@@ -641,18 +643,27 @@ def _plain(value: Any, bench: Bench) -> Any:
 @pytest.mark.parametrize("name", STORIES)
 def test_the_results_of_calls_and_what_is_told_of_them(benches: dict[str, Bench], name: str) -> None:
     stories = from_each(benches, name, lambda bench: told(bench, check(bench, STORIES[name])))
+    if name == "crash":  # its result names the file of the module, so that what the model reads next differs
+        for line in (line for lines in stories.values() for line in lines):
+            line.pop("requestDigest", None)
     modules = {source: lines for source, lines in stories.items() if not benches[source].way.lacks}
     assert alike(modules), modules
     stories = {source: _of_calls(lines) for source, lines in stories.items()}
     assert alike(stories), stories
 
 
+def _placeless(text: str) -> str:
+    """Without the file and line of an exception: the module has another name wherever it comes from."""
+    return re.sub(r" \(\w+\.py:\d+\)$", "", text)
+
+
 def check(bench: Bench, story: Story) -> Seen:
     """Tell a story and see that it ends as it says."""
     seen = tell(bench, story)
     (outcome,) = seen.outcomes
-    assert (outcome.status, outcome.value) == (story.status, story.value)
-    assert outcome.error == (None if story.status == "success" else story.value.text())
+    value = Text(_placeless(outcome.value.content)) if isinstance(outcome.value, Text) else outcome.value
+    assert (outcome.status, value) == (story.status, story.value)
+    assert (outcome.error and _placeless(outcome.error)) == (None if story.status == "success" else story.value.text())
     kept = {file: bench.project.folder / file for file in story.left}
     assert {file: path.read_text() if path.exists() else None for file, path in kept.items()} == story.left
 

@@ -81,6 +81,10 @@ def find_report(args: list[str]) -> ResultReport | None:
 def attempt(args: list[str], *, debug: bool = False, report: ResultReport | None = None) -> int:
     """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
     code = 0
+    if debug:
+        from forge_cli.core.debugging import listen_to_tracebacks
+
+        listen_to_tracebacks(say_traceback)
     try:
         code = carry_out(args, report)
         sys.stdout.flush()
@@ -190,9 +194,9 @@ def has_working_directory() -> bool:
 
 
 def redacted(sentence: str) -> str:
-    from forge_cli.sandbox.secrets import Redactor
+    from forge_cli.sandbox.secrets import own_redactor
 
-    return Redactor(os.environ).redact_text(sentence)
+    return own_redactor().redact_text(sentence)
 
 
 def say(sentence: str, shown: str | None = None) -> None:
@@ -205,6 +209,13 @@ def say(sentence: str, shown: str | None = None) -> None:
 
         text = wrap_for(sys.stderr, text)
     sys.stderr.write(f"{text}\n")
+
+
+def say_traceback(text: str) -> None:
+    """Write the traceback of third-party code to stderr, without secrets and control characters."""
+    from forge_cli.core.text import visible
+
+    sys.stderr.write(visible(redacted(text), keep="\n"))
 
 
 def leave(code: int) -> int:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 
+from forge_cli.cli.streams import live_lines
 from forge_cli.core.text import visible
 
 
 def ask(prompt: str) -> str:
     """The line that was typed, without blanks around it; empty at the end of the input."""
-    sys.stderr.write(visible(prompt, keep="\n"))
-    sys.stderr.flush()
-    line = sys.stdin.readline()
-    if not line.endswith("\n"):
-        sys.stderr.write("\n")
+    live = live_lines()
+    with live.paused() if live else nullcontext():
+        sys.stderr.write(visible(prompt, keep="\n"))
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line.endswith("\n"):
+            sys.stderr.write("\n")
     return line.strip()

@@ -45,7 +45,13 @@ COMMANDS = {
     "worker check": CommandEntry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
     "worker show": CommandEntry("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
     "models list": CommandEntry(
-        "forge_cli.cli.models.list", "List the providers, what each needs, and whether it is there."
+        "forge_cli.cli.models.list", "List the models that -m takes, with their prices and windows."
+    ),
+    "keys set": CommandEntry("forge_cli.cli.keys.set", "Store the key of a provider."),
+    "keys list": CommandEntry("forge_cli.cli.keys.list", "List keys, and where each comes from."),
+    "keys remove": CommandEntry("forge_cli.cli.keys.remove", "Forget a stored key, without asking."),
+    "config show": CommandEntry(
+        "forge_cli.cli.config.show", "Show every setting that holds here, and where it comes from."
     ),
     "doctor": CommandEntry("forge_cli.cli.doctor", "Check that everything is there that forge needs."),
     "sessions list": CommandEntry(
@@ -80,7 +86,9 @@ COMMANDS = {
 GROUPS = {
     "tools": "List, show, call, make and test tools.",
     "worker": "Make, list, check and show workers.",
-    "models": "List the providers of models.",
+    "models": "List models.",
+    "keys": "Store, list and remove the keys of providers.",
+    "config": "Show settings.",
     "sessions": "List, show, search, export, verify and delete sessions.",
     "approvals": "See and answer what parked sessions wait for.",
 }

@@ -132,7 +132,11 @@ async def _models() -> list[DoctorCheck]:
         DoctorCheck(f"model.{row['provider']}", False, row["error"], f"reinstall {row['origin']}")
         if "error" in row
         else DoctorCheck(
-            f"model.{row['provider']}", row["ready"], f"needs {row['needs']}", row["missing"], essential=False
+            f"model.{row['provider']}",
+            row["ready"],
+            row["key"] or f"needs {row['needs']}",
+            row["missing"],
+            essential=False,
         )
         for row in await provider_rows()
     ]

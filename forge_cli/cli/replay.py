@@ -18,6 +18,8 @@ from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.events import ToolResult
+from forge_cli.core.results import Diff
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
 from forge_cli.engine.replay.drift import Drift
@@ -27,6 +29,9 @@ from forge_cli.engine.replay.replay import Course, Tools
 from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
+
+PATCH = "patch.result"
+"""The kind of what apply_patch gives."""
 
 
 class Which(StrEnum):
@@ -70,7 +75,10 @@ def replay(
         home=home_folder(home),
     )
     with data_output() as out:
-        code = _report(recording, in_loop(carry_out, repetition), as_json, out)
+        end = in_loop(carry_out, repetition)
+        if isinstance(end, Drift) and repetition.tools is Tools.READ_ONLY and has_changes(recording):
+            _suggest_recorded(end)
+        code = _report(recording, end, as_json, out)
     raise typer.Exit(code)
 
 
@@ -85,6 +93,20 @@ async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
                 return await repetition.go()
             except (Drift, ReplayStopped) as end:
                 return end
+
+
+def has_changes(recording: Recording) -> bool:
+    """Whether the session itself changed files, as far as its results tell."""
+    events = (line.event for part in recording.parts for line in part.lines)
+    values = [event.value for event in events if isinstance(event, ToolResult) and event.status == "success"]
+    return any(isinstance(value, Diff) or getattr(value, "kind", "") == PATCH for value in values)
+
+
+def _suggest_recorded(drift: Drift) -> None:
+    """A call that only reads finds what the session has changed since."""
+    if drift.kind == "result":
+        remedy = "its own changes are not made again: --tools recorded takes every result from the record"
+        drift.hint = f"{drift.hint}\n  {remedy}" if drift.hint else remedy
 
 
 def _report(recording: Recording, end: Course | Drift | ReplayStopped, as_json: bool, out: TextIO) -> ExitCode:

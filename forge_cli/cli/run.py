@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shlex
 import sys
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
+from forge_cli.cli.options import DirectoryOption, added_zone, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.record import RecordFile, check_target
 from forge_cli.cli.report import ResultReport
@@ -22,12 +21,14 @@ from forge_cli.cli.session import SessionChoice, warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
+from forge_cli.cli.trusting import offer_trust
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import readable, visible
+from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import driven_by
@@ -41,7 +42,7 @@ from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.processes.tree import kill_children
-from forge_cli.sandbox.secrets import Redactor
+from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal.terminal import TerminalUI
 
@@ -94,6 +95,7 @@ class Plan:
     schema: OutputSchema | None
     session: SessionChoice
     workspace: Path
+    zones: tuple[Zone, ...]
     attachments: tuple[Attachment, ...]
     record: Path | None
     replay: Recording | None
@@ -175,6 +177,10 @@ def run(
     ] = None,
     no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False,
     directory: DirectoryOption = None,
+    add_dir: Annotated[
+        list[str] | None,
+        typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
+    ] = None,
 ) -> None:
     """Run a worker on one task."""
     report = context.obj if isinstance(context.obj, ResultReport) else None
@@ -196,6 +202,8 @@ def run(
     if record is not None:
         check_target(record)
     recorded = _recorded(replay, model, session, record)
+    if not print_only:
+        offer_trust(work_folder(directory))
     first = recorded.parts[0] if recorded else None
     plan = Plan(
         worker=find_trusted_worker(worker, interactive=interactive),
@@ -205,12 +213,13 @@ def run(
         on_ask=on_ask,
         format=OutputFormat.stream_json if as_json else output_format,
         output=output,
-        trace=_trace(trace, print_only),
+        trace=_trace(trace, print_only, work_folder(directory)),
         interactive=interactive,
         limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),
         schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
         session=session,
         workspace=work_folder(directory),
+        zones=tuple(added_zone(text) for text in add_dir or ()),
         attachments=tuple(read_attachment(file) for file in attach or ()) or (first.task.attachments if first else ()),
         record=record,
         replay=recorded,
@@ -257,9 +266,9 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
     return recording
 
 
-def _trace(flag: TraceLevel | None, print_only: bool) -> TraceLevel:
-    """A flag wins, ``-p`` is quiet, then the user's own config; otherwise as much as a terminal wants."""
-    stated = flag or ("quiet" if print_only else load_settings(forge_home()).trace)
+def _trace(flag: TraceLevel | None, print_only: bool, workspace: Path) -> TraceLevel:
+    """A flag wins, ``-p`` is quiet, then the config; otherwise as much as a terminal wants."""
+    stated = flag or ("quiet" if print_only else load_settings(forge_home(), workspace).trace)
     return stated or ("normal" if sys.stderr.isatty() else "summary")
 
 
@@ -296,6 +305,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
                 host=host,
                 sinks=tuple(sink for sink in (kept, report and report.follow, printed) if sink),
                 replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
+                zones=plan.zones,
             ),
         )
         stop_on_loss(out, runtime.interrupt)
@@ -334,7 +344,7 @@ def _on_ask(plan: Plan, session: OpenSession) -> OnAsk:
 def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:
     """Keep the answer, print what was asked for, and say what went wrong."""
     answer = "" if result.status == "interrupted" else result.response.removesuffix("\n")
-    redactor = Redactor(os.environ)
+    redactor = own_redactor()
     final = answer or result.status == "completed"
     unwritten = _write(plan.output, answer) if plan.output is not None and final else None
     if unwritten and result.exit_code is ExitCode.DONE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -247,6 +247,14 @@ class ModelEnv:
 
 
 @dataclass(frozen=True)
+class ListedModel:
+    """A model that a provider offers: what stands behind ``PROVIDER:``, and its window where that is known."""
+
+    name: str
+    context: int | None = None
+
+
+@dataclass(frozen=True)
 class ModelFactory:
     """How a provider makes its models: ``script:demo.yaml`` asks the factory ``script`` for ``demo.yaml``."""
 
@@ -256,3 +264,9 @@ class ModelFactory:
     """What the provider needs to work, in one short line, for people."""
     missing: Callable[[], str | None] = lambda: None
     """What of it is not there right now, as a sentence with the remedy; None when the provider is ready."""
+    keys: tuple[str, ...] = ()
+    """The variables that may hold its key, see ``find_key``."""
+    catalog: Callable[[], Sequence[ListedModel]] = tuple
+    """The models that it is known to have, without asking anybody; nothing where any name may be one."""
+    ask: Callable[[], Awaitable[Sequence[ListedModel]]] | None = None
+    """Asks the server which models it has, for ``forge models list``; a ModelError says why there is no answer."""

@@ -1,15 +1,18 @@
-"""The user's own settings: ``config.yaml`` in forge's home."""
+"""Settings for every worker: the user's ``config.yaml``, and ``.forge/config.yaml`` of a project that is trusted."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from forge_cli.core.config import Config, parse_config
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.document import read_document
+from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import ApprovalSection, Limits
 
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
@@ -36,7 +39,7 @@ class ModelOptions(Config):
 
 
 class Settings(Config):
-    """What a person prefers for every worker; nothing in here loosens what a worker forbids."""
+    """What holds for every worker; nothing in here loosens what a worker forbids."""
 
     model: str | None = None
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
@@ -45,19 +48,143 @@ class Settings(Config):
     policy: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
     """Rules that hold for every worker, by toolset; each toolset reads its own."""
     models: dict[str, ModelOptions] = Field(default_factory=dict)
+    aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
+    """Short names for models, which ``-m`` and ``model:`` take as well."""
 
     def options(self, model: str) -> ModelOptions:
         """What is said of one model."""
         return self.models.get(model, ModelOptions())
 
+    def resolve(self, model: str) -> str:
+        """The model that a name stands for: an alias may lead to another one."""
+        names = [model]
+        while (name := self.aliases.get(names[-1])) is not None:
+            if name in names:
+                way = " -> ".join((*names, name))
+                raise WorkerError(self.where("aliases", names[-1]), f"aliases: {way} leads in a circle")
+            names.append(name)
+        return names[-1]
 
-def load_settings(home: Path) -> Settings:
-    """What the file says; one that is missing, or holds nothing but comments, says nothing."""
+
+def project_file(workspace: Path) -> Path:
+    """Where a project says what it wants for every worker."""
+    return workspace / ".forge" / "config.yaml"
+
+
+def untrusted_project(home: Path, workspace: Path) -> Path | None:
+    """The project's file, if there is one that is not used because nobody has agreed to it as it is now."""
+    file = project_file(workspace)
+    return file if _is_project(file, home) and not TrustStore(home).holds_file(file) else None
+
+
+def load_settings(home: Path, workspace: Path | None = None) -> Settings:
+    """What the user's file says, and that of the project in ``workspace`` once it is trusted."""
+    user = load_user_settings(home)
+    project = load_project_settings(home, workspace) if workspace else None
+    return _merge(user, project) if project else user
+
+
+def load_user_settings(home: Path) -> Settings:
+    """What the user's file says; one that is missing, or holds nothing but comments, says nothing."""
     file = home / "config.yaml"
-    try:
-        if not file.exists():
-            return Settings()
-    except OSError as error:
-        hint = "make it readable for you, or let FORGE_HOME name another folder"
-        raise WorkerError(Mark(str(file)), f"cannot be read: {error.strerror}", hint=hint) from None
+    if not _is_there(file, hint="make it readable for you, or let FORGE_HOME name another folder"):
+        return Settings()
     return parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
+
+
+def load_project_settings(home: Path, workspace: Path) -> Settings | None:
+    """What the project's file says, if it may be used: it can tighten consent, never loosen it."""
+    file = project_file(workspace)
+    if not _is_project(file, home) or not TrustStore(home).holds_file(file):
+        return None
+    project = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
+    if project.approval.mode is ApprovalMode.APPROVE_ALL:
+        problem = "approval.mode: a project cannot approve calls; use -y, or approval.mode in your own config.yaml"
+        raise WorkerError(project.approval.where("mode"), problem)
+    for name in project.policy:
+        _check_policy(project, name)
+    return project
+
+
+def _check_policy(project: Settings, name: str) -> None:
+    """A project's rules ask or block; what approves, or is not a list of rules, could loosen what a person decided."""
+    section = project.section("policy", name)
+    for key, rules in (section or {}).items():
+        place = f"policy.{name}.{key}"
+        if not isinstance(rules, list):
+            where = project.where("policy", name, key)
+            raise WorkerError(where, f"{place}: a project can add rules, and nothing else")
+        for index, rule in enumerate(rules):
+            if not isinstance(rule, dict) or rule.get("approval") not in ("ask", "blocked"):
+                problem = f"{place}[{index}]: the rule of a project says 'approval: ask' or 'approval: blocked'"
+                hint = "what is approved in advance is for the worker, or your own config.yaml, to say"
+                raise WorkerError(project.where("policy", name, key, index), problem, hint=hint)
+
+
+def _merge(user: Settings, project: Settings) -> Settings:
+    """Consent and limits as strict as the stricter of the two; of what is a preference the project's counts."""
+    merged = user.model_copy(
+        update={
+            "model": project.model or user.model,
+            "trace": project.trace or user.trace,
+            "approval": ApprovalSection(mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)),
+            "limits": _smaller(user.limits, project.limits),
+            "models": {**user.models, **project.models},
+            "aliases": {**user.aliases, **project.aliases},
+            "policy": {**user.policy, **project.policy},
+        }
+    )
+    sections = {name: _joined(user, project, name) for name in merged.policy}
+    policy = _marked(sections, {name: (project if name in project.policy else user) for name in sections}, "policy")
+    aliases = {name: (project if name in project.aliases else user) for name in merged.aliases}
+    data = {"policy": policy, "aliases": _marked(dict(merged.aliases), aliases, "aliases")}
+    marks = {name: part.mark for name, part in data.items()}
+    merged._source = MarkedDict(data.items(), mark=policy.mark, keys=marks, values=marks)
+    return merged
+
+
+def _smaller(user: Limits, project: Limits) -> Limits:
+    """Each limit from the file that has the smaller one, with its mark."""
+    owners: dict[str, Settings | Limits] = {}
+    for name in Limits.model_fields:
+        stated = [(value, limits) for limits in (user, project) if (value := getattr(limits, name)) is not None]
+        if stated:
+            owners[name] = min(stated, key=lambda pair: pair[0])[1]
+    return parse_config(Limits, _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners))
+
+
+def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:
+    """The rules of a project before those of the user: the first that matches counts, and a blocked one anyway."""
+    sections = [settings.section("policy", name) or {} for settings in (project, user)]
+    keys = list(dict.fromkeys(key for section in sections for key in section))
+    mark = next((section.mark for section in sections if isinstance(section, MarkedDict)), Mark(""))
+    found: dict[str, Any] = {}
+    for key in keys:
+        parts = [section[key] for section in sections if key in section]
+        if all(isinstance(part, MarkedList) for part in parts):
+            items_at = [place for part in parts for place in part.items_at]
+            found[key] = MarkedList([item for part in parts for item in part], mark=parts[0].mark, items_at=items_at)
+        else:
+            found[key] = parts[-1]
+    marks = dict.fromkeys(found, mark)
+    return MarkedDict(found.items(), mark=mark, keys=marks, values=marks)
+
+
+def _marked(data: Mapping[str, Any], owners: Mapping[str, Config], *loc: str) -> MarkedDict:
+    """Data whose values stand where their owners have them."""
+    marks = {name: where for name, owner in owners.items() if (where := owner.where(*loc, name))}
+    mark = next(iter(marks.values()), Mark(""))
+    return MarkedDict(data.items(), mark=mark, keys=marks, values=marks)
+
+
+def _is_there(file: Path, hint: str = "make it readable for you") -> bool:
+    try:
+        return file.exists()
+    except OSError as error:
+        raise WorkerError(Mark(str(file)), f"cannot be read: {error.strerror}", hint=hint) from None
+
+
+def _is_project(file: Path, home: Path) -> bool:
+    """Is it there, and not the user's own, as in a working directory that is the user's home?"""
+    own = home / "config.yaml"
+    return _is_there(file) and not (_is_there(own) and file.samefile(own))

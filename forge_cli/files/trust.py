@@ -1,4 +1,4 @@
-"""Which workers of a folder the person agreed to use: each by its path and the content of all its files."""
+"""What of a folder the person agreed to use: workers and settings, each by its path and the content of its files."""
 
 from __future__ import annotations
 
@@ -48,11 +48,24 @@ class TrustStore:
         entries["workers"][_key(worker)] = digests
         replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
 
+    def holds_file(self, path: Path) -> bool:
+        """Whether this file is the one that the person agreed to."""
+        digest = _digest(path)
+        return digest != UNREADABLE and self._read().get("files", {}).get(os.path.realpath(path)) == digest
+
+    def add_file(self, path: Path) -> None:
+        """Keep that the person agreed to this file as it is now."""
+        entries = self._read()
+        entries["files"] = {**entries.get("files", {}), os.path.realpath(path): _digest(path)}
+        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+
     def _read(self) -> dict[str, Any]:
         with suppress(OSError, ValueError, RecursionError):
             entries = json.loads(self._file.read_bytes())
-            if isinstance(entries, dict) and isinstance(entries.get("workers"), dict):
-                return entries
+            if isinstance(entries, dict):
+                known = {"workers": entries.get("workers", {}), "files": entries.get("files", {})}
+                if all(isinstance(each, dict) for each in known.values()):
+                    return {**entries, "workers": known["workers"]}
         return {"workers": {}}
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heapreplace
+from pathlib import Path
 from typing import Any
 
 from anyio import CancelScope, to_thread
 
+from forge_cli.files.keys import stored_keys
 from forge_cli.sandbox.shapes import BLOCK, LONGEST, SHAPES
 
 MARK = "[redacted:{name}]"
@@ -39,13 +42,13 @@ _REMEMBERED = 4
 class Redactor:
     """Replaces each secret by a mark that says which one it was."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> None:
+        """Variables count by their names, or where their value is an address with a password; ``secrets`` always do."""
         self._values: dict[str, str] = {}
-        for name, value in sorted(environ.items()):
+        named = [(name, value, KEY_NAME.search(name) is not None) for name, value in sorted(environ.items())]
+        for name, value, is_key in (*((*item, True) for item in sorted((secrets or {}).items())), *named):
             url = _URL_PASSWORD.search(value)
-            secrets = [value] if KEY_NAME.search(name) else []
-            secrets += [url["password"]] if url else []
-            for secret in secrets:
+            for secret in ([value] if is_key else []) + ([url["password"]] if url else []):
                 if len(secret) >= SHORTEST:
                     self._values.setdefault(secret, MARK.format(name=name))
         self._known: dict[str, str] = {}
@@ -134,6 +137,11 @@ class Redactor:
                 heapreplace(found, (later.start(), kind, later))
             else:
                 heappop(found)
+
+
+def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = None) -> Redactor:
+    """One that knows the environment, the keys that the user has stored, and these ``secrets``."""
+    return Redactor(os.environ, {**stored_keys(home), **(secrets or {})})
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -108,7 +108,7 @@ def test_keys_are_seen_and_never_shown(cli, monkeypatch: pytest.MonkeyPatch) -> 
     assert present["model.anthropic"] == {
         "id": "model.anthropic",
         "ok": True,
-        "detail": "needs ANTHROPIC_API_KEY",
+        "detail": "ANTHROPIC_API_KEY from the environment",
         "remedy": None,
     }
     assert present["model.openai"]["ok"]

@@ -1,5 +1,6 @@
 """Options that several commands share: what they mean, and what is refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from forge_cli.cli.options import chosen_mode, json_object, work_folder
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
+from forge_cli.testing import Project
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,71 @@ def test_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (work_folder(None), work_folder(Path("a"))) == (tmp_path, tmp_path / "a")
     with pytest.raises(UsageError, match="-C b: there is no such folder"):
         work_folder(Path("b"))
+
+
+@pytest.fixture
+def adding(tester: Project, tmp_path: Path) -> Path:
+    """A folder outside of the project, and a worker that reads and writes in it."""
+    folder = tmp_path / "Other Docs"
+    folder.mkdir()
+    (folder / "a.txt").write_text("from outside\n")
+    tester.write("plain.yaml", "name: plain\nmodel: script:s.yaml\ntoolsets: {filesystem: {}}\n")
+    tester.write(
+        "s.yaml",
+        "turns:\n"
+        "  - calls: [{tool: read_file, input: {path: /other-docs/a.txt}}, "
+        "{tool: read_file, input: {path: script.yaml}}, "
+        "{tool: write_file, input: {path: /other-docs/b.txt, content: x}}]\n"
+        "  - text: '{results[0]}|{results[2]}'\n",
+    )
+    return folder
+
+
+def test_a_folder_can_be_added_as_a_zone(cli, tester: Project, adding: Path) -> None:
+    done = cli("run", "plain.yaml", "Go.", "-p", "-y", "--add-dir", str(adding), "--output-format", "json")
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert "from outside" in found["response"]
+    assert found["denials"] == []
+    assert (adding / "b.txt").read_text() == "x"
+
+
+def test_writing_asks_in_a_folder_that_was_added(cli, adding: Path) -> None:
+    done = cli("run", "plain.yaml", "Go.", "-p", "--add-dir", str(adding), "--output-format", "json")
+    assert [denial["tool"] for denial in json.loads(done.out)["denials"]] == ["write_file"]
+    assert not (adding / "b.txt").exists()
+
+
+def test_a_folder_can_be_added_for_reading_only(cli, adding: Path) -> None:
+    done = cli("run", "plain.yaml", "Go.", "-p", "-y", "--add-dir", f"{adding}:ro")
+    assert "from outside" in done.out
+    assert "read-only" in done.out
+    assert not (adding / "b.txt").exists()
+
+
+def test_without_it_the_folder_is_out_of_reach(cli, adding: Path) -> None:
+    assert "from outside" not in cli("run", "plain.yaml", "Go.", "-p", "-y").out
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("missing", "there is no such folder"),
+        ("elsewhere/notes", "zone 'notes' is declared twice"),
+        ("src", "are the same folder"),
+        ("123", "its name cannot be that of a zone"),
+        ("/", "its name cannot be that of a zone"),
+    ],
+)
+def test_a_folder_that_cannot_be_added_is_a_usage_error(cli, tester: Project, name: str, problem: str) -> None:
+    for folder in ("elsewhere/notes", "123", "other"):
+        (tester.folder / folder).mkdir(parents=True)
+    if name == "src":
+        (tester.folder / "source").symlink_to(tester.folder / "src")
+        name = "source"
+        tester.write(
+            "worker.yaml", (tester.folder / "worker.yaml").read_text().replace("name: src", "name: srx, path: ./src")
+        )
+    done = cli("run", "worker.yaml", "Go.", "-p", "--add-dir", name)
+    assert done.code == 2
+    assert problem in done.err

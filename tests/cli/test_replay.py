@@ -335,3 +335,38 @@ def test_a_replay_needs_no_key(adder: Project, record: Path) -> None:
     done = adder.forge("run", "worker.yaml", "-p", "-y", "--replay", "record.jsonl", env=env)
     changed = "forge: record.jsonl:1: it was changed after it was written\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, "It is 5, dear.\n", changed)
+
+
+CODER = """
+name: coder
+model: script:coder-script.yaml
+sandbox: {zones: [{name: code, mode: rw, approval: {write: preApproved}}]}
+toolsets: {filesystem: {}}
+"""
+EDIT = """
+turns:
+  - calls: [{tool: read_file, input: {path: /code/a.txt}}]
+  - calls: [{tool: write_file, input: {path: /code/a.txt, content: new}}]
+  - text: Done.
+"""
+
+
+def test_a_session_that_drifts_on_its_own_edits_says_what_to_do(cli: Cli, adder: Project) -> None:
+    adder.write("coder.yaml", CODER)
+    adder.write("coder-script.yaml", EDIT)
+    adder.write("code/a.txt", "old\n")
+    assert cli("run", "coder.yaml", "Edit.", "-p", "--record", "edit.jsonl").code == 0
+    done = cli("replay", "edit.jsonl")
+    assert done.code == 9
+    remedy = "its own changes are not made again: --tools recorded takes every result from the record"
+    assert done.err.splitlines()[-1] == f"  {remedy}"
+    assert cli("replay", "edit.jsonl", "--tools", "recorded").code == 0
+    assert "--tools recorded" not in cli("replay", "edit.jsonl", "--tools", "live", "-y").err
+
+
+def test_a_session_without_edits_drifts_for_another_reason(cli: Cli, adder: Project, record: Path) -> None:
+    adder.write("tools.py", TOOLS.replace("a + b", "a * b").replace("def add", "@tool(read_only=True)\ndef add"))
+    rewrite(adder, "tools.py", "from pathlib import Path", "from pathlib import Path\n\nfrom forge_cli import tool")
+    done = cli("replay", "record.jsonl")
+    assert done.code == 9
+    assert "--tools recorded" not in done.err

@@ -1,7 +1,8 @@
-"""Trust in a worker of the working directory: it holds for exactly the files that were agreed to."""
+"""Trust in workers and settings of the working directory: it holds for exactly the files that were agreed to."""
 
 import json
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +84,55 @@ def test_a_file_that_makes_no_sense_trusts_nothing(project: Project, deploy: Nam
     project.home.mkdir(exist_ok=True)
     (project.home / "trust.json").write_text(content)
     assert not TrustStore(project.home).holds(deploy)
+
+
+def store(folder: Path) -> TrustStore:
+    return TrustStore(folder / "home")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text("trace: quiet\n")
+    return tmp_path / "config.yaml"
+
+
+def test_what_was_agreed_to_is_trusted_until_it_changes(file: Path, tmp_path: Path) -> None:
+    assert not store(tmp_path).holds_file(file)
+    store(tmp_path).add_file(file)
+    assert store(tmp_path).holds_file(file)
+    file.write_text("trace: debug\n")
+    assert not store(tmp_path).holds_file(file)
+    file.write_text("trace: quiet\n")
+    assert store(tmp_path).holds_file(file)
+
+
+def test_the_same_content_elsewhere_is_not_trusted_but_a_link_to_it_is(file: Path, tmp_path: Path) -> None:
+    store(tmp_path).add_file(file)
+    (file.parent / "other.yaml").write_bytes(file.read_bytes())
+    (file.parent / "link.yaml").symlink_to(file)
+    assert not store(tmp_path).holds_file(file.parent / "other.yaml")
+    assert store(tmp_path).holds_file(file.parent / "link.yaml")
+
+
+def test_another_home_trusts_nothing(file: Path, tmp_path: Path) -> None:
+    store(tmp_path).add_file(file)
+    assert not TrustStore(tmp_path / "elsewhere").holds_file(file)
+    assert TrustStore(tmp_path / "home").holds_file(file)
+
+
+def test_the_file_is_for_the_user_alone(file: Path, tmp_path: Path) -> None:
+    store(tmp_path).add_file(file)
+    assert (tmp_path / "home/trust.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", ["", "[]", "nonsense", '{"a": 1}'])
+def test_a_file_of_trust_that_says_something_else_trusts_nothing(file: Path, tmp_path: Path, text: str) -> None:
+    store(tmp_path).add_file(file)
+    (tmp_path / "home/trust.json").write_text(text)
+    assert not store(tmp_path).holds_file(file)
+
+
+def test_what_is_gone_is_not_trusted(file: Path, tmp_path: Path) -> None:
+    store(tmp_path).add_file(file)
+    file.unlink()
+    assert not store(tmp_path).holds_file(file)

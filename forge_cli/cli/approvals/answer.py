@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from forge_cli.record.pending import Waiting, requests_of
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import last_start, read_past
 from forge_cli.record.writer import SessionLog
-from forge_cli.sandbox.secrets import Redactor, has_mark
+from forge_cli.sandbox.secrets import has_mark, own_redactor
 from forge_cli.ui.transcript.requests import LOST
 
 app = new_app()
@@ -77,7 +76,7 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
         session=read.lines[-1].session,
         worker=read.lines[0].worker,
         depth=0,
-        redactor=Redactor(os.environ),
+        redactor=own_redactor(),
         after=read.lines[-1],
     )
     recorder.add_sink(log)

@@ -18,16 +18,17 @@ from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.keys import stored_keys
 from forge_cli.files.module import imported_beside
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
-from forge_cli.sandbox.secrets import KEY_NAME, Redactor
+from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
-OWN = ("config.yaml", "tools", "cache")
-"""Of forge's own folder: what decides about tools, and what was found out about plugins."""
+OWN = ("config.yaml", "trust.json", "tools", "cache")
+"""Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""
 HIDDEN_VALUE = "hidden"
 ROOM = 2**28
 
@@ -59,11 +60,11 @@ def confined(worker: str | Path | None, folder: Path | None) -> Confined | Uncon
 
 def child_environment() -> dict[str, str]:
     """Every variable is there, since a plugin may look whether its key is; no secret is."""
-    redact = Redactor(os.environ).redact_text
+    redact = own_redactor().redact_text
     kept = {
         name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value) for name, value in os.environ.items()
     }
-    return {**clean_environment(), **kept}
+    return {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept}
 
 
 @cache

@@ -1,64 +1,208 @@
-"""``forge models list``: which models can be asked for, and what each provider still needs."""
+"""``forge models list``: the models that can be asked for, what they cost and hold, and what a provider still needs."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import anyio
 
 from forge_cli.cli.looking.looker import Looker, ThirdPartyError
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
-from forge_cli.cli.table import print_json, print_table
+from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.messages import ListedModel, ModelFactory
+from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
+from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import MODEL, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.turns.prices import price_of
+from forge_cli.files.home import forge_home
+from forge_cli.files.keys import find_key
+from forge_cli.files.settings import Settings, load_settings
 
 app = new_app()
 
 ProviderRow = dict[str, Any]
+ModelRow = dict[str, Any]
+
+COLUMNS = (
+    "model",
+    Column("in $/M", drop=1),
+    Column("out $/M", drop=1),
+    Column("window", drop=2),
+    Column("note", room=9),
+)
+STATE = ("provider", "origin", "ready", "needs", "missing", "error")
+"""What a row says of the provider behind it."""
+PATIENCE = 5.0
+"""Seconds that a provider has to say which models it has."""
 
 
 @app.command("list")
 def list_models(as_json: JsonOption = False) -> None:
-    """List the providers, what each needs, and whether it is there."""
+    """List the models that -m takes, with their prices and windows.
+
+    Those that providers are known to have, those that a server of your own tells, and those of your config. Providers
+    say what they still need.
+    """
+    settings = load_settings(forge_home(), Path.cwd())
     with data_output():
-        rows = in_loop(provider_rows)
+        providers = in_loop(_listed_providers)
+    offered = list(_offered(settings, providers))
+    windows = {row["model"]: row["context"] for row in offered}
+    rows = [*_aliases(settings, windows), *_configured(settings, windows), *offered]
     if as_json:
         print_json(rows)
-    else:
-        shown = [{**row, "ready": "yes" if row["ready"] else "no"} for row in rows]
-        print_table(["model", "ready", "needs"], shown)
+        return
+    print_table(COLUMNS, list(map(_cells, rows)))
+    for line in map(visible, _provider_notes(providers)):
+        sys.stdout.write(f"{wrap_for(sys.stdout, line)}\n")
 
 
-async def provider_rows() -> list[ProviderRow]:
-    """Every provider by itself; a broken plugin is a row with ``error``."""
-    rows: list[ProviderRow] = []
-    for plugin in PluginHost().model_plugins():
+async def _listed_providers() -> list[ProviderRow]:
+    return await provider_rows(with_models=True)
+
+
+def _aliases(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[ModelRow]:
+    for name in settings.aliases:
+        model = settings.resolve(name)
+        yield {**_model_row(settings, model, windows.get(model), "alias"), "model": name, "alias_of": model}
+
+
+def _configured(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[ModelRow]:
+    """Models that the config describes and no provider lists."""
+    yield from (_model_row(settings, name, None, "config") for name in settings.models if name not in windows)
+
+
+def _offered(settings: Settings, providers: Iterable[ProviderRow]) -> Iterator[ModelRow]:
+    """Each provider's models; one that has none to show has a row of its own."""
+    for provider in providers:
+        for model in provider["models"]:
+            name = f"{provider['provider']}:{model['name']}"
+            yield {**_model_row(settings, name, model["context"], model["source"]), **_state(provider)}
+        if not provider["models"]:
+            name = f"{provider['provider']}:..."
+            yield {"model": name, "price": None, "context": None, "source": "provider", **_state(provider)}
+
+
+def _state(provider: ProviderRow) -> dict[str, Any]:
+    return {
+        key: provider[key] for key in ("provider", "origin", "ready", "needs", "missing", "error") if key in provider
+    }
+
+
+def _model_row(settings: Settings, model: str, context: int | None, source: str) -> ModelRow:
+    options = settings.options(model)
+    price = price_of(model, options)
+    rates = price.rates() if price else None
+    return {
+        "model": model,
+        "price": {"input": rates[0], "output": rates[1]} if rates else None,
+        "context": options.context or context,
+        "source": source,
+    }
+
+
+def _cells(row: ModelRow) -> dict[str, Any]:
+    price = row["price"]
+    return {
+        "model": row["model"],
+        "in $/M": f"{price['input']:g}" if price else "-",
+        "out $/M": f"{price['output']:g}" if price else "-",
+        "window": _window(row["context"]),
+        "note": _note(row),
+        **({"error": row["error"]} if "error" in row else {}),
+    }
+
+
+def _note(row: ModelRow) -> str:
+    if "alias_of" in row:
+        return f"= {row['alias_of']}"
+    if row["source"] == "config":
+        return "in your config"
+    return "" if row["ready"] else "not ready"
+
+
+def _window(tokens: int | None) -> str:
+    if tokens is None:
+        return "-"
+    return f"{tokens / 1_000_000:.3g}M" if tokens >= 1_000_000 else f"{tokens / 1000:.0f}k"
+
+
+def _provider_notes(providers: Iterable[ProviderRow]) -> Iterator[str]:
+    """What is missing, provider by provider, after a blank line."""
+    notes = [f"{row['provider']}: {text}" for row in providers for text in (row["missing"], row.get("unheard")) if text]
+    yield from ["", *notes] if notes else []
+
+
+async def provider_rows(*, with_models: bool = False) -> list[ProviderRow]:
+    """Every provider, side by side; a broken plugin is a row with ``error``."""
+    plugins = PluginHost().model_plugins()
+    rows: list[ProviderRow] = [{} for _ in plugins]
+
+    async def look(index: int, plugin: Plugin) -> None:
         try:
             async with Looker() as looker:
-                rows.append(await looker(provider_row, plugin.name, plugin.distribution))
+                found = await looker(provider_row, plugin.name, plugin.distribution, with_models)
         except ThirdPartyError as error:
-            rows.append({**_row(plugin), "ready": False, "needs": "", "missing": None, "error": error.message})
+            found = _broken(plugin, error.message)
+        key = find_key(*found.pop("keys"))
+        rows[index] = {**found, "key": f"{key.variable} from the {key.origin}" if key else None}
+
+    async with anyio.create_task_group() as group:
+        for index, plugin in enumerate(plugins):
+            group.start_soon(look, index, plugin)
     return rows
 
 
 def _row(plugin: Plugin) -> ProviderRow:
     prefix = plugin.name.removeprefix(MODEL)
-    return {"model": f"{prefix}:...", "provider": prefix, "origin": str(plugin)}
+    return {"provider": prefix, "origin": str(plugin), "ready": False, "needs": "", "missing": None} | {
+        "models": [],
+        "keys": [],
+    }
 
 
-async def provider_row(name: str, distribution: str) -> ProviderRow:
+def _broken(plugin: Plugin, problem: str, needs: str = "") -> ProviderRow:
+    return {**_row(plugin), "needs": needs, "error": problem}
+
+
+async def provider_row(name: str, distribution: str, with_models: bool) -> ProviderRow:
     host = PluginHost()
     plugin = host.named(name, distribution)
-    prefix, row = plugin.name.removeprefix(MODEL), _row(plugin)
     try:
-        factory = host.model(prefix)
+        factory = host.model(plugin.name.removeprefix(MODEL))
     except ForgeError as error:
-        return {**row, "ready": False, "needs": "", "missing": None, "error": error.message}
+        return _broken(plugin, error.message)
     try:
         missing = factory.missing()
+        listed = await _models(factory, ready=missing is None) if with_models else {}
     except Exception as error:  # third-party code
         problem = f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
-        return {**row, "ready": False, "needs": factory.needs, "missing": None, "error": problem}
-    return {**row, "ready": missing is None, "needs": factory.needs, "missing": missing}
+        return _broken(plugin, problem, factory.needs)
+    stated = {"ready": missing is None, "needs": factory.needs, "missing": missing, "keys": list(factory.keys)}
+    return {**_row(plugin), **stated, **listed}
+
+
+async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
+    """What the catalogue has, and what the server says soon enough; why it says nothing is told beside them."""
+    found = [_listed(model, "catalogue") for model in factory.catalog()]
+    if factory.ask is None or not ready:
+        return {"models": found}
+    try:
+        with anyio.fail_after(PATIENCE):
+            return {"models": [*found, *(_listed(model, "server") for model in await factory.ask())]}
+    except ForgeError as error:
+        return {"models": found, "unheard": error.message}
+    except TimeoutError:
+        return {"models": found, "unheard": f"it did not say within {PATIENCE:g} s which models it has"}
+
+
+def _listed(model: ListedModel, source: str) -> dict[str, Any]:
+    return {"name": model.name, "context": model.context, "source": source}

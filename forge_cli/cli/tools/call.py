@@ -115,7 +115,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
     bus, host = EventBus(), PluginHost(worker=worker)
     interactive = is_interactive()
     mode = invocation.mode or ApprovalMode.strictest(
-        worker.config.approval.mode, load_settings(forge_home()).approval.mode
+        worker.config.approval.mode, load_settings(forge_home(), workspace).approval.mode
     )
     screen = TerminalUI(
         bus, trace="summary", stream_text=False, interactive=interactive, session=False, find=host.renderer

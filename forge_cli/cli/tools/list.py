@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from forge_cli.cli.looking.looker import Looker, ThirdPartyError, look
+from forge_cli.cli.models.names import share_of_window
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.signals import in_loop
@@ -44,6 +45,9 @@ def list_tools(
     stats: Annotated[
         bool, typer.Option("--stats", help="Only executables: how often each was called, and how that went.")
     ] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="What each definition takes of the model's window, about.")
+    ] = False,
 ) -> None:
     """List every tool, and what is broken.
 
@@ -55,6 +59,8 @@ def list_tools(
     wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
     if stats:
         _print_stats(wanted, as_json=as_json)
+    elif tokens:
+        _print_tokens(wanted, worker, as_json=as_json)
     elif as_json:
         print_json([row.wire() for row in wanted])
     else:
@@ -96,6 +102,18 @@ def _figures(usage: ToolStats) -> dict[str, str]:
         "mean": "-" if usage.mean_ms is None else f"{usage.mean_ms} ms",
         "last use": f"{last:%Y-%m-%d %H:%M}" if last else "-",
     }
+
+
+def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
+    """The largest first, and their sum; of what part of which window, where that is known."""
+    counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))
+    if as_json:
+        print_json([row.wire(tokens=True) for row in counted])
+        return
+    total = sum(row.tokens or 0 for row in counted)
+    print_table(["name", "toolset", "tokens"], [row.wire(tokens=True) for row in counted])
+    share = look(share_of_window, total, worker, worker=worker)
+    sys.stdout.write(f"total: about {total:,} tokens{f', {share}' if share else ''}\n")
 
 
 async def _rows_of_all() -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.tool import Source
+from forge_cli.core.tool import Source, Tool
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.toolbox import Offer
@@ -18,6 +19,9 @@ from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.worker import Worker, load_worker
+
+BYTES_A_TOKEN = 3
+"""A guess on the safe side, as for the window of a conversation."""
 
 
 @runtime_checkable
@@ -42,6 +46,8 @@ class Row:
     label: str | None = None
     category: str | None = None
     error: str | None = None
+    tokens: int | None = None
+    """What its definition takes of the window, as a guess."""
 
     @classmethod
     def of(cls, offer: Offer) -> Row:
@@ -58,6 +64,7 @@ class Row:
             first_line,
             tool.version,
         )
+        row = replace(row, tokens=_tokens_of(tool))
         return replace(row, label=tool.manual.label, category=tool.manual.category) if tool.manual else row
 
     @classmethod
@@ -68,9 +75,15 @@ class Row:
     def left_out(cls, toolset: str, name: str, source: Source, problem: str) -> Row:
         return cls(name, toolset, source.kind, source.origin, error=problem)
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self, *, tokens: bool = False) -> dict[str, Any]:
         """What is known of it; what most tools do not have is left out where it is missing."""
-        return {key: value for key, value in vars(self).items() if value is not None}
+        left_out = () if tokens else ("tokens",)
+        return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
+
+
+def _tokens_of(tool: Tool) -> int:
+    schema = json.dumps(tool.schema.json_schema, ensure_ascii=False)
+    return len(f"{tool.name}{tool.description}{schema}".encode(errors="replace")) // BYTES_A_TOKEN
 
 
 async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from forge_cli.cli.options import JsonOption, new_app
@@ -10,7 +9,7 @@ from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.text import counted
 from forge_cli.record.log import session_files
 from forge_cli.record.sequences import SESSIONS, TIMES, SessionReader, find_repeated
-from forge_cli.sandbox.secrets import Redactor
+from forge_cli.sandbox.secrets import own_redactor
 
 app = new_app()
 
@@ -31,7 +30,7 @@ def suggest(as_json: JsonOption = False) -> None:
     found = find_repeated(reader.runs(files[:MOST_SESSIONS]))[:MOST_ROWS]
     if reader.read < len(files):
         sys.stderr.write(f"only the last {reader.read} of {counted(len(files), 'session')} were read\n")
-    redactor = Redactor(os.environ)
+    redactor = own_redactor()
     commands = [[redactor.redact_text(command) for command in each.commands] for each in found]
     rows = [{"count": each.count, "sessions": each.sessions} for each in found]
     if as_json:

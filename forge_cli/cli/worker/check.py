@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from forge_cli.cli.looking.looker import look
+from forge_cli.cli.models.names import check_model
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -26,13 +27,15 @@ def check(
 ) -> None:
     """Say whether a worker file is sound.
 
-    Its keys, zones, toolsets, tools and approvals are looked at, and what its tools import. What it allows in advance
-    is listed.
+    Its keys, zones, toolsets, tools and approvals are looked at, what its tools import, and the name of its model. What
+    it allows in advance is listed.
     """
     path, folder = find_worker(worker), work_folder(directory)
     found = load_worker(path)
     with data_output():
         toolsets, tools = look(count_tools, path, str(folder), worker=path, folder=folder)
+        if odd := look(check_model, path, str(folder), worker=path, folder=folder):
+            sys.stderr.write(f"warning: {visible(odd)}\n")
     sys.stdout.write(f"{visible(worker)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})\n")
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines_of_grants(grants_of(found, folder)))
 

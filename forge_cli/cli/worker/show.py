@@ -61,8 +61,8 @@ def show(
 
 
 async def view_of(name: str, folder: str, view: str, branch: str | None) -> Facts:
-    worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home())
     workspace = Path(folder)
+    worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home(), workspace)
     bus.subscribe(_warn)
     if os.environ.get("FORGE_MODEL"):
         settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})

@@ -20,6 +20,7 @@ from forge_cli.core.bounds import LATER, call_within, is_fault
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
 from forge_cli.core.context import Delegation, ToolContext, executing
+from forge_cli.core.debugging import place_of, tell_traceback
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent, ToolOutput, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
@@ -247,7 +248,9 @@ class Guard:
             case ToolError() as error:
                 return _failure(call, error)
             case error:
-                return ToolOutcome.failed(call, "error", error_text(error))
+                tell_traceback(error)
+                place = place_of(error)
+                return ToolOutcome.failed(call, "error", f"{error_text(error)}{f' ({place})' if place else ''}")
 
     def _success(self, call: ToolCall, returned: Any) -> ToolOutcome:
         try:

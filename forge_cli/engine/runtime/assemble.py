@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from forge_cli.core.bounds import LATER, OPENING, call_within, wait_within
 from forge_cli.core.config import Config, Loc, parse_config
-from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
@@ -52,12 +52,13 @@ def open_sandbox(
     *,
     make_zones: bool = True,
     spare: Path | None = None,
+    added: Sequence[Zone] = (),
 ) -> Sandbox:
     """The zones that the worker declares, or the default one, and those that its toolsets bring.
 
     The worker's own files are protected in it. ``parent`` is the sandbox of the parent worker: without zones of its
     own a child has those of its parent, and its own are no wider. Without ``make_zones`` no folder is made;
-    empty ones in ``spare`` stand for those that are missing.
+    empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's.
     """
     section = worker.section("sandbox")
     config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
@@ -78,6 +79,7 @@ def open_sandbox(
             problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
             raise WorkerError(other.where, problem, hint="give yours another name")
     zones = distinct((*zones, *(open_zone(zone, user_home=user_home(), make=make_zones) for zone in brought)))
+    zones = _add(zones, added)
     if spare is not None:
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
     protected = [*own_files, *(parent.protected if parent else ())]
@@ -86,6 +88,16 @@ def open_sandbox(
     if parent is not None:
         sandbox.notified = parent.notified
     return sandbox
+
+
+def _add(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...]:
+    for zone in added:
+        try:
+            zones = distinct((*zones, open_zone(zone, user_home=user_home())))
+        except WorkerError as error:
+            hint = "name another folder, or give its zone in the worker another name"
+            raise UsageError(f"--add-dir {zone.path}: {error.message}", hint=hint) from None
+    return zones
 
 
 def _use_spare_folder(zone: Zone, spare: Path) -> Zone:
@@ -124,6 +136,7 @@ async def assemble(
     spare: Path | None = None,
     home: Path | None = None,
     keeper: ChangeKeeper | None = None,
+    added: Sequence[Zone] = (),
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
@@ -141,7 +154,7 @@ async def assemble(
     brought += [zone for toolset in worker.toolsets for zone in toolset.zones(home)]
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
-    sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare)
+    sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare, added=added)
     sandbox.keeper = outer.keeper if outer else keeper
     setting = _setting(worker, sandbox)
     where = sandbox.isolation.network_where
@@ -155,7 +168,7 @@ async def assemble(
         policy_files=files,
     )
     processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
-    policies = user_policies(host, home)
+    policies = user_policies(host, home, workspace)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
@@ -251,9 +264,9 @@ def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *a
         raise toolset_failure(name, plugin.source, None, f"{declare.__name__}() failed", error) from error
 
 
-def user_policies(host: PluginHost, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
-    """What the user says of toolsets, whichever worker uses them: by a toolset's name and class."""
-    settings, file = load_settings(home), str(home / "config.yaml")
+def user_policies(host: PluginHost, home: Path, workspace: Path) -> Callable[[str, type[Toolset]], Config | None]:
+    """What user and project say of toolsets, whichever worker uses them: by a toolset's name and class."""
+    settings, file = load_settings(home, workspace), str(home / "config.yaml")
     known = [plugin.name for plugin in host.toolset_plugins()]
     for name in settings.policy:
         if name not in known:

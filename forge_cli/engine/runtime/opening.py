@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,11 +31,11 @@ from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
 from forge_cli.files.branch import git_branch
 from forge_cli.files.home import close_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.files.worker import Worker
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.secrets import Redactor
+from forge_cli.sandbox.secrets import Redactor, own_redactor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +88,9 @@ class OpenWorker:
 
 async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate) -> OpenWorker:
     """Open everything that the worker names; ``stack`` closes it."""
-    settings, redactor = load_settings(spec.home), Redactor(os.environ)
-    closed = close_home(spec.home) if spec.is_root else None
     workspace = (spec.workspace or _own_workspace(spec.worker) or Path.cwd()).resolve()
+    settings, redactor = load_settings(spec.home, workspace), own_redactor(home=spec.home)
+    closed = close_home(spec.home) if spec.is_root else None
     controller = ApprovalController(
         _approval_mode(spec, settings),
         spec.approval_callback,
@@ -102,6 +101,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     open_calls = _listen(spec, redactor, stack)
     if closed:
         notify("warning", closed)
+    if spec.is_root and spec.wiring.home is None and (file := untrusted_project(spec.home, workspace)):
+        notify("warning", f"{file} is not used: it is not trusted")
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
@@ -120,6 +121,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         spare=spare,
         home=spec.home,
         keeper=spec.wiring.keeper,
+        added=spec.wiring.zones,
     )
     loop = _loop(spec, settings, model, assembly, redactor, delegate)
     return OpenWorker(

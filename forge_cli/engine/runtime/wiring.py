@@ -11,6 +11,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
+from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.delegation import Parent
@@ -35,6 +36,8 @@ class Wiring:
     """What caps a child worker; the root has no parent."""
     replay: ReplayedModel | None = None
     """The record of a session that is repeated: it is the model then, and no other is asked."""
+    zones: tuple[Zone, ...] = ()
+    """Folders that the user adds to those of the worker."""
     home: Path | None = None
     """What stands for ``~/.forge``, where it is not that of the user."""
     keeper: ChangeKeeper | None = None

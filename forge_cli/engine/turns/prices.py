@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import Usage
@@ -38,6 +38,9 @@ class StatedPrice:
     cache_read: float | None = None
     cache_write: float | None = None
 
+    def rates(self) -> tuple[float, float]:
+        return self.input, self.output
+
     def cost(self, usage: Usage) -> float:
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
@@ -66,11 +69,16 @@ class ListedPrice:
 
     def known(self) -> bool:
         """Whether the table has the model, and says what its tokens cost."""
+        return self.rates() is not None
+
+    def rates(self) -> tuple[float, float] | None:
+        """Dollars for a million tokens in and out, before any that only long requests pay."""
         try:
             price = self._calculate(Usage(1, 1)).model_price
         except (LookupError, ValueError):
-            return False
-        return price.input_mtok is not None and price.output_mtok is not None
+            return None
+        rates: list[Any] = [getattr(rate, "base", rate) for rate in (price.input_mtok, price.output_mtok)]
+        return None if None in rates else (float(rates[0]), float(rates[1]))
 
     def _calculate(self, usage: Usage) -> PriceCalculation:
         import genai_prices

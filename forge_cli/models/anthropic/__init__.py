@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ModelFactory
+from forge_cli.models.anthropic.access import KEY, TOKEN
+from forge_cli.models.anthropic.catalog import known_models
 from forge_cli.models.anthropic.provider import AnthropicModel, make, missing
 
 __all__ = ["AnthropicModel", "forge_models", "make"]
@@ -11,4 +13,4 @@ __all__ = ["AnthropicModel", "forge_models", "make"]
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
-    return [ModelFactory("anthropic", make, needs="ANTHROPIC_API_KEY", missing=missing)]
+    return [ModelFactory("anthropic", make, needs=KEY, missing=missing, keys=(KEY, TOKEN), catalog=known_models)]

@@ -1,42 +1,52 @@
-"""How to get in: the key and the address, both from the environment, both checked before anything is sent."""
+"""How to get in: the key and the address, both checked before anything is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from forge_cli.core.errors import ModelError
+from forge_cli.files.keys import find_key
+from forge_cli.models.failures import Endpoint
 
 KEY, TOKEN, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"
+OFFICIAL, STATUS_PAGE = "https://api.anthropic.com", "https://status.claude.com"
 OTHER_WAYS = "or take another model: -m openai:MODEL for any OpenAI-compatible server, -m script:FILE needs no key"
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A secret, the variable it came from, and the address it is for (None is Anthropic's own)."""
+    """A secret, the variable it is meant for, the address it is for (None is Anthropic's own), and where it is from."""
 
     variable: str
     secret: str = field(repr=False)
     address: str | None = field(default=None, repr=False)
+    source: str = "environment"
 
     @property
-    def shown(self) -> str | None:
+    def endpoint(self) -> Endpoint:
         """The address as people may see it: a password can stand before the host, a key behind the path."""
-        parts = urlsplit(self.address or "")
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl() or None
+        parts = urlsplit(self.address or OFFICIAL)
+        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        return Endpoint(
+            address=shown,
+            address_variable=ADDRESS,
+            key_variable=KEY,
+            key_source=self.variable if self.source == "environment" else f"{self.source} for {self.variable}",
+            status_page=STATUS_PAGE if parts.hostname == urlsplit(OFFICIAL).hostname else None,
+        )
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], model: str) -> Credentials:
-        """What the environment says; an unusable part of it is named, and never shown."""
-        variable = next((name for name in (KEY, TOKEN) if environ.get(name, "").strip()), None)
-        if variable is None:
-            hint = f"set it to a key from https://platform.claude.com/settings/keys, {OTHER_WAYS}"
-            raise ModelError(f"{KEY} is not set, and {model} needs it", hint=hint)
-        secret = environ[variable].strip()
-        if not (secret.isascii() and secret.isprintable()) or " " in secret:
-            raise ModelError(f"{variable} holds characters that no key has", hint="copy it again, and nothing else")
-        return cls(variable, secret, _address(environ.get(ADDRESS, "").strip()))
+    def find(cls, model: str) -> Credentials:
+        """What the environment says, or is stored; an unusable part of it is named, and never shown."""
+        key = find_key(KEY, TOKEN)
+        if key is None:
+            hint = "forge keys set anthropic stores a key from https://platform.claude.com/settings/keys"
+            raise ModelError(f"{KEY} is not set, and {model} needs it", hint=f"{hint}, {OTHER_WAYS}")
+        if not (key.value.isascii() and key.value.isprintable()) or " " in key.value:
+            raise ModelError(f"{key.variable} holds characters that no key has", hint="copy it again, and nothing else")
+        return cls(key.variable, key.value, _address(os.environ.get(ADDRESS, "").strip()), key.origin)
 
 
 def _address(text: str) -> str | None:

@@ -1,8 +1,14 @@
-"""What is known of a model by the family in its name: the context window, and how much one answer may hold."""
+"""What is known of the models: their names, and by the family in a name the window and how long an answer may get."""
 
 from __future__ import annotations
 
+import os
 import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from forge_cli.core.messages import ListedModel
+from forge_cli.models.anthropic.access import ADDRESS
 
 MILLION, CLASSIC = 1_000_000, 200_000
 ANSWER, CAUTIOUS_ANSWER = 32_000, 8_192
@@ -24,3 +30,18 @@ def context_window(model: str) -> int | None:
 def max_tokens(model: str) -> int:
     """How long one answer may get before it is cut off."""
     return CAUTIOUS_ANSWER if context_window(model) is None else ANSWER
+
+
+def known_models() -> list[ListedModel]:
+    """The models that the SDK names, newest first; behind an address of the user's there may be any other.
+
+    Its list is read as text: to import the SDK takes seconds.
+    """
+    found = None if os.environ.get(ADDRESS, "").strip() else find_spec("anthropic")
+    folders = found.submodule_search_locations if found else None
+    try:
+        text = Path(folders[0], "types", "model.py").read_text("utf-8") if folders else ""
+    except OSError:
+        text = ""
+    names = dict.fromkeys(re.findall(r"""["'](claude-[a-z0-9.-]+)["']""", text))
+    return [ListedModel(name, context_window(name)) for name in names]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from itertools import count
 
 import anyio
 
@@ -14,16 +12,16 @@ from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.core.notify import Notify
 from forge_cli.core.silence import until_silent
-from forge_cli.models.anthropic import catalog
 from forge_cli.models.anthropic.access import Credentials
+from forge_cli.models.anthropic.catalog import context_window, max_tokens
 from forge_cli.models.anthropic.client import Client
 from forge_cli.models.anthropic.decode import MessageAnswer, is_useful
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
-from forge_cli.models.anthropic.failures import ATTEMPTS, CUT, Failure, explain, without_events
-from forge_cli.sandbox.secrets import Redactor
+from forge_cli.models.anthropic.failures import explain
+from forge_cli.models.failures import DELAYS, Retry
+from forge_cli.sandbox.secrets import own_redactor
 
 PAUSES = 10
-LONGEST_WAIT = 120.0
 SILENCE = 120.0
 """Seconds without anything but signs of life after which an answer counts as cut off."""
 
@@ -36,19 +34,25 @@ class AnthropicModel:
     """
 
     def __init__(
-        self, model: str, access: Credentials, notify: Notify, *, delay: float = 1.0, silence: float = SILENCE
+        self,
+        model: str,
+        access: Credentials,
+        notify: Notify,
+        *,
+        delays: Sequence[float] = DELAYS,
+        silence: float = SILENCE,
     ) -> None:
         self.name = f"anthropic:{model}"
-        self.context_window = catalog.context_window(model)
+        self.context_window = context_window(model)
         self._model = model
-        self._access = access
+        self._endpoint = access.endpoint
         self._notify = notify
-        self._delay = delay
-        self._max_tokens = catalog.max_tokens(model)
+        self._max_tokens = max_tokens(model)
         self._encoder = Encoder(model, self._max_tokens)
         self._silence = silence
         self._client = Client(access, silence)
-        self._redactor = Redactor({**os.environ, access.variable: access.secret})
+        self._redact = own_redactor({access.variable: access.secret}).redact_text
+        self._retry = Retry(self.name, notify, self._redact, delays)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn; one that the API pauses is taken up again until it is done."""
@@ -96,39 +100,26 @@ class AnthropicModel:
 
     async def _ask(self, body: bytes, taken: set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last."""
-        for attempt in range(1, ATTEMPTS + 1):
-            answer, failure, shown = MessageAnswer(taken), CUT, False
+        for attempt in count(1):
+            answer, failure, shown = MessageAnswer(taken), self._endpoint.cut_off(), False
             try:
                 with anyio.fail_after(self._silence):
                     response = await self._client.post(body)
                 async with response, aclosing(until_silent(aiter(response), self._silence, is_useful)) as events:
-                    failure = without_events(self._access)
+                    failure = self._endpoint.garbage("a stream in which there is no event")
                     async for event in events:
-                        failure = CUT
+                        failure = self._endpoint.cut_off()
                         if text := answer.take(event):
                             shown = True
                             yield TextDelta(text)
             except Exception as error:  # the SDK and its wire; explain() sends on whatever is neither
-                failure = explain(error, self._access)
+                failure = explain(error, self._endpoint, model=self._model, silence=self._silence)
             if answer.whole:
                 yield answer
                 return
-            failure = replace(failure, sentence=self._redactor.redact(failure.sentence))
-            await self._wait(failure, attempt)
+            await self._retry.wait(attempt, failure)
             if shown:
-                yield Restart(failure.sentence)
-
-    async def _wait(self, failure: Failure, attempt: int) -> None:
-        """Wait for the next attempt and say so, or give up."""
-        jitter = random.uniform(1, 1.25)  # noqa: S311
-        delay = self._delay * 2 ** (attempt - 1) * jitter if failure.after is None else failure.after
-        if not failure.passing or attempt >= failure.attempts:
-            raise failure.error(self.name, attempt)
-        if delay > LONGEST_WAIT:
-            raise replace(failure, hint=f"it asks to be left alone for {delay:.0f} seconds").error(self.name, attempt)
-        again = f"trying again in {delay:.1f} s ({attempt + 1} of {failure.attempts})"
-        self._notify("warning", f"{self.name}: {failure.sentence}; {again}")
-        await anyio.sleep(delay)
+                yield Restart(self._redact(failure.problem))
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -138,16 +129,16 @@ def make(name: str, env: ModelEnv) -> AnthropicModel:
     if env.options.get("tools") == "schema":
         problem = f"models: anthropic:{name} calls tools by itself and cannot be forced into a schema"
         raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
-    access = Credentials.of(os.environ, f"anthropic:{name}")
+    access = Credentials.find(f"anthropic:{name}")
     model = AnthropicModel(name, access, env.notify, silence=env.options.get("timeout") or SILENCE)
     model.context_window = env.options.get("context") or model.context_window
     return model
 
 
 def missing() -> str | None:
-    """What the environment lacks; None where it will do."""
+    """What is not there; None where all is."""
     try:
-        Credentials.of(os.environ, "anthropic:MODEL")
+        Credentials.find("anthropic:MODEL")
     except ModelError as error:
         return f"{error.message}; {error.hint}"
     return None

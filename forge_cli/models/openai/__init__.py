@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.messages import ModelEnv, ModelFactory
+from forge_cli.core.messages import ListedModel, ModelEnv, ModelFactory
+from forge_cli.files.keys import find_key
+from forge_cli.models.openai.catalog import ask_server, known_models
 from forge_cli.models.openai.forced import ForcedDialect
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
@@ -28,11 +31,15 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
 def server_of(model: str, silence: float | None = None) -> Server:
     """The server that the environment names; a server of one's own needs no key."""
     base = os.environ.get(BASE_URL, "").strip()
-    key = os.environ.get(KEY, "").strip()
+    key = find_key(KEY)
     if not base and not key:
-        hint = f"set it, or {BASE_URL} for a local server; other ways are -m anthropic:MODEL and -m script:FILE"
+        hint = f"forge keys set openai stores one, {BASE_URL} names a local server; -m script:FILE needs no key"
         raise ModelError(f"{KEY} is not set, and {model} needs it", hint=hint)
-    return Server.at(base or OFFICIAL, key or None, Timeouts(read=silence) if silence else None)
+    timeouts = Timeouts(read=silence) if silence else None
+    if key is None:
+        return Server.at(base, None, timeouts)
+    source = KEY if key.origin == "environment" else f"{key.origin} for {KEY}"
+    return Server.at(base or OFFICIAL, key.value, timeouts, key_source=source)
 
 
 def missing() -> str | None:
@@ -43,6 +50,12 @@ def missing() -> str | None:
     return None
 
 
+async def ask() -> Sequence[ListedModel]:
+    """The models of a server of the user's own; OpenAI's are in the catalogue."""
+    return await ask_server(server_of("openai:MODEL")) if os.environ.get(BASE_URL, "").strip() else ()
+
+
 @hookimpl
 def forge_models() -> list[ModelFactory]:
-    return [ModelFactory("openai", make, needs=f"{KEY}, or {BASE_URL} for a local server", missing=missing)]
+    needs = f"{KEY}, or {BASE_URL} for a local server"
+    return [ModelFactory("openai", make, needs=needs, missing=missing, keys=(KEY,), catalog=known_models, ask=ask)]

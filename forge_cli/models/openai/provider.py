@@ -9,21 +9,17 @@ from itertools import count
 from operator import is_
 from typing import Protocol
 
-import anyio
-
 from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.silence import until_silent
 from forge_cli.core.wire import jsonable
+from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 from forge_cli.models.openai.answer import ChatAnswer, is_useful
-from forge_cli.models.openai.faults import Fault, cut_off, silent
 from forge_cli.models.openai.server import Server
 
-DELAYS = (0.5, 1.0, 4.0, 10.0)
 DECLINED = "[The model declined to answer]"
 
 
@@ -67,7 +63,7 @@ class OpenAIModel:
         self._server = server
         self._dialect = dialect
         self._notify = notify
-        self._delays = delays
+        self._retry = Retry(self.name, notify, server.clean, delays)
         self._sent: list[Message] = []
         self._history = bytearray()
         self._request_ids = RequestIds()
@@ -82,12 +78,12 @@ class OpenAIModel:
                     async for piece in pieces:
                         yield TextDelta(piece)
                 break
-            except Fault as fault:
+            except ProviderFailure as failure:
                 if answer.finished:
                     break
-                await self._before_next(attempt, fault)
+                await self._retry.wait(attempt, failure)
                 if self._dialect.shows_text and answer.pieces:
-                    yield Restart(self._server.clean(fault.problem))
+                    yield Restart(self._server.clean(failure.problem))
         for delta in self._conclude(answer):
             yield delta
 
@@ -107,20 +103,9 @@ class OpenAIModel:
                     if new and self._dialect.shows_text:
                         yield new
         except TimeoutError:
-            raise silent(self._server.shown, silence) from None
+            raise self._server.endpoint.silent(silence) from None
         if answer.broken:
-            raise cut_off(self._server.shown)
-
-    async def _before_next(self, attempt: int, fault: Fault) -> None:
-        """Wait for the next attempt, where there is one; otherwise this is the end."""
-        problem = self._server.clean(fault.problem)
-        if attempt >= fault.attempts:
-            tried = f" (tried {attempt} times)" if attempt > 1 else ""
-            raise ModelError(f"{self.name}: {problem}{tried}", hint=fault.hint, too_long=fault.too_long)
-        delay = self._delays[min(attempt, len(self._delays)) - 1] if fault.wait is None else fault.wait
-        again = f"trying again in {delay:g} s" if delay else "trying again"
-        self._notify("warning", f"{self.name}: {problem}; {again} ({attempt + 1} of {fault.attempts})")
-        await anyio.sleep(delay)
+            raise self._server.endpoint.cut_off()
 
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)

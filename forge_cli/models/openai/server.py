@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
-from forge_cli.models.openai.faults import cut_off, garbage, in_stream, refused, silent, unreachable
+from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
 from forge_cli.models.openai.sse import SseReader, TooLong
-from forge_cli.sandbox.secrets import Redactor
+from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
     import httpx2
 
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
-OFFICIAL = "https://api.openai.com/v1"
+OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
 _LONGEST_ERROR = 64 * 1024
 _LONGEST_ANSWER = 16 * 2**20
@@ -40,16 +40,18 @@ class Timeouts:
 
 @dataclass(kw_only=True)
 class Server:
-    """Where to ask, and with which key; ``shown`` is the address as people may see it."""
+    """Where to ask, and with which key."""
 
     url: str = field(repr=False)
-    shown: str
+    endpoint: Endpoint
     key: str | None = field(default=None, repr=False)
     timeouts: Timeouts = Timeouts()
     _client: httpx2.AsyncClient | None = field(default=None, repr=False)
 
     @classmethod
-    def at(cls, base: str, key: str | None = None, timeouts: Timeouts | None = None) -> Server:
+    def at(
+        cls, base: str, key: str | None = None, timeouts: Timeouts | None = None, *, key_source: str = KEY
+    ) -> Server:
         """The server behind a base URL, which is looked at before anything is sent."""
         parts = _address(base)
         if parts is None:
@@ -62,41 +64,64 @@ class Server:
         path = parts.path.rstrip("/").removesuffix(_PATH)
         url = parts._replace(path=path + _PATH, fragment="").geturl()
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
-        return cls(url=url, shown=shown, key=key, timeouts=timeouts or Timeouts())
+        endpoint = Endpoint(
+            address=shown,
+            address_variable=BASE_URL,
+            key_variable=KEY,
+            key_source=key_source if key else None,
+            status_page=STATUS_PAGE if parts.hostname == urlsplit(OFFICIAL).hostname else None,
+        )
+        return cls(url=url, endpoint=endpoint, key=key, timeouts=timeouts or Timeouts())
 
     def clean(self, text: str) -> str:
         """The text without the key, should a server have sent it back."""
-        redacted: str = Redactor({KEY: self.key or ""}).redact(text)
-        return redacted
+        return own_redactor({KEY: self.key or ""}).redact_text(text)
 
     async def chunks(self, body: bytes, model: str) -> AsyncGenerator[JsonObject]:
-        """Send one request and read its answer; whatever goes wrong on the way is a Fault."""
+        """Send one request and read its answer; whatever goes wrong on the way is a ProviderFailure."""
+        async with self._translated(), self._open().stream("POST", self.url, content=body) as response:
+            await self._check(response, model)
+            if response.headers.get("content-type", "").startswith("application/json"):
+                yield self._chunk(await _beginning(response, _LONGEST_ANSWER), model)
+                return
+            async with aclosing(self._events(response)) as events:
+                async for event in events:
+                    yield self._chunk(event, model)
+
+    async def get(self, path: str) -> str:
+        """What the server says at a path beside that of the conversations; what goes wrong is a ProviderFailure."""
+        parts = urlsplit(self.url)
+        url = parts._replace(path=parts.path.removesuffix(_PATH) + path).geturl()
+        async with self._translated(), self._open().stream("GET", url) as response:
+            await self._check(response, "")
+            return await _beginning(response, _LONGEST_ANSWER)
+
+    async def _check(self, response: httpx2.Response, model: str) -> None:
+        """Refuse what is not an answer of the API."""
+        if response.status_code != 200:
+            message, code = read_error(await _beginning(response, _LONGEST_ERROR))
+            status, headers = response.status_code, response.headers
+            raise self.endpoint.refused(status, http_text(status, message), code=code, headers=headers, model=model)
+        if response.headers.get("content-type", "").startswith("text/html"):
+            raise self.endpoint.garbage(await _beginning(response, _LONGEST_ERROR), attempts=1)
+
+    @asynccontextmanager
+    async def _translated(self) -> AsyncIterator[None]:
+        """Whatever goes wrong on the wire, as a ProviderFailure."""
         import httpx2
 
         try:
-            async with self._open().stream("POST", self.url, content=body) as response:
-                if response.status_code != 200:
-                    said = await _beginning(response, _LONGEST_ERROR)
-                    raise refused(
-                        self.shown, response.status_code, response.headers, said, model=model, has_key=bool(self.key)
-                    )
-                kind = response.headers.get("content-type", "")
-                if kind.startswith("text/html"):
-                    raise garbage(self.shown, await _beginning(response, _LONGEST_ERROR), attempts=1)
-                if kind.startswith("application/json"):
-                    yield self._chunk(await _beginning(response, _LONGEST_ANSWER))
-                    return
-                async with aclosing(self._events(response)) as events:
-                    async for event in events:
-                        yield self._chunk(event)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
-            raise unreachable(self.shown, error) from None
+            yield
+        except httpx2.ConnectTimeout:
+            raise self.endpoint.no_connection(self.timeouts.connect) from None
+        except (httpx2.ConnectError, httpx2.InvalidURL) as error:
+            raise self.endpoint.unreachable(error) from None
         except httpx2.TimeoutException:
-            raise silent(self.shown, self.timeouts.read) from None
+            raise self.endpoint.silent(self.timeouts.read) from None
         except (httpx2.HTTPError, httpx2.StreamError):
-            raise cut_off(self.shown) from None
+            raise self.endpoint.cut_off() from None
         except TooLong as error:
-            raise garbage(self.shown, str(error)) from None
+            raise self.endpoint.garbage(str(error)) from None
 
     async def _events(self, response: httpx2.Response) -> AsyncGenerator[str]:
         """Event after event until the server says that it is done; an end without that is a cut."""
@@ -110,18 +135,25 @@ class Server:
             if event.strip() == "[DONE]":
                 return
             yield event
-        raise cut_off(self.shown)
+        raise self.endpoint.cut_off()
 
-    def _chunk(self, event: str) -> JsonObject:
+    def _chunk(self, event: str, model: str) -> JsonObject:
         try:
             chunk = json.loads(event)
         except (ValueError, RecursionError):
-            raise garbage(self.shown, event) from None
+            raise self.endpoint.garbage(event) from None
         if not isinstance(chunk, dict):
-            raise garbage(self.shown, event)
-        if chunk.get("error"):
-            raise in_stream(self.shown, chunk["error"])
+            raise self.endpoint.garbage(event)
+        if error := chunk.get("error"):
+            raise self._in_stream(error, model)
         return chunk
+
+    def _in_stream(self, error: Any, model: str) -> ProviderFailure:
+        """The failure behind an error that comes where the answer should; most say no status."""
+        message, code = read_error(json.dumps({"error": error}))
+        status = error.get("code") if isinstance(error, dict) else None
+        status = status if isinstance(status, int) and status >= 400 else 500
+        return self.endpoint.refused(status, message, code=code, model=model)
 
     def _open(self) -> httpx2.AsyncClient:
         import httpx2

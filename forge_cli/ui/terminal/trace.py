@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,7 +31,7 @@ from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultVa
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.files.settings import TraceLevel
-from forge_cli.sandbox.secrets import Redactor
+from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.calls import (
     BODY_LINES,
     DEBUG_LINES,
@@ -89,7 +88,7 @@ class Trace:
         self._find = find
         self._live = live
         self._before_line = before_line
-        self._redactor = Redactor(os.environ)
+        self._redactor = own_redactor()
         self._from: Origin | None = None
         self._used: tuple[int, int | None] = 0, None
         self._gap = False

@@ -91,7 +91,8 @@ async def test_a_tool_that_cancels_tasks_has_failed(gate: OpenGate, whom: str) -
 
     mine = asyncio.current_task()
     outcome = await gate(tool_of(act))("act")
-    assert (outcome.status, outcome.error) == ("error", "CancelledError")
+    place = f"test_performing.py:{act.__code__.co_firstlineno + 5}"
+    assert (outcome.status, outcome.error) == ("error", f"CancelledError ({place})")
     assert mine
     assert mine.cancelling() == 0
 

@@ -87,7 +87,7 @@ class Talk:
     def provider(self) -> AnthropicModel:
         access = Credentials(KEY, self.key, self.url)
         told = lambda level, message: self.notes.append((level, message))  # noqa: E731
-        return AnthropicModel(self.model, access, told, delay=0.001, silence=self.silence)
+        return AnthropicModel(self.model, access, told, delays=(0.001,), silence=self.silence)
 
     def turns(self, count: int, *said: Message) -> list[Turn]:
         """Take some turns with one provider; every call gets a result."""

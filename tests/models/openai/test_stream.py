@@ -182,7 +182,7 @@ def _whole(id: str, arguments: str) -> dict[str, object]:
 def test_a_stream_cut_half_way_is_begun_again_and_the_partial_call_is_gone(server, make, told) -> None:
     half = Reply((chunk(content="Let me"), call_delta(0, "c", "add", '{"a": 1}')), end="cut")
     server.will(half, calls(("d", "add", {"a": 2}), text="Now"))
-    stopped = f"{server.url} stopped in the middle of its answer"
+    stopped = f"{server.url} broke off before its answer was complete"
     assert turn(make(), tools=(ADD,)) == [
         TextDelta("Let me"),
         Restart(stopped),

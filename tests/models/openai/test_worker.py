@@ -144,7 +144,7 @@ def test_without_key_and_address(project) -> None:
     assert done.returncode == 7
     assert done.stderr == (
         "forge: OPENAI_API_KEY is not set, and openai:tiny needs it\n"
-        "  set it, or OPENAI_BASE_URL for a local server; other ways are -m anthropic:MODEL and -m script:FILE\n"
+        "  forge keys set openai stores one, OPENAI_BASE_URL names a local server; -m script:FILE needs no key\n"
     )
 
 

@@ -1,0 +1,164 @@
+"""``forge config show``: every setting that holds here, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
+from forge_cli.cli.table import print_json, print_table
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.config import Config
+from forge_cli.core.errors import Mark
+from forge_cli.core.text import visible
+from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.keys import PROVIDERS, find_key
+from forge_cli.files.settings import Settings, load_project_settings, load_user_settings, untrusted_project
+from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
+
+app = new_app()
+
+ConfigRow = dict[str, Any]
+
+DEFAULTS = {"approval.mode": ApprovalMode.INTERACTIVE.value, "limits.max_turns": DEFAULT_MAX_TURNS}
+ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL")
+
+
+@app.command()
+def show(as_json: JsonOption = False, directory: DirectoryOption = None) -> None:
+    """Show every setting that holds here, and where it comes from.
+
+    From the environment, the project's .forge/config.yaml, your own config.yaml, or by default; rules of policies from
+    each place that has some. A worker and the flags of a command may say more.
+    """
+    home, workspace = forge_home(), work_folder(directory)
+    rows = list(effective_settings(home, workspace))
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["key", "from", "value"], list(map(_cells, rows)))
+    if file := untrusted_project(home, workspace):
+        sys.stderr.write(f"warning: {visible(str(file))} is not used: it is not trusted\n")
+
+
+def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
+    """A row for each value: the environment wins, then the project, then the user; consent as the strictest says."""
+    sources = {"project": load_project_settings(home, workspace), "user": load_user_settings(home)}
+    files = {name: settings for name, settings in sources.items() if settings is not None}
+    yield (
+        _row("home", str(home), "environment", "FORGE_HOME")
+        if os.environ.get("FORGE_HOME")
+        else _row("home", str(home), "default")
+    )
+    yield _model(files)
+    yield _strictest_mode(files)
+    yield from (_limit(files, name) for name in Limits.model_fields)
+    yield _first(files, "trace")
+    yield from _named(files, "aliases")
+    yield from _models(files)
+    yield from _rules(files)
+    yield from _environment()
+
+
+def _row(key: str, value: Any, source: str, where: Mark | str | None = None) -> ConfigRow:
+    return {"key": key, "value": value, "source": source, "where": None if where is None else str(where)}
+
+
+def _model(files: Mapping[str, Settings]) -> ConfigRow:
+    if model := os.environ.get("FORGE_MODEL"):
+        return _row("model", model, "environment", "FORGE_MODEL")
+    return _first(files, "model")
+
+
+def _first(files: Mapping[str, Settings], key: str) -> ConfigRow:
+    for source, settings in files.items():
+        if (value := getattr(settings, key)) is not None:
+            return _row(key, value, source, settings.where(key))
+    return _row(key, None, "default")
+
+
+def _strictest_mode(files: Mapping[str, Settings]) -> ConfigRow:
+    strictest = ApprovalMode.strictest(*(settings.approval.mode for settings in files.values()))
+    for source, settings in files.items():
+        if strictest and settings.approval.mode is strictest:
+            return _row("approval.mode", strictest.value, source, settings.approval.where("mode"))
+    return _row("approval.mode", DEFAULTS["approval.mode"], "default")
+
+
+def _limit(files: Mapping[str, Settings], name: str) -> ConfigRow:
+    """The smaller one counts."""
+    stated = [
+        (value, source, settings.limits.where(name))
+        for source, settings in files.items()
+        if (value := getattr(settings.limits, name)) is not None
+    ]
+    if not stated:
+        return _row(f"limits.{name}", DEFAULTS.get(f"limits.{name}"), "default")
+    value, source, where = min(stated, key=lambda found: found[0])
+    return _row(f"limits.{name}", value, source, where)
+
+
+def _named(files: Mapping[str, Settings], key: str) -> Iterator[ConfigRow]:
+    """What has a name of its own: that of the project stands in the place of the user's."""
+    names = dict.fromkeys(name for settings in files.values() for name in getattr(settings, key))
+    for name in names:
+        source = next(source for source, settings in files.items() if name in getattr(settings, key))
+        value = getattr(files[source], key)[name]
+        yield _row(f"{key}.{name}", value, source, files[source].where(key, name))
+
+
+def _models(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
+    for row in _named(files, "models"):
+        options: Config = row["value"]
+        yield {**row, "value": options.model_dump(exclude_none=True)}
+
+
+def _rules(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
+    """Rules of every place hold together, so each has a row."""
+    for source, settings in files.items():
+        for toolset in settings.policy:
+            for key, rules in (settings.section("policy", toolset) or {}).items():
+                for index, rule in enumerate(rules if isinstance(rules, list) else [rules]):
+                    where = settings.where("policy", toolset, key, index)
+                    yield _row(f"policy.{toolset}.{key}[{index}]", rule, source, where)
+
+
+def _environment() -> Iterator[ConfigRow]:
+    """Other variables that decide; of keys only where they come from."""
+    if "FORGE_LOAD_PLUGINS" in os.environ:
+        yield _row("plugins", os.environ["FORGE_LOAD_PLUGINS"], "environment", "FORGE_LOAD_PLUGINS")
+    for variable in ADDRESSES:
+        if address := os.environ.get(variable, "").strip():
+            yield _row(variable, _without_secrets(address), "environment", variable)
+    for variable in PROVIDERS.values():
+        if key := find_key(variable):
+            stored = key.origin != "environment"
+            yield _row(variable, key.shown, "keys" if stored else "environment", key.origin if stored else variable)
+
+
+def _without_secrets(address: str) -> str:
+    """An address may hold a password before the host, and a key behind the path."""
+    return f"{address.split('://')[0]}://{address.split('://')[-1].split('?')[0].rpartition('@')[2]}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _cells(row: ConfigRow) -> dict[str, str]:
+    """The place before the value: a long value is cut, the place is what people came for."""
+    return {"key": row["key"], "from": _short(row["where"] or row["source"]), "value": _text(row["value"])}
+
+
+def _short(place: str) -> str:
+    """A place as people write it: from the working directory, or from their home."""
+    for folder, name in ((Path.cwd(), ""), (user_home(), "~/")):
+        if place.startswith(f"{folder}/"):
+            return f"{name}{place.removeprefix(f'{folder}/')}"
+    return place

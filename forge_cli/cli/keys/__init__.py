@@ -1,0 +1,1 @@
+"""Keys of providers, stored for this user."""

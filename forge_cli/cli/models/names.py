@@ -1,0 +1,63 @@
+"""The model that a worker names: whether there is such a one, and how much it can hold."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError, WorkerError
+from forge_cli.core.messages import ModelFactory
+from forge_cli.core.text import nearest
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.model import not_a_model
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.worker import load_worker
+
+FILES = "script"
+"""The provider whose models are files, so that there is no list of them."""
+_DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d|latest)$")
+
+
+async def check_model(worker: str, workspace: str) -> str | None:
+    """What is odd about the model of a worker; a provider that does not exist is a WorkerError."""
+    found, settings = load_worker(worker), load_settings(forge_home(), Path(workspace))
+    if not found.config.model:
+        return None
+    where, model = found.config.where("model"), settings.resolve(found.config.model)
+    provider, colon, name = model.partition(":")
+    if not colon or not name:
+        raise not_a_model(model, settings, where)
+    if provider == FILES or model in settings.models:
+        return None
+    try:
+        factory = PluginHost(worker=found).model(provider)
+    except WorkerError as error:
+        error.where = where
+        raise
+    names = [each.name for each in factory.catalog()]
+    if not names or name in names or _DATE.sub("", name) in names:
+        return None
+    near = nearest(name, names)
+    remedy = f"did you mean '{provider}:{near}'?" if near else "forge models list shows those that it has"
+    return f"{where}: {provider} is not known to have a model '{name}'; {remedy}"
+
+
+async def share_of_window(tokens: int, worker: str | None) -> str | None:
+    """``2.1 % of the window of MODEL``, for the model that a worker would have; None where that is not known."""
+    settings = load_settings(forge_home(), Path.cwd())
+    own = load_worker(worker).config.model if worker else None
+    model = own or os.environ.get("FORGE_MODEL") or settings.model
+    window = _window_of(settings.resolve(model), settings) if model else None
+    return f"{tokens / window:.1%} of the window of {model}" if window else None
+
+
+def _window_of(model: str, settings: Settings) -> int | None:
+    provider, _, name = model.partition(":")
+    try:
+        factory: ModelFactory = PluginHost().model(provider)
+    except ForgeError:
+        return None
+    listed = {each.name: each.context for each in factory.catalog()}
+    return settings.options(model).context or listed.get(name)

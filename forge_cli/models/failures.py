@@ -1,0 +1,257 @@
+"""What goes wrong between forge and a provider: the same sentences for all of them, and what another try can mend."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import re
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import anyio
+
+from forge_cli.core.errors import ModelError
+from forge_cli.core.notify import Notify
+from forge_cli.core.text import cut, visible
+
+ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
+"""How often a request is sent; a server that says nothing has taken long enough the first time."""
+DELAYS = (0.5, 1.0, 4.0, 10.0)
+DELAY_REFUSED = 1.0
+"""Seconds at most before a server is asked again that does not run, or is starting."""
+LONGEST_WAIT = 120.0
+OTHER_MODEL = "or take another model: forge models list"
+
+_SHOWN = 300
+_AGAIN = frozenset({408, 409, 425, 429})
+_NEVER_AGAIN = frozenset({501, 505})
+_NO_ROOM = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_TOO_LONG = (
+    *("maximum context length", "exceeds the available context size", "context window"),
+    *("prompt is too long", "exceed context limit"),
+)
+_NO_MONEY = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
+
+
+class ProviderFailure(Exception):
+    """One attempt failed; ``attempts`` is how many there may be in all, ``wait`` what the server asks for."""
+
+    def __init__(
+        self,
+        problem: str,
+        hint: str | None = None,
+        *,
+        attempts: int = ATTEMPTS,
+        wait: float | None = None,
+        too_long: bool = False,
+        quick: bool = False,
+    ) -> None:
+        """``quick`` says that nobody is there to be spared: the next attempt may come soon."""
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+        self.attempts = attempts
+        self.wait = wait
+        self.too_long = too_long
+        self.quick = quick
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Who is asked, as people may see it; every failure names the real address."""
+
+    address: str
+    address_variable: str
+    key_variable: str
+    key_source: str | None
+    """Where the key that is sent comes from; None when none is sent."""
+    status_page: str | None = None
+    """Where the provider tells of its troubles, if the address is its own."""
+
+    def unreachable(self, error: BaseException) -> ProviderFailure:
+        reasons = list(_causes(error))
+        untrusted = next((each for each in reasons if isinstance(each, ssl.SSLCertVerificationError)), None)
+        if untrusted is not None:
+            why = shortened(getattr(untrusted, "verify_message", "") or str(untrusted))
+            hint = "behind a proxy that reads along, SSL_CERT_FILE names its certificate"
+            return ProviderFailure(f"the certificate of {self.address} is not trusted: {why}", hint, attempts=1)
+        refused = any(isinstance(each, OSError) and each.errno == errno.ECONNREFUSED for each in reasons)
+        why = next((said for each in reversed(reasons) if (said := _message(each))), type(error).__name__)
+        hint = f"is the server running? {self.address_variable} says where it is"
+        if self.status_page:
+            hint = f"look at the network, and at {self.status_page}"
+        return ProviderFailure(f"{self.address} cannot be reached: {shortened(why)}", hint, quick=refused)
+
+    def no_connection(self, seconds: float) -> ProviderFailure:
+        return self.unreachable(TimeoutError(f"no connection within {seconds:g} s"))
+
+    def silent(self, seconds: float) -> ProviderFailure:
+        hint = "models.NAME.timeout in the config gives a slow server more time"
+        return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=ATTEMPTS_IN_SILENCE)
+
+    def cut_off(self) -> ProviderFailure:
+        return ProviderFailure(f"{self.address} broke off before its answer was complete", "try again later")
+
+    def garbage(self, text: str, *, attempts: int = ATTEMPTS) -> ProviderFailure:
+        hint = f"does {self.address_variable} lead to the right server?"
+        if self.status_page:
+            hint = "try again later"
+        return ProviderFailure(
+            f"{self.address} sent something that is not an answer: {shortened(text)}", hint, attempts=attempts
+        )
+
+    def refused(
+        self, status: int, said: str, *, code: str = "", headers: Mapping[str, str] | None = None, model: str
+    ) -> ProviderFailure:
+        """The failure behind a status, which an error in the middle of a stream has as well; ``said`` tells it."""
+        headers = headers or {}
+        if _is_passing(status, code, said, headers):
+            return self._busy(status, said, wait_wanted(headers))
+        problem, hint = self._final(status, said, code, headers, model)
+        too_long = is_too_long(status, code, said)
+        return ProviderFailure(f"{problem} ({said})", hint, attempts=1, too_long=too_long)
+
+    def _busy(self, status: int, said: str, wait: float | None) -> ProviderFailure:
+        if wait is not None and wait > LONGEST_WAIT:
+            problem = f"{self.address} asks to come back in {wait:.0f} s"
+            return ProviderFailure(f"{problem} ({said})", f"wait that long, {OTHER_MODEL}", attempts=1)
+        hint = f"try again later, {OTHER_MODEL}"
+        match status:
+            case 429:
+                problem = f"{self.address} has reached its limit of requests"
+            case 529:
+                problem = f"{self.address} is overloaded"
+            case _:
+                problem = f"{self.address} failed"
+                hint = f"try again later; {self.status_page} tells more" if self.status_page else "try again later"
+        return ProviderFailure(f"{problem} ({said})", hint, wait=wait)
+
+    def _final(
+        self, status: int, said: str, code: str, headers: Mapping[str, str], model: str
+    ) -> tuple[str, str | None]:
+        """What no second attempt would mend, and what to do."""
+        keys = f"forge keys set {self.key_variable}"
+        if is_too_long(status, code, said):
+            hint = "the conversation is longer than the model's context window: start a new one, or give it less"
+            return f"{self.address} refused the request", hint
+        if code in _NO_MONEY or status == 402:
+            return f"{self.address} has no credit left for this key", "look at the billing of your account"
+        match status:
+            case 401 if not self.key_source:
+                return f"{self.address} wants a key", f"set {self.key_variable}, or store one: {keys}"
+            case 401:
+                return f"{self.address} refused the key in {self.key_source}", f"set a valid one, {OTHER_MODEL}"
+            case 403:
+                allowed = f"refused what the key in {self.key_source} asks for" if self.key_source else "wants a key"
+                return f"{self.address} {allowed}", "look at what the key may do, and which models it may use"
+            case 404:
+                hint = f"check the model's name '{visible(model)}' (forge models list), and {self.address_variable}"
+                return f"{self.address} knows no such model or address", hint
+            case _ if 300 <= status < 400:
+                target = shortened(headers.get("location", "nowhere"))
+                return f"{self.address} sends us on to {target}", f"set {self.address_variable} to it"
+            case _:
+                return f"{self.address} {'failed' if status >= 500 else 'refused the request'}", None
+
+
+def _is_passing(status: int, code: str, said: str, headers: Mapping[str, str]) -> bool:
+    """Whether another try can mend it."""
+    again = status in _AGAIN or (status >= 500 and status not in _NEVER_AGAIN)
+    final = headers.get("x-should-retry") == "false" or code in _NO_MONEY or is_too_long(status, code, said)
+    return again and not final
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Waits between two attempts and says so, or gives up with the last failure."""
+
+    model: str
+    notify: Notify
+    redact: Callable[[str], str]
+    delays: Sequence[float] = DELAYS
+
+    async def wait(self, attempt: int, failure: ProviderFailure) -> None:
+        """After attempt number ``attempt``; where there is no further one, this raises."""
+        problem = self.redact(failure.problem)
+        if attempt >= failure.attempts:
+            tried = f" (tried {attempt} times)" if attempt > 1 else ""
+            raise ModelError(f"{self.model}: {problem}{tried}", hint=failure.hint, too_long=failure.too_long)
+        delay = self._delay(attempt) if failure.wait is None else failure.wait
+        delay = min(delay, DELAY_REFUSED) if failure.quick else delay
+        again = f"trying again in {delay:.2g} s" if delay else "trying again"
+        self.notify("warning", f"{self.model}: {problem}; {again} ({attempt + 1} of {failure.attempts})")
+        await anyio.sleep(delay)
+
+    def _delay(self, attempt: int) -> float:
+        """Longer each time, and not for everybody at the same moment."""
+        jitter = random.uniform(1, 1.25)  # noqa: S311
+        return self.delays[min(attempt, len(self.delays)) - 1] * jitter
+
+
+def is_too_long(status: int, code: str, said: str) -> bool:
+    """Is the conversation longer than the model can hold? Servers without a code for it say so in a few ways."""
+    return status == 413 or code in _NO_ROOM or any(phrase in said.lower() for phrase in _TOO_LONG)
+
+
+def http_text(status: int, message: str) -> str:
+    """``HTTP 429: slow down``."""
+    return f"HTTP {status}: {message}" if message else f"HTTP {status}"
+
+
+def read_error(body: str) -> tuple[str, str]:
+    """The message and the code in the body of an error, whichever of the usual shapes it has."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return shortened(body), ""
+    if isinstance(found, list) and found:
+        found = found[0]
+    if isinstance(found, dict) and isinstance(found.get("error"), dict | str):
+        found = found["error"]
+    if not isinstance(found, dict):
+        return shortened(found if isinstance(found, str) else body), ""
+    message = next((text for key in ("message", "detail", "error") if isinstance(text := found.get(key), str)), body)
+    code = next((text for key in ("code", "type") if isinstance(text := found.get(key), str)), "")
+    return shortened(message), code
+
+
+def shortened(text: str) -> str:
+    """Third-party text on one line: no markup, nothing that a terminal obeys, no more than a glance."""
+    if re.match(r"\s*<(!doctype|html|head|body)", text, re.IGNORECASE):
+        text = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
+    line = " ".join(text.split())
+    return visible(cut(line, _SHOWN, "end"))
+
+
+def wait_wanted(headers: Mapping[str, str]) -> float | None:
+    """The seconds in ``retry-after-ms`` or ``retry-after``, which may be a date too; None where neither makes sense."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        if re.fullmatch(r"-?\d{1,12}(\.\d{1,9})?", said := headers.get(name, "").strip()):
+            return max(0.0, float(said) / unit)
+    try:
+        then = parsedate_to_datetime(headers.get("retry-after", ""))
+    except (ValueError, OverflowError):
+        return None
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return max(0.0, (then - datetime.now(UTC)).total_seconds())
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """From the library's own error to the first cause, which says more."""
+    while error is not None:
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _message(error: BaseException) -> str:
+    said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    if isinstance(error, OSError) and error.errno and said.startswith("Connect call failed"):
+        return os.strerror(error.errno)
+    return said

@@ -1,0 +1,141 @@
+"""Keys: the environment wins, the file is for the user alone, and a keyring is used where there is one."""
+
+import json
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from forge_cli.core.errors import UsageError, WorkerError
+from forge_cli.files.keys import KeyStore, ProviderKey, find_key, stored_keys, variable_for
+from forge_cli.sandbox.secrets import own_redactor
+
+from ..deadline import deadline
+
+SECRET = "sk-ant-0123456789-0123456789-wxyz"
+OTHER = "sk-ant-9876543210-9876543210-abcd"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FORGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def keyring(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
+    """A keyring in memory, as the package of that name would offer it."""
+    kept: dict[tuple[str, str], str] = {}
+    module: Any = ModuleType("keyring")
+    module.get_keyring = lambda: type("Backend", (), {"priority": 5})
+    module.get_password = lambda service, name: kept.get((service, name))
+    module.set_password = lambda service, name, value: kept.__setitem__((service, name), value)
+    module.delete_password = lambda service, name: kept.pop((service, name))
+    monkeypatch.setitem(sys.modules, "keyring", module)
+    return kept
+
+
+def test_a_stored_key_is_found(home: Path) -> None:
+    assert find_key("ANTHROPIC_API_KEY") is None
+    KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
+    assert find_key("ANTHROPIC_API_KEY") == ProviderKey("ANTHROPIC_API_KEY", SECRET, str(home / "keys.json"))
+    assert SECRET not in repr(find_key("ANTHROPIC_API_KEY"))
+
+
+def test_the_file_and_the_home_are_for_the_user_alone(home: Path) -> None:
+    KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert (home / "keys.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_environment_wins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", OTHER)
+    found = find_key("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    assert found == ProviderKey("ANTHROPIC_AUTH_TOKEN", OTHER, "environment")
+
+
+def test_a_key_can_be_replaced_and_removed(home: Path) -> None:
+    store = KeyStore(home)
+    store.put("A_KEY", SECRET)
+    store.put("A_KEY", OTHER)
+    assert stored_keys() == {"A_KEY": OTHER}
+    assert store.remove("A_KEY")
+    assert not store.remove("A_KEY")
+    assert stored_keys() == {}
+
+
+def test_a_keyring_keeps_the_value_and_the_file_the_name(home: Path, keyring: dict[tuple[str, str], str]) -> None:
+    key = KeyStore(home).put("A_KEY", SECRET)
+    assert key.origin == "keyring"
+    assert keyring == {("forge", "A_KEY"): SECRET}
+    assert json.loads((home / "keys.json").read_text()) == {"A_KEY": None}
+    assert find_key("A_KEY") == key
+    assert KeyStore(home).remove("A_KEY")
+    assert keyring == {}
+
+
+def test_a_keyring_that_gives_nothing_has_no_key(home: Path, keyring: dict[tuple[str, str], str]) -> None:
+    KeyStore(home).put("A_KEY", SECRET)
+    keyring.clear()
+    KeyStore(home).put("B_KEY", OTHER)
+    assert find_key("A_KEY") is None
+    assert [key.value for key in KeyStore(home).all()] == ["", OTHER]
+
+
+def test_a_keyring_that_keeps_nothing_safe_is_not_used(home: Path, keyring: dict[tuple[str, str], str]) -> None:
+    sys.modules["keyring"].get_keyring = lambda: type("Backend", (), {"priority": 0})  # type: ignore[attr-defined]
+    assert KeyStore(home).put("A_KEY", SECRET).origin == str(home / "keys.json")
+    assert keyring == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"), ("MY_KEY", "MY_KEY"), ("Key1", "Key1")],
+)
+def test_names_of_keys(name: str, variable: str) -> None:
+    assert variable_for(name) == variable
+
+
+@pytest.mark.parametrize("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
+def test_what_is_not_the_name_of_a_key(name: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a key\n  it is anthropic, openai, or a variable"):
+        variable_for(name)
+
+
+def test_little_is_shown_of_a_key_and_nothing_of_a_short_one() -> None:
+    assert ProviderKey("A", SECRET, "").shown == "...wxyz"
+    assert ProviderKey("A", "short-key", "").shown == "..."
+
+
+@pytest.mark.parametrize("text", ["", "[]", "nonsense", '{"A": 1}', '{"A": {"b": 1}}'])
+def test_a_file_that_holds_something_else_is_named_and_not_shown(home: Path, text: str) -> None:
+    home.mkdir()
+    (home / "keys.json").write_text(text)
+    with pytest.raises(WorkerError, match=r"keys.json:1:1: this is not a file of keys"):
+        find_key("ANTHROPIC_API_KEY")
+    assert stored_keys() == {}
+
+
+def test_stored_keys_are_redacted_whatever_they_are_called(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    KeyStore(home).put("MY_SERVICE", SECRET)
+    KeyStore(home).put("ANTHROPIC_API_KEY", "stored-" + SECRET)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER)
+    said = own_redactor().redact_text(f"{SECRET} {OTHER} stored-{SECRET}")
+    assert said == "[redacted:MY_SERVICE] [redacted:ANTHROPIC_API_KEY] [redacted:ANTHROPIC_API_KEY]"
+
+
+def test_writers_side_by_side_lose_nothing(home: Path) -> None:
+    names = [f"KEY_{number}" for number in range(12)]
+    threads = [threading.Thread(target=KeyStore(home).put, args=(name, SECRET + name)) for name in names]
+    with deadline(20):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert stored_keys() == {name: SECRET + name for name in names}

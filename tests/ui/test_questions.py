@@ -1,0 +1,64 @@
+"""Questions on a terminal before any work begins: a key without echo, and trust in a project's settings.
+
+Covers forge_cli.cli.trusting, forge_cli.cli.keys.set.
+"""
+
+import json
+
+import pexpect
+
+from forge_cli.testing import Project
+
+SECRET = "sk-ant-0123456789-0123456789-wxyz"
+QUESTION = "Use them, until the file changes? [y]es, [n]o > "
+
+
+def test_a_key_is_typed_without_echo(terminal, writer: Project) -> None:
+    keys = terminal("keys", "set", "anthropic", PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring")
+    keys.expect("ANTHROPIC_API_KEY: ")
+    keys.type(f"{SECRET}\r")
+    assert keys.end() == 0
+    assert SECRET not in keys.seen
+    assert "ANTHROPIC_API_KEY (...wxyz) is stored in " in keys.text
+    assert json.loads((writer.home / "keys.json").read_text()) == {"ANTHROPIC_API_KEY": SECRET}
+
+
+def with_settings(writer: Project, script) -> None:
+    script("{text: Done.}")
+    writer.write(".forge/config.yaml", "trace: quiet # \x1b[2J\n")
+
+
+def test_a_projects_settings_are_shown_and_used_after_a_yes(terminal, writer: Project, script) -> None:
+    with_settings(writer, script)
+    writer.write(".forge/config.yaml", "trace: quiet\n")
+    first = terminal("run", "worker.yaml", "Go.")
+    shown = first.expect(QUESTION)
+    assert "This folder has settings of its own, " in shown
+    assert "  trace: quiet\r\n" in shown
+    first.type("y\r")
+    assert first.end() == 0
+    assert "is not used" not in first.text
+    second = terminal("run", "worker.yaml", "Go.")
+    assert second.end() == 0
+    assert QUESTION not in second.seen
+    assert "completed" not in second.text
+
+
+def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(terminal, writer: Project, script) -> None:
+    with_settings(writer, script)
+    for answer in ("\r", "no\r", "\x04"):
+        asked = terminal("run", "worker.yaml", "Go.")
+        assert r"\x1b[2J" in asked.expect(QUESTION)
+        asked.type(answer)
+        assert asked.end() == 0
+        assert "config.yaml is not used: it is not trusted" in asked.text
+    assert not (writer.home / "trust.json").exists()
+
+
+def test_no_status_line_is_drawn_below_a_question(terminal, writer: Project, script) -> None:
+    with_settings(writer, script)
+    asked = terminal("run", "worker.yaml", "Go.", TERM="xterm")
+    asked.expect(QUESTION)
+    assert asked.child.expect([r"starting", pexpect.TIMEOUT], timeout=1.5) == 1
+    asked.type("n\r")
+    assert asked.end() == 0
