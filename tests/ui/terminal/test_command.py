@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from forge_cli.ui.terminal.prompts import CHOICES
 from tests.ui.rows import DrawnRows
 
 WORKER = """
@@ -31,7 +30,7 @@ def command(terminal, script, writer):
             "run", "worker.yaml", "go", "--trace", "quiet", columns=columns, rows=rows, TERM=term, **env
         )
         screen = DrawnRows(columns)
-        screen.feed(keyboard.expect(CHOICES))
+        screen.feed(keyboard.asked())
         return keyboard, [line for line in screen.lines if line]
 
     return ask

@@ -143,8 +143,8 @@ def test_what_is_not_understood_is_asked_again_and_the_third_time_is_a_no(termin
         keyboard.type(keys)
     assert keyboard.end() == 0
     misread = [line for line in keyboard.lines if line.startswith("not understood")]
-    assert misread == ["not understood: y, s, n or ?"] * 6 + [
-        "not understood: y, s, n or ?; that was the third time, so it is a no"
+    assert misread == ["not understood: y, s, a, n or ?"] * 6 + [
+        "not understood: y, s, a, n or ?; that was the third time, so it is a no"
     ]
     assert "2 calls (1 refused)" in keyboard.seen
 
@@ -543,7 +543,7 @@ def test_a_prompt_is_drawn_again_when_the_process_comes_back(shell, writer) -> N
     keyboard.expect("ready$ ")
     keyboard.type("echo between-$((1 + 1)); fg\n")
     keyboard.expect("between-2")
-    again = keyboard.expect(f"{CHOICES}n half")
+    again = keyboard.expect(f"{CHOICES_ALWAYS}n half")
     assert "writer wants to call write_file (risk: medium)" in again
     assert "  +two" in again
     keyboard.type(" done\r")
