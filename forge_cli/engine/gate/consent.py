@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -37,6 +38,8 @@ class Consent:
     controller: ApprovalController
     bus: EventBus
     reopened: ReopenedCalls
+    waited: dict[str, float] = field(default_factory=dict)
+    """Seconds for which a call, by its id, has waited for an answer."""
 
     async def settle(self, judged: Judged, context: ToolContext) -> str | None:
         """Get consent or refuse; returns the stamp of what was shown, where something was."""
@@ -69,10 +72,11 @@ class Consent:
             request_id, stamp = request.request_id, request.stamp
             decision = self._parked_answer(request, pending)
             if decision is None:
-                may_park = judged.call.parent is None
+                may_park, since = judged.call.parent is None, time.monotonic()
                 decision = await self.controller.request_approval(
                     request, None if request.once else key, needs=needs, may_park=may_park
                 )
+                self.waited[judged.call.id] = self.waited.get(judged.call.id, 0.0) + time.monotonic() - since
         self.record(judged, decision, request_id)
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""

@@ -103,7 +103,8 @@ class Guard:
             outcome = self.repeated.compared(outcome)
         else:
             self._tell_tool(outcome)
-        outcome = replace(outcome, duration_ms=round((time.monotonic() - started) * 1000))
+        took = time.monotonic() - started - self._consent.waited.pop(call.id, 0.0)
+        outcome = replace(outcome, duration_ms=round(took * 1000))
         if self.before_result:
             await self.before_result(outcome.value.wire())
         return self._finish(outcome)

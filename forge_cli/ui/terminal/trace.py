@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -219,6 +220,8 @@ class Trace:
 
     def _decided(self, event: ApprovalDecided) -> None:
         call = self.open_calls.get(call_key(event, event.tool_call_id))
+        if call and event.request_id:
+            call.since = time.monotonic()
         if call and event.by == "mode" and event.approved:
             call.by_mode = True
         place = f" ({event.where})" if event.where else ""

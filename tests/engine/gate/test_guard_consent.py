@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolContext, ToolError
@@ -368,3 +369,12 @@ async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None
     assert (await opened("act")).ok
     assert [event.verdict for event in opened.events if isinstance(event, ApprovalDecided)] == ["preApproved", "ask"]
     assert len(tries) == 2
+
+
+async def test_waiting_for_an_answer_does_not_count_as_the_time_of_a_call(gate: OpenGate) -> None:
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        await anyio.sleep(1)
+        return ApprovalDecision(True)
+
+    opened = gate(Recorded().tool, answers=answer)
+    assert (await opened("act", text="a")).duration_ms < 900
