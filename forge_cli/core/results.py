@@ -127,6 +127,8 @@ class FileContent(_Known):
         if not self.numbered and (self.first_line, last) == (1, self.total_lines):
             return self.content
         total = "" if self.total_lines is None else f" of {self.total_lines}"
+        if self.total_lines is not None and last < self.total_lines:
+            total += f", next offset {last + 1}"
         if self.numbered:
             lines = [f"{at}: {line}".removesuffix("\r") for at, line in enumerate(lines, self.first_line)]
         return "\n".join([f"[{self.path}, lines {self.first_line}-{last}{total}]", *lines])

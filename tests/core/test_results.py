@@ -121,7 +121,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
             "totalLines": 9,
             "numbered": True,
         },
-        "[/in/a, lines 3-4 of 9]\n3: three\n4: four",
+        "[/in/a, lines 3-4 of 9, next offset 5]\n3: three\n4: four",
     ),
     (
         Diff("/out/a", "same", "same", False, 4),

@@ -86,7 +86,7 @@ class FilesystemToolset(Toolset):
         self,
         path: ReadFile,
         offset: Annotated[int, Field(ge=1, description="First line to read, counted from 1")] = 1,
-        limit: Annotated[int | None, Field(ge=1, description="How many lines to read at most")] = None,
+        limit: Annotated[int | None, Field(ge=1, description="Lines to read at most; leave it out to read all")] = None,
         numbered: Annotated[bool, Field(description="Put its number before each line")] = True,
         *,
         context: ToolContext,

@@ -82,7 +82,7 @@ def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
     [
         ({}, "[src/a.txt, lines 1-3 of 3]\n1: one\n2: two\n3: three"),
         ({"offset": 2}, "[src/a.txt, lines 2-3 of 3]\n2: two\n3: three"),
-        ({"offset": 2, "limit": 1, "numbered": False}, "[src/a.txt, lines 2-2 of 3]\ntwo"),
+        ({"offset": 2, "limit": 1, "numbered": False}, "[src/a.txt, lines 2-2 of 3, next offset 3]\ntwo"),
         ({"numbered": False}, "one\ntwo\nthree\n"),
         ({"path": "src/empty"}, "src/empty is empty."),
         ({"path": "src/empty", "numbered": False}, "src/empty is empty."),
