@@ -163,7 +163,7 @@ async def test_a_toolset_of_files_brings_its_zones_to_the_worker(project: Projec
         call("list_files", path="/"),
         call("write_file", path="/docs/b.txt", content=""),
     ) == [
-        "success: [/docs/a.txt, lines 1-1 of 1]\n1: words",
+        "success: [docs/a.txt, lines 1-1 of 1]\n1: words",
         "success: docs/",
         "error: zone 'docs' is read-only, so '/docs/b.txt' cannot be changed; no zone can be written",
     ]
