@@ -587,7 +587,7 @@ KEYS = {
     "toolResult": {"toolCallId", "toolName", "status", "value", "durationMs"},
 }
 """What an event has to say of a call; an answer may have a note, a decision its request, a failure its error."""
-MORE = {"requestId", "note", "error", "preview", "distribution", "offers", "policyFiles"}
+MORE = {"requestId", "note", "error", "preview", "distribution", "offers", "policyFiles", "defaults", "runs"}
 ENVELOPE = {"v", "seq", "time", "session", "worker", "depth", "type", "prev", "hash"}
 
 

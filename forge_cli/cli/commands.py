@@ -57,10 +57,7 @@ COMMANDS = {
     "sessions list": CommandEntry(
         "forge_cli.cli.sessions.list", "List sessions, the one that was worked on last first."
     ),
-    "sessions show": CommandEntry(
-        "forge_cli.cli.sessions.show",
-        "Show what was said and done in a session, in the last one unless another is named.",
-    ),
+    "sessions show": CommandEntry("forge_cli.cli.sessions.show", "Show what was said and done in a session."),
     "sessions search": CommandEntry(
         "forge_cli.cli.sessions.search", "Look for TEXT in what was said, in calls and in their results."
     ),
@@ -80,10 +77,7 @@ COMMANDS = {
     ),
     "approvals answer": CommandEntry("forge_cli.cli.approvals.answer", "Answer a request of a parked session."),
     "replay": CommandEntry("forge_cli.cli.replay", "Do a session again without a model, and say where it differs."),
-    "undo": CommandEntry(
-        "forge_cli.cli.undo",
-        "Restore the files that a session changed with its file tools, unless somebody changed them since.",
-    ),
+    "undo": CommandEntry("forge_cli.cli.undo", "Restore the files that a session changed."),
     "test": CommandEntry("forge_cli.cli.test", "Replay the recorded tests of workers."),
     "approve": CommandEntry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
     "help": CommandEntry("forge_cli.cli.help", "Show the help of a command, or of forge."),

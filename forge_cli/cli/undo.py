@@ -32,9 +32,10 @@ def undo_session(
     only_list: Annotated[bool, typer.Option("--list", help="Only say what would be restored.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore the files that a session changed with its file tools, unless somebody changed them since.
+    """Restore the files that a session changed.
 
-    What commands of the shell did is not undone. Exit code 1 when something was left as it is.
+    That is what its file tools changed and nobody else has since; what commands did is not undone. Exit code 1 when
+    something was left as it is.
     """
     if session == LAST and not session_files():
         raise WorkerError(None, "there is no session yet", hint="forge run WORKER TASK starts one")

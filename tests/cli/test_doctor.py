@@ -89,7 +89,7 @@ def test_for_people(cli, project: Project) -> None:
     assert f"ok      home: {project.home} (made when it is needed)" in lines
     assert f"ok      config: {project.home / 'config.yaml'} (none, and none is needed)" in lines
     model = lines.index("missing model.anthropic: ANTHROPIC_API_KEY is not set, and anthropic:MODEL needs it")
-    assert lines[model + 1].startswith("        set it to a key from ")
+    assert lines[model + 1].startswith("        forge keys set anthropic stores a key from ")
     assert re.fullmatch("all that forge needs is there; . optional things missing", lines[-1])
     assert any(line.startswith("missing terminal: no terminal here") for line in lines)
     assert "ok      model.script: needs a file of turns; no key, no network" in lines

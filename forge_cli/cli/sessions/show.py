@@ -24,9 +24,9 @@ def show(
     session: Annotated[str, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, the last.")] = LAST,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was said and done in a session, in the last one unless another is named.
+    """Show what was said and done in a session.
 
-    What is long is cut; --json prints the lines of the log as they are.
+    It is the last one unless another is named. What is long is cut; --json prints the lines of the log as they are.
     """
     log = read_log(session)
     if as_json:
