@@ -628,6 +628,8 @@ def _plain(value: Any, bench: Bench) -> Any:
                 "fingerprint",
                 "at",
                 "policyFiles",
+                "defaults",
+                "runs",
             }
             plain = {key: _plain(item, bench) for key, item in value.items() if key not in unstable}
             return {**plain, "where": plain["where"] is not None} if "where" in plain else plain
