@@ -37,7 +37,7 @@ def test_a_bare_worker_has_its_toolsets_and_the_default_zone(within: Callable[..
         assert set(assembly.toolbox.offers) >= {"read_file", "write_file"}
         return await assembly.guard.call(ToolCall("c", "read_file", {"path": "a.txt"}), Caller.OPERATOR)
 
-    assert within(read, {"filesystem": {}}).value.text() == "one"
+    assert within(read, {"filesystem": {}}).value.content == "one"
 
 
 @pytest.mark.parametrize(

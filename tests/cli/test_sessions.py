@@ -152,7 +152,7 @@ def test_a_conversation_is_drawn(writer, cli, story) -> None:
     assert shown[10:16] == [
         "    success",
         "      --- /dev/null",
-        "      +++ /pages/a.md",
+        "      +++ pages/a.md",
         "      @@ -0,0 +1,3 @@",
         "      +# Übersicht",
         "      +```",
@@ -364,7 +364,7 @@ def test_markdown(writer, cli, story) -> None:
     assert (
         "\n\n## user\n\n> Write a page.\n> Then read.\n\nwith notes.txt\n\n## writer\n\n> I <b>begin</b>." in done.out
     )
-    assert "\n````diff\n--- /dev/null\n+++ /pages/a.md\n" in done.out
+    assert "\n````diff\n--- /dev/null\n+++ pages/a.md\n" in done.out
     assert "+</pre><script>alert(1)</script>\n````\n" in done.out
     assert "**write\\_file** (preApproved -\\> yes by rule: " in done.out
     assert "line 99\n```\n" in done.out
@@ -394,7 +394,8 @@ class Page(HTMLParser):
 
 def test_a_page(writer, cli, story) -> None:
     done = cli("sessions", "export", story, "-o", "out.html")
-    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (done.code, done.out) == (0, "")
+    assert re.fullmatch(r"wrote out.html \([\d,]+ bytes\)\n", done.err)
     text = writer.read("out.html")
     assert cli("sessions", "export", story, "--format", "html").out == text
     page = Page(text)

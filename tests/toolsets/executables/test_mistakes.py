@@ -9,7 +9,7 @@ WriteTool = Callable[..., Path]
 WORKER = """
 name: w
 instructions: Work.
-sandbox: {zones: [{name: scratch, mode: rw}]}
+sandbox: {zones: [{name: scratch, mode: rw}], isolation: off}
 toolsets:
   executables: {approval: {default: preApproved}}
 """
