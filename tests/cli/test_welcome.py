@@ -26,7 +26,7 @@ def test_without_a_model_it_says_how_to_get_one(cli) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"forge {__version__}: ")
     assert NEXT.format(flag=f" -m {HAIKU}") in done.out
-    assert "No model is there yet. Set one of these in the environment:\n  ANTHROPIC_API_KEY " in done.out
+    assert "No model is there yet. Either of these brings one:\n  forge keys set anthropic " in done.out
     assert len(done.out.splitlines()) < 20
 
 

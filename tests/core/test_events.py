@@ -97,6 +97,7 @@ def test_the_names_on_the_wire() -> None:
         "streaming",
         "status",
         "toolStarted",
+        "toolOutput",
         "toolResult",
         "approvalRequired",
         "approvalDecided",
@@ -117,5 +118,5 @@ def test_the_names_on_the_wire() -> None:
     ]
 
 
-def test_only_streaming_is_transient() -> None:
-    assert [event.type for event in (*DISPLAY, *ACTIONS) if event.transient] == ["streaming"]
+def test_only_what_comes_in_pieces_is_transient() -> None:
+    assert [event.type for event in (*DISPLAY, *ACTIONS) if event.transient] == ["streaming", "toolOutput"]
