@@ -680,6 +680,8 @@ def test_forge_approve_shows_the_parts_and_the_covering_rule(worker: Project) ->
         "  part:   cat a -> preApproved (toolsets.shell.rules[1])",
         "  part:   make test -> ask (no rule)",
         '  cover:  {pattern: "make test", approval: preApproved}',
+        '  could be allowed for a session by: toolsets.shell.rules: [{pattern: "make test", approval: preApproved}]',
+        "  could be allowed for a session by: toolsets.shell.rules: [{pattern: make, approval: preApproved}]",
     ]
 
 
