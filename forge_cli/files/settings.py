@@ -12,6 +12,7 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.document import read_document
+from forge_cli.files.mcp import McpServers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import ApprovalSection, Limits
 
@@ -50,6 +51,7 @@ class Settings(Config):
     models: dict[str, ModelOptions] = Field(default_factory=dict)
     aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
     """Short names for models, which ``-m`` and ``model:`` take as well."""
+    mcp: McpServers = Field(default_factory=McpServers)
 
     def options(self, model: str) -> ModelOptions:
         """What is said of one model."""

@@ -26,7 +26,7 @@ from forge_cli.sandbox.network.outside import INTERNET, Outside
 from forge_cli.sandbox.network.start import NetworkProxy, proxy_variables
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.companions import AccompaniedWrap
-from forge_cli.sandbox.processes.limits import ProcessLimits
+from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
 from forge_cli.sandbox.processes.requests import RequestPipes
@@ -154,6 +154,14 @@ class WorkerProcesses(Processes):
         wrap = self.wrap((), writable, names=names)
         options: StartOptions = {"cwd": cwd, "env": environment, "wrap": wrap, "feed": None, "limits": limits}
         return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
+
+    def serve(self, argv: Sequence[str], *, env: Mapping[str, str], confined: bool, kept: int) -> Child:
+        """Start a server that is talked to by its standard streams; ``kept`` bytes of them wait to be read."""
+        wrap: Wrap = self.wrap() if confined else UNCONFINED
+        options = self._options(argv, None, env, None, wrap)
+        if not confined:
+            options["limits"] = NO_LIMITS
+        return self.children.start(argv, **options, takes_input=True, limit=kept)
 
     def _options(
         self,

@@ -1,0 +1,65 @@
+"""MCP servers as people define them: in a worker, or in the user's own settings for every worker that names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from forge_cli.core.config import Config
+from forge_cli.core.errors import Mark, WorkerError
+
+SERVER_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,31}$"
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+ServerName = Annotated[str, Field(pattern=SERVER_NAME)]
+Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
+
+
+class McpServer(Config):
+    """A server that is started by a command, or reached under a URL."""
+
+    command: str | None = None
+    args: list[str] = Field(default_factory=list)
+    env: dict[str, str] = Field(default_factory=dict)
+    url: Annotated[str, Field(pattern="^https?://")] | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+    timeout: Seconds = 60.0
+    """For one call."""
+    connect_timeout: Seconds = 15.0
+    confined: bool = False
+    """Whether its process is confined as the commands of the shell are."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise PydanticCustomError("server", "give either a command or a url")
+        foreign = {"args", "env", "confined"} if self.url else {"headers"}
+        if wrong := sorted(foreign & self.model_fields_set):
+            raise PydanticCustomError("server", f"{wrong[0]} belongs to a {'command' if self.url else 'url'}")
+        return self
+
+    @property
+    def identity(self) -> str:
+        """What a grant for its tools is bound to: where the server comes from."""
+        return self.url or repr([self.command, *self.args])
+
+
+class McpServers(Config):
+    """The section ``mcp`` of the user's settings."""
+
+    servers: dict[ServerName, McpServer] = Field(default_factory=dict)
+
+
+def expand(values: Mapping[str, str], environ: Mapping[str, str], where: Mark | None) -> dict[str, str]:
+    """The values with ``${VAR}`` replaced from the environment; a variable that is not set is an error."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise WorkerError(where, f"${{{match[1]}}}: the environment has no such variable", hint=f"set {match[1]}")
+        return environ[match[1]]
+
+    return {name: _VARIABLE.sub(value, text) for name, text in values.items()}

@@ -1,0 +1,1 @@
+"""MCP: the tools of servers, behind forge's own gate."""

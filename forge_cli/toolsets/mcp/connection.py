@@ -1,0 +1,197 @@
+"""One connection to one server for one session: opened, used and closed, with a time limit on everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from pydantic import FileUrl
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.text import cut, visible
+from forge_cli.files.mcp import McpServer
+
+if TYPE_CHECKING:
+    import mcp_types
+    from mcp import Client
+    from mcp.client._transport import TransportStreams
+
+Progress = Callable[[str, float | None], None]
+OpenTransport = Callable[[], "AbstractAsyncContextManager[TransportStreams]"]
+
+PAGES = 100
+"""A list of tools with more pages than that never ends."""
+BACK_OFF = 0.5
+
+
+class Unreachable(Exception):
+    """The server cannot be connected to; the sentence says why."""
+
+
+class Connection:
+    """A server; ``own`` has to run in a task of its own, which opens and closes the connection."""
+
+    def __init__(self, name: str, server: McpServer, transport: OpenTransport, roots: Callable[[], list[str]]) -> None:
+        self.name = name
+        self.server = server
+        self.tools: list[mcp_types.Tool] = []
+        self.changed = False
+        """Whether the server has said that its tools are others now."""
+        self.failure: str | None = None
+        self.last_words = ""
+        """The end of what it wrote to standard error."""
+        self._transport = transport
+        self._roots = roots
+        self._client: Client | None = None
+        self._settled = anyio.Event()
+        self._wake = anyio.Event()
+        self._closing = False
+
+    @property
+    def connected(self) -> bool:
+        return self._client is not None
+
+    @property
+    def protocol(self) -> str:
+        return self._client.protocol_version if self._client else ""
+
+    @property
+    def instructions(self) -> str | None:
+        return self._client.instructions if self._client else None
+
+    async def own(self) -> None:
+        """Connect, stay connected until it is closed, and connect once more where the connection is lost."""
+        for attempt in range(2):
+            try:
+                async with AsyncExitStack() as stack:
+                    await self._open(stack)
+                    self._settled.set()
+                    await self._wake.wait()
+            except Unreachable as error:
+                self.failure = str(error)
+            except Exception as error:  # whatever the SDK raises while a broken connection is closed
+                self.failure = self.failure or _first_line(error)
+            self._client = None
+            self._settled.set()
+            if self._closing or attempt or self.failure is None:
+                return
+            await anyio.sleep(BACK_OFF)
+            if self._closing:
+                return
+            self._wake, self.failure = anyio.Event(), None
+
+    async def settled(self) -> None:
+        """Wait until it is connected, or is known not to be."""
+        await self._settled.wait()
+
+    def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+
+    def lost(self, why: str) -> None:
+        """The connection is of no use any more."""
+        if not self._closing:
+            self.failure = self.failure or why
+            self._wake.set()
+
+    async def refresh(self) -> None:
+        """Ask again for the tools, where the server has said that they changed."""
+        if self.changed and self._client:
+            self.changed = False
+            with suppress(Exception):  # the tools that were there stay
+                with anyio.fail_after(self.server.connect_timeout):
+                    self.tools = await self._list(self._client)
+
+    async def call(self, tool: str, args: dict[str, Any], tell: Progress) -> mcp_types.CallToolResult:
+        """Call a tool; whatever goes wrong is a ToolError that names the server."""
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        if self._client is None:
+            raise ToolError(f"the MCP server {self.name} is not connected: {self.failure or 'it was closed'}")
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            told = message or f"{progress:g}{f' of {total:g}' if total else ''}"
+            tell(told, progress / total if total else None)
+
+        try:
+            with anyio.fail_after(self.server.timeout):
+                return await self._client.call_tool(tool, args, progress_callback=report)
+        except TimeoutError:
+            raise ToolError(f"the MCP server {self.name} did not answer within {self.server.timeout:g} s") from None
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                self.lost("the connection was closed")
+                raise ToolError(f"the MCP server {self.name} ended the connection; {self._why()}") from None
+            raise ToolError(f"the MCP server {self.name} refused the call: {_words(error.message)}") from None
+        except Exception as error:  # a connection that breaks, an answer that is not one
+            self.lost(_first_line(error))
+            raise ToolError(f"the call of the MCP server {self.name} failed: {_first_line(error)}") from None
+
+    def _why(self) -> str:
+        words = self.last_words.strip().splitlines()
+        return f"its last words: {_words(words[-1])}" if words else "the call may have been carried out"
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        from mcp import Client
+        from mcp_types import Implementation, ListRootsResult, Root
+
+        async def list_roots(context: Any) -> ListRootsResult:
+            return ListRootsResult(roots=[Root(uri=FileUrl(uri)) for uri in self._roots()])
+
+        async def hear(message: Any) -> None:
+            if (
+                type(message).__name__ == "ToolListChangedNotification"
+                or getattr(getattr(message, "root", None), "method", getattr(message, "method", ""))
+                == "notifications/tools/list_changed"
+            ):
+                self.changed = True
+
+        client = Client(
+            self._transport(),
+            list_roots_callback=list_roots,
+            message_handler=hear,
+            client_info=Implementation(name="forge", version="1"),
+        )
+        try:
+            # not a cancel scope: what is opened in one cannot stay open
+            async with asyncio.timeout(self.server.connect_timeout):
+                self._client = await stack.enter_async_context(client)
+                self.tools = await self._list(self._client)
+        except TimeoutError:
+            raise Unreachable(f"it did not answer within {self.server.connect_timeout:g} s{self._said()}") from None
+        except (ToolError, Unreachable) as error:
+            raise Unreachable(str(error)) from None
+        except Exception as error:
+            raise Unreachable(f"{self.failure or _first_line(error)}{self._said()}") from None
+
+    def _said(self) -> str:
+        words = self.last_words.strip().splitlines()
+        return f"; its last words: {_words(words[-1])}" if words else ""
+
+    async def _list(self, client: Client) -> list[mcp_types.Tool]:
+        if client.server_capabilities.tools is None:
+            return []
+        found: list[mcp_types.Tool] = []
+        cursor: str | None = None
+        for _ in range(PAGES):
+            page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+        raise Unreachable(f"its list of tools has more than {PAGES} pages")
+
+
+def _first_line(error: BaseException) -> str:
+    """What is wrong, in one line; of a group, the first of them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return _words(str(error) or type(error).__name__)
+
+
+def _words(text: str) -> str:
+    return visible(cut(" ".join(text.split()), 300, "end"))

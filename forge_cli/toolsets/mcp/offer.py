@@ -1,0 +1,64 @@
+"""The tools of a server as forge offers them: under names that are free, with descriptions that hide nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from forge_cli.core.schema import InputSchema
+from forge_cli.core.signature import JsonObject, SchemaError
+from forge_cli.core.text import cut, visible
+from forge_cli.core.tool import LONGEST, Execute, Source, Tool, digest_of
+
+if TYPE_CHECKING:
+    import mcp_types
+
+NAME_MAX = 64
+DESCRIPTION_MAX = 4000
+_ODD = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+class Quarantined(Exception):
+    """A tool that is not offered; the sentence says why."""
+
+
+def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """``SERVER__TOOL`` for each tool: clean, at most 64 characters, and no two alike."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for tool in tools:
+        name = f"{server}__{_ODD.sub('_', tool) or '_'}"
+        if len(name) > NAME_MAX or name in taken:
+            mark = f"_{digest_of(tool.encode())[:8]}"
+            name = name[: NAME_MAX - len(mark)] + mark
+        taken.add(name)
+        found[tool] = name
+    return found
+
+
+def offered_tool(
+    name: str, tool: mcp_types.Tool, *, server: str, identity: str, execute: Execute, notice: Callable[[str], None]
+) -> Tool:
+    """A tool of a server; ``Quarantined`` where nobody could judge what it says of itself."""
+    description = (tool.description or tool.title or tool.name).strip()
+    if visible(description, keep="\n\t") != description:
+        raise Quarantined("its description has invisible or control characters")
+    if len(description) > DESCRIPTION_MAX:
+        notice(f"the description of {name} has {len(description)} characters, and is cut")
+        description = cut(description, DESCRIPTION_MAX)
+    schema: JsonObject = dict(tool.input_schema)
+    try:
+        InputSchema.of(schema)
+    except SchemaError as error:
+        raise Quarantined(f"its schema is unsound: {error}") from None
+    return Tool(
+        name=name,
+        description=description,
+        input_schema=schema,
+        execute=execute,
+        timeout=LONGEST,
+        source=Source("mcp", server),
+        digest=digest_of(json.dumps([identity, tool.name, tool.description, schema], sort_keys=True).encode()),
+    )

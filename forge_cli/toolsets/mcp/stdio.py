@@ -1,0 +1,124 @@
+"""Messages of the Model Context Protocol over the standard streams of a child process, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from forge_cli.core.errors import ToolError
+from forge_cli.core.values import dataclass
+from forge_cli.sandbox.processes.process import Child
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+LINE_MAX = 10 * 1024 * 1024
+"""Bytes of one message."""
+KEPT = 2 * LINE_MAX + 65536
+"""Bytes of output that wait to be read."""
+
+
+@dataclass(frozen=True)
+class ServerStreams:
+    """What becomes of the output of a server that is not a message."""
+
+    garbage: Callable[[str], None]
+    """Gets each line that is not one."""
+    stderr: Callable[[str], None]
+    ended: Callable[[str], None]
+    """Called once when nothing more will come, with the reason."""
+
+
+@asynccontextmanager
+async def child_transport(start: Callable[[], Child], told: ServerStreams) -> AsyncIterator[TransportStreams]:
+    """Start a server, and the streams of messages from and to it; leaving stops it with everything it started."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    child = start()
+    arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](16)
+    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read_messages() -> None:
+        async with arriving:
+            try:
+                async for line in _lines(child):
+                    try:
+                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError:
+                        told.garbage(line)
+                        continue
+                    await arriving.send(SessionMessage(message))
+                told.ended("it has ended" if child.exited.is_set() else "it closed its output")
+            except _TooLong as error:
+                told.ended(str(error))
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                pass
+
+    async def write_messages() -> None:
+        async with leaving:
+            async for sent in leaving:
+                data = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    if child.stdin is not None:
+                        await child.stdin.write(data.encode() + b"\n", timeout=None)
+                except ToolError as error:
+                    told.ended(str(error))
+                    await arriving.aclose()
+                    return
+
+    async def read_errors() -> None:
+        while True:
+            await child.stderr.wait_for_output()
+            if text := child.stderr.take():
+                told.stderr(text)
+            elif not child.running:
+                return
+
+    async with anyio.create_task_group() as tasks:
+        for task in (read_messages, write_messages, read_errors):
+            tasks.start_soon(task)
+        try:
+            yield incoming, outgoing
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _stop(child)
+                told.stderr(child.stderr.take())
+                for stream in (incoming, outgoing):
+                    await stream.aclose()
+            tasks.cancel_scope.cancel()
+
+
+class _TooLong(Exception):
+    def __init__(self) -> None:
+        super().__init__(f"it wrote a message of more than {LINE_MAX >> 20} MiB")
+
+
+async def _lines(child: Child) -> AsyncIterator[str]:
+    """The lines of its output; the last one need not be finished."""
+    rest = ""
+    while True:
+        await child.stdout.wait_for_output()
+        text = child.stdout.take()
+        if not text and not child.running:
+            if rest.strip():
+                yield rest
+            return
+        *lines, rest = (rest + text).split("\n") if "\n" in text else (rest + text,)
+        if len(rest) > LINE_MAX or any(len(line) > LINE_MAX for line in lines):
+            raise _TooLong
+        for line in lines:
+            if line.strip():
+                yield line
+
+
+async def _stop(child: Child) -> None:
+    """End of input is how a server learns that it is not needed; one that stays is stopped."""
+    if child.stdin is not None:
+        child.stdin.close()
+    with anyio.move_on_after(2):
+        await child.exited.wait()
+    await child.stop()

@@ -1,0 +1,85 @@
+"""A small MCP server without the SDK, which behaves as its argument says."""
+
+import json
+import os
+import sys
+import time
+
+MODE = sys.argv[1]
+TOOL = {
+    "name": "echo",
+    "description": "Say it back.",
+    "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+}
+
+
+def tools() -> list[dict]:
+    match MODE:
+        case "invisible":
+            return [TOOL, {**TOOL, "name": "hidden", "description": "Harmless\u200b\u202e."}]
+        case "unsound":
+            return [TOOL, {**TOOL, "name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}}]
+        case "many":
+            return [{**TOOL, "name": f"tool {number}"} for number in range(2000)]
+        case "alike":
+            return [{**TOOL, "name": name} for name in ("a b", "a/b", "a_b", "x" * 100, "x" * 101)]
+    return [TOOL]
+
+
+def send(message: dict) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def answer(request: dict) -> None:
+    match request["method"]:
+        case "initialize":
+            found = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "test", "version": "1"},
+            }
+            send({"id": request["id"], "result": found})
+        case "tools/list":
+            send({"id": request["id"], "result": {"tools": tools()}})
+        case "tools/call":
+            call(request)
+        case _ if "id" in request:
+            send({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
+
+
+def call(request: dict) -> None:
+    text = request["params"]["arguments"]["text"]
+    match MODE:
+        case "dies":
+            print("out of luck", file=sys.stderr, flush=True)
+            sys.exit(3)
+        case "deaf":
+            time.sleep(1000)
+        case "long":
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": "x" * 20_000_000}]}})
+        case "fails":
+            content = [{"type": "text", "text": "it broke"}]
+            send({"id": request["id"], "result": {"content": content, "isError": True}})
+        case "mixed":
+            image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}, image]}})
+        case "environment":
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}})
+        case "progress":
+            token = request["params"]["_meta"]["progressToken"]
+            for done in (1, 2):
+                params = {"progressToken": token, "progress": done, "total": 2, "message": f"step {done}"}
+                send({"method": "notifications/progress", "params": params})
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
+        case _:
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
+
+
+if MODE == "absent":
+    sys.exit("no such database")
+if MODE == "mute":
+    time.sleep(1000)
+if MODE == "garbage":
+    print("Welcome to the server!\n{]", flush=True)
+for line in sys.stdin:
+    answer(json.loads(line))
