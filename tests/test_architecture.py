@@ -36,6 +36,7 @@ HEAVY = frozenset(
         "importlib.metadata",
         "jsonschema",
         "mcp",
+        "mcp_types",
         "referencing",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})

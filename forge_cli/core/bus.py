@@ -186,7 +186,7 @@ class RuntimeUI:
         self.bus.emit(MessageEvent(Message(message.get("role", "assistant"), str(message.get("content", "")))))
 
     def show_status(self, status: Mapping[str, Any]) -> None:
-        """``{"level": "info" | "warning" | "error", "message": ...}``; ``type`` is understood for ``level``."""
+        """``{"level": "info", "message": ...}``, or another level; ``type`` is understood for ``level``."""
         self.bus.emit(StatusEvent(status.get("level", status.get("type", "info")), str(status["message"])))
 
     def show_tool_started(self, tool_call_id: str, tool_name: str, args: Mapping[str, Any]) -> None:

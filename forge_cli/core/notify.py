@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-StatusLevel = Literal["info", "warning", "error"]
+StatusLevel = Literal["debug", "info", "warning", "error"]
 Notify = Callable[[StatusLevel, str], None]
 
 COMMANDS = "commands: "

@@ -31,6 +31,11 @@ def before_call(name: str) -> None:
         watch(name)
 
 
+def only_looks() -> bool:
+    """Whether what is opened here is looked at, and not used."""
+    return _watch.get() is not None
+
+
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
     token = _watch.set(watch)

@@ -1,4 +1,4 @@
-"""What of a folder the person agreed to use: workers and settings, each by its path and the content of its files."""
+"""What the person agreed to: workers and settings of a folder, by the content of their files, and MCP tools."""
 
 from __future__ import annotations
 
@@ -57,6 +57,19 @@ class TrustStore:
         """Keep that the person agreed to this file as it is now."""
         entries = self._read()
         entries["files"] = {**entries.get("files", {}), os.path.realpath(path): _digest(path)}
+        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+
+    def pins(self, key: str) -> dict[str, Any]:
+        """What was approved under a key, by name."""
+        found = self._read().get("pins", {})
+        pinned = found.get(key, {}) if isinstance(found, dict) else {}
+        return {name: pin for name, pin in pinned.items() if isinstance(pin, dict)} if isinstance(pinned, dict) else {}
+
+    def pin(self, key: str, name: str, value: Mapping[str, Any]) -> None:
+        """Keep what was approved."""
+        entries = self._read()
+        found = entries.get("pins")
+        entries["pins"] = {**(found if isinstance(found, dict) else {}), key: {**self.pins(key), name: value}}
         replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
 
     def _read(self) -> dict[str, Any]:

@@ -49,5 +49,5 @@ async def count_tools(worker: str, workspace: str) -> tuple[int, int]:
 
 
 def _warn(event: Event) -> None:
-    if isinstance(event, StatusEvent) and event.level != "info":
+    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
         sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

@@ -95,7 +95,7 @@ def _children(worker: Worker) -> list[Worker]:
 
 
 def _warn(event: Event) -> None:
-    if isinstance(event, StatusEvent) and event.level != "info":
+    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
         sys.stderr.write(wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n")
 
 

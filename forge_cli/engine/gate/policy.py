@@ -94,7 +94,8 @@ class Policy:
         own = tool.needs_approval
         if self.named is None or own is None or callable(own):
             return False
-        return as_verdict(own).approval.stricter_than(self.named.approval)
+        verdict = as_verdict(own)
+        return verdict.by == "tool" and verdict.approval.stricter_than(self.named.approval)
 
     def idle(self, tool: Tool) -> bool:
         """Does the worker pre-approve a tool whose verdict depends on its arguments, which never changes anything?"""

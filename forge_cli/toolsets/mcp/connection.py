@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from pydantic import FileUrl
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.client._transport import TransportStreams
 
+T = TypeVar("T")
 Progress = Callable[[str, float | None], None]
 OpenTransport = Callable[[], "AbstractAsyncContextManager[TransportStreams]"]
 
 PAGES = 100
-"""A list of tools with more pages than that never ends."""
+"""A list of tools or resources with more pages than that never ends."""
 BACK_OFF = 0.5
 
 
@@ -34,7 +36,15 @@ class Unreachable(Exception):
 class Connection:
     """A server; ``own`` has to run in a task of its own, which opens and closes the connection."""
 
-    def __init__(self, name: str, server: McpServer, transport: OpenTransport, roots: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: McpServer,
+        *,
+        transport: OpenTransport,
+        roots: Callable[[], list[str]],
+        log: Callable[[str], None],
+    ) -> None:
         self.name = name
         self.server = server
         self.tools: list[mcp_types.Tool] = []
@@ -43,8 +53,11 @@ class Connection:
         self.failure: str | None = None
         self.last_words = ""
         """The end of what it wrote to standard error."""
+        self.connecting = self.latency = 0.0
+        """Seconds until it was connected, and until it had listed its tools after that."""
         self._transport = transport
         self._roots = roots
+        self._log = log
         self._client: Client | None = None
         self._settled = anyio.Event()
         self._wake = anyio.Event()
@@ -61,6 +74,10 @@ class Connection:
     @property
     def instructions(self) -> str | None:
         return self._client.instructions if self._client else None
+
+    @property
+    def has_resources(self) -> bool:
+        return self._client is not None and self._client.server_capabilities.resources is not None
 
     async def own(self) -> None:
         """Connect, stay connected until it is closed, and connect once more where the connection is lost."""
@@ -87,6 +104,11 @@ class Connection:
         """Wait until it is connected, or is known not to be."""
         await self._settled.wait()
 
+    def refuse(self, why: str) -> None:
+        """It is not connected to at all."""
+        self.failure = why
+        self._settled.set()
+
     def close(self) -> None:
         self._closing = True
         self._wake.set()
@@ -105,35 +127,51 @@ class Connection:
                 with anyio.fail_after(self.server.connect_timeout):
                     self.tools = await self._list(self._client)
 
-    async def call(self, tool: str, args: dict[str, Any], tell: Progress) -> mcp_types.CallToolResult:
-        """Call a tool; whatever goes wrong is a ToolError that names the server."""
+    async def call(self, tool: str, args: dict[str, Any], report: Progress) -> mcp_types.CallToolResult:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            text = message or f"{progress:g}{f' of {total:g}' if total else ''}"
+            report(visible(cut(text, 300, "end")), progress / total if total else None)
+
+        return await self._ask(lambda client: client.call_tool(tool, args, progress_callback=tell))
+
+    async def list_resources(self) -> list[mcp_types.Resource]:
+        async def pages(client: Client) -> list[mcp_types.Resource]:
+            found: list[mcp_types.Resource] = []
+            cursor: str | None = None
+            for _ in range(PAGES):
+                page = await client.list_resources(cursor=cursor)
+                found += page.resources
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+            return found
+
+        return await self._ask(pages)
+
+    async def read_resource(self, uri: str) -> mcp_types.ReadResourceResult:
+        return await self._ask(lambda client: client.read_resource(uri))
+
+    async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
+        """Ask the server for something; whatever goes wrong is a ToolError that names the server."""
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
         if self._client is None:
             raise ToolError(f"the MCP server {self.name} is not connected: {self.failure or 'it was closed'}")
-
-        async def report(progress: float, total: float | None, message: str | None) -> None:
-            told = message or f"{progress:g}{f' of {total:g}' if total else ''}"
-            tell(told, progress / total if total else None)
-
         try:
             with anyio.fail_after(self.server.timeout):
-                return await self._client.call_tool(tool, args, progress_callback=report)
+                return await request(self._client)
         except TimeoutError:
             raise ToolError(f"the MCP server {self.name} did not answer within {self.server.timeout:g} s") from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 self.lost("the connection was closed")
-                raise ToolError(f"the MCP server {self.name} ended the connection; {self._why()}") from None
-            raise ToolError(f"the MCP server {self.name} refused the call: {_words(error.message)}") from None
+                why = self._quote() or "; the call may have been carried out"
+                raise ToolError(f"the MCP server {self.name} ended the connection{why}") from None
+            raise ToolError(f"the MCP server {self.name} refused the call: {_one_line(error.message)}") from None
         except Exception as error:  # a connection that breaks, an answer that is not one
             self.lost(_first_line(error))
             raise ToolError(f"the call of the MCP server {self.name} failed: {_first_line(error)}") from None
-
-    def _why(self) -> str:
-        words = self.last_words.strip().splitlines()
-        return f"its last words: {_words(words[-1])}" if words else "the call may have been carried out"
 
     async def _open(self, stack: AsyncExitStack) -> None:
         from mcp import Client
@@ -143,34 +181,39 @@ class Connection:
             return ListRootsResult(roots=[Root(uri=FileUrl(uri)) for uri in self._roots()])
 
         async def hear(message: Any) -> None:
-            if (
-                type(message).__name__ == "ToolListChangedNotification"
-                or getattr(getattr(message, "root", None), "method", getattr(message, "method", ""))
-                == "notifications/tools/list_changed"
-            ):
+            if getattr(message, "method", "") == "notifications/tools/list_changed":
                 self.changed = True
+
+        async def log(params: mcp_types.LoggingMessageNotificationParams) -> None:
+            self._log(f"{params.level}: {_one_line(str(params.data))}")
 
         client = Client(
             self._transport(),
             list_roots_callback=list_roots,
             message_handler=hear,
+            logging_callback=log,
+            log_level="info",
             client_info=Implementation(name="forge", version="1"),
         )
+        started = time.monotonic()
         try:
             # not a cancel scope: what is opened in one cannot stay open
             async with asyncio.timeout(self.server.connect_timeout):
                 self._client = await stack.enter_async_context(client)
+                self.connecting = time.monotonic() - started
                 self.tools = await self._list(self._client)
+                self.latency = time.monotonic() - started - self.connecting
         except TimeoutError:
-            raise Unreachable(f"it did not answer within {self.server.connect_timeout:g} s{self._said()}") from None
+            problem = f"it did not answer within {self.server.connect_timeout:g} s"
+            raise Unreachable(f"{problem}{self._quote()}") from None
         except (ToolError, Unreachable) as error:
             raise Unreachable(str(error)) from None
         except Exception as error:
-            raise Unreachable(f"{self.failure or _first_line(error)}{self._said()}") from None
+            raise Unreachable(f"{self.failure or _first_line(error)}{self._quote()}") from None
 
-    def _said(self) -> str:
-        words = self.last_words.strip().splitlines()
-        return f"; its last words: {_words(words[-1])}" if words else ""
+    def _quote(self) -> str:
+        lines = self.last_words.strip().splitlines()
+        return f"; its last words: {_one_line(lines[-1])}" if lines else ""
 
     async def _list(self, client: Client) -> list[mcp_types.Tool]:
         if client.server_capabilities.tools is None:
@@ -190,8 +233,8 @@ def _first_line(error: BaseException) -> str:
     """What is wrong, in one line; of a group, the first of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return _words(str(error) or type(error).__name__)
+    return _one_line(str(error) or type(error).__name__)
 
 
-def _words(text: str) -> str:
+def _one_line(text: str) -> str:
     return visible(cut(" ".join(text.split()), 300, "end"))

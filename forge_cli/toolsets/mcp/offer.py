@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from forge_cli.core.approval import Verdict
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
@@ -39,7 +40,14 @@ def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 
 def offered_tool(
-    name: str, tool: mcp_types.Tool, *, server: str, identity: str, execute: Execute, notice: Callable[[str], None]
+    name: str,
+    tool: mcp_types.Tool,
+    *,
+    server: str,
+    identity: str,
+    execute: Execute,
+    drift: Verdict | None,
+    notice: Callable[[str], None],
 ) -> Tool:
     """A tool of a server; ``Quarantined`` where nobody could judge what it says of itself."""
     description = (tool.description or tool.title or tool.name).strip()
@@ -58,6 +66,7 @@ def offered_tool(
         description=description,
         input_schema=schema,
         execute=execute,
+        needs_approval=drift,
         timeout=LONGEST,
         source=Source("mcp", server),
         digest=digest_of(json.dumps([identity, tool.name, tool.description, schema], sort_keys=True).encode()),

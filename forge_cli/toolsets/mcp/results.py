@@ -11,14 +11,24 @@ if TYPE_CHECKING:
     import mcp_types
 
 
-def result_of(result: mcp_types.CallToolResult) -> ResultValue:
+def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
     """The value of a call; one that the server calls an error is a ToolError."""
     text = "\n".join(filter(None, map(_text, result.content)))
     if result.is_error:
         raise ToolError(text or "the tool failed, and said nothing")
     if result.structured_content is not None:
-        return Json(result.structured_content)
+        more = [_text(block) for block in result.content if block.type != "text"]
+        value = Json(result.structured_content)
+        return Json(value.data, model_text="\n".join([value.text(), *more])) if more else value
     return Text(text)
+
+
+def resource_text(resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> str:
+    """The text of a resource; of binary data, what it is."""
+    text = getattr(resource, "text", None)
+    if isinstance(text, str):
+        return text
+    return f"[resource: {resource.uri}, {resource.mime_type or 'binary'}]"
 
 
 def _text(block: mcp_types.ContentBlock) -> str:
@@ -30,6 +40,5 @@ def _text(block: mcp_types.ContentBlock) -> str:
         case "resource_link":
             return f"[resource: {block.uri}{f' ({block.name})' if block.name else ''}]"
         case "resource":
-            held = block.resource
-            return getattr(held, "text", None) or f"[resource: {held.uri}, {held.mime_type or 'binary'}]"
+            return resource_text(block.resource)
     return f"[{block.type}]"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -13,26 +13,33 @@ import anyio
 from anyio.abc import TaskGroup
 from pydantic import Field
 
+from forge_cli.core.bounds import OPENING
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import cut, did_you_mean, visible
-from forge_cli.core.tool import Args, Tool
+from forge_cli.core.thirdparty import only_looks
+from forge_cli.core.tool import Args, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.mcp import McpServer, ServerName, expand
 from forge_cli.files.settings import load_settings
+from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
 from forge_cli.toolsets.mcp.connection import Connection
+from forge_cli.toolsets.mcp.http import http_transport
 from forge_cli.toolsets.mcp.offer import Quarantined, names_for, offered_tool
-from forge_cli.toolsets.mcp.results import result_of
+from forge_cli.toolsets.mcp.pins import Pins
+from forge_cli.toolsets.mcp.resources import resource_tools
+from forge_cli.toolsets.mcp.results import convert_result
 from forge_cli.toolsets.mcp.stdio import KEPT, ServerStreams, child_transport
 
 if TYPE_CHECKING:
     import mcp_types
     from mcp.client._transport import TransportStreams
 
+LONGEST_OPENING = OPENING - 5
 LAST_WORDS = 2000
 """Characters that are kept of what a server writes to standard error."""
 
@@ -51,38 +58,51 @@ class McpToolset(Toolset):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self._connections = [self._connection(name, server) for name, server in self._servers().items()]
+        servers = self._servers()
+        self.connections = [self._connection(name, server) for name, server in servers.items()]
+        self._pins = {name: Pins(self.env, name, server) for name, server in servers.items()}
         self._told: set[str] = set()
         self._offered: dict[str, tuple[Any, Tool]] = {}
+        self._left_out: dict[str, tuple[Source, str]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
-        for connection in self._connections:
-            self._tasks.start_soon(connection.own)
-        for connection in self._connections:
-            await connection.settled()
+        for connection in self.connections:
+            if only_looks() and (why := _not_looked_at(connection.server)):
+                connection.refuse(why)
+            else:
+                self._tasks.start_soon(connection.own)
+        with anyio.move_on_after(LONGEST_OPENING):  # the tools of one that takes longer are there in a later turn
+            for connection in self.connections:
+                await connection.settled()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for connection in self._connections:
+        for connection in self.connections:
             connection.close()
         await self._tasks.__aexit__(None, None, None)
         await super().__aexit__(kind, error, trace)
 
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
-        for connection in self._connections:
+        self._left_out.clear()
+        for connection in self.connections:
             await connection.refresh()
             if connection.failure:
-                self._tell(f"the MCP server {connection.name} is not there: {visible(connection.failure)}")
+                self._warn(f"the MCP server {connection.name} is not there: {visible(connection.failure)}")
+                self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
-        return found
+        return found + resource_tools(self.connections)
+
+    def left_out(self) -> Mapping[str, tuple[Source, str]]:
+        """Servers that are not there, and tools that are not offered, each with the reason."""
+        return self._left_out
 
     def instructions(self) -> str | None:
         said = [
             f"About the tools {each.name}__*:\n{cut(each.instructions, 2000)}"
-            for each in self._connections
+            for each in self.connections
             if each.instructions and visible(each.instructions, keep="\n\t") == each.instructions
         ]
         return "\n\n".join(said) or None
@@ -97,25 +117,36 @@ class McpToolset(Toolset):
                 found.append(known[1])
                 continue
             try:
-                offered = offered_tool(
-                    name,
-                    tool,
-                    server=connection.name,
-                    identity=connection.server.identity,
-                    execute=partial(self._call, connection, tool),
-                    notice=self._tell,
-                )
+                offered = self._offer(name, tool, connection)
             except Quarantined as error:
-                self._tell(f"the tool {visible(tool.name)} of the MCP server {connection.name} is left out: {error}")
+                self._warn(f"the tool {visible(tool.name)} of the MCP server {connection.name} is left out: {error}")
+                self._left_out[name] = Source("mcp", connection.name), str(error)
                 continue
             self._offered[name] = tool, offered
             found.append(offered)
         return found
 
+    def _offer(self, name: str, tool: mcp_types.Tool, connection: Connection) -> Tool:
+        drift = self._pins[connection.name].drift(tool)
+        offered = offered_tool(
+            name,
+            tool,
+            server=connection.name,
+            identity=connection.server.identity,
+            execute=partial(self._call, name, connection, tool),
+            drift=drift,
+            notice=self._warn,
+        )
+        if drift:
+            self._warn(f"{name}: {drift.reason}")
+        return offered
+
     async def _call(
-        self, connection: Connection, tool: mcp_types.Tool, args: Args, context: ToolContext
+        self, name: str, connection: Connection, tool: mcp_types.Tool, args: Args, context: ToolContext
     ) -> ResultValue:
-        return result_of(await connection.call(tool.name, args, context.report))
+        if self._pins[connection.name].keep(tool):
+            self._offered.pop(name, None)
+        return convert_result(await connection.call(tool.name, args, context.report))
 
     def _servers(self) -> dict[str, McpServer]:
         """Each server with its definition; the user's own is used for one that the worker only names."""
@@ -124,7 +155,7 @@ class McpToolset(Toolset):
         for name, server in self.config.servers.items():
             where = self.config.where("servers", name)
             if server is None and name not in own:
-                known = did_you_mean(name, own, "define it here, or under mcp.servers in ~/.forge/config.yaml")
+                known = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
                 raise WorkerError(where, f"toolsets.mcp.servers.{name}: there is no definition of it", hint=known)
             found[name] = own[name] if server is None else server
         return found
@@ -136,11 +167,14 @@ class McpToolset(Toolset):
 
         def transport() -> AbstractAsyncContextManager[TransportStreams]:
             if server.url:
-                return _http_transport(server.url, headers, server)
-            told = ServerStreams(self._garbage(name), partial(_keep_words, connection), connection.lost)
-            return child_transport(partial(self._start, server, env), told)
+                return http_transport(server, headers)
+            heard = ServerStreams(self._garbage(name), partial(self._hear_errors, connection), connection.lost)
+            return child_transport(partial(self._start, server, env), heard)
 
-        connection = Connection(name, server, transport, self._roots)
+        def log(text: str) -> None:
+            self.env.notify("debug", f"the MCP server {name} logs {text}")
+
+        connection = Connection(name, server, transport=transport, roots=self._roots, log=log)
         return connection
 
     def _start(self, server: McpServer, env: dict[str, str]) -> Child:
@@ -153,33 +187,30 @@ class McpToolset(Toolset):
         return [zone.path.as_uri() for zone in self.env.sandbox.zones]
 
     def _garbage(self, name: str) -> Callable[[str], None]:
-        def tell(line: str) -> None:
+        def warn(line: str) -> None:
             shown = visible(cut(line, 60, "end"))
-            self._tell(f"the MCP server {name} writes what is not a message: {shown}", f"garbage {name}")
+            self._warn(f"the MCP server {name} writes what is not a message: {shown}", f"garbage {name}")
 
-        return tell
+        return warn
 
-    def _tell(self, sentence: str, key: str | None = None) -> None:
+    def _hear_errors(self, connection: Connection, text: str) -> None:
+        connection.last_words = (connection.last_words + text)[-LAST_WORDS:]
+        for line in filter(str.strip, text.splitlines()):
+            self.env.notify("debug", f"the MCP server {connection.name} writes: {visible(cut(line, 300, 'end'))}")
+
+    def _warn(self, sentence: str, key: str | None = None) -> None:
         if (key or sentence) not in self._told:
             self._told.add(key or sentence)
             self.env.notify("warning", sentence)
 
 
-def _keep_words(connection: Connection, text: str) -> None:
-    connection.last_words = (connection.last_words + text)[-LAST_WORDS:]
-
-
-@asynccontextmanager
-async def _http_transport(url: str, headers: dict[str, str], server: McpServer) -> Any:
-    import httpx2
-    from mcp.client.streamable_http import streamable_http_client
-
-    timeout = httpx2.Timeout(server.connect_timeout, read=server.timeout)
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
-        streamable_http_client(url, http_client=client) as streams,
-    ):
-        yield streams
+def _not_looked_at(server: McpServer) -> str | None:
+    """Why commands that only look do not connect to a server: they have no network, and start nothing unconfined."""
+    if server.url:
+        return "it is reached over the network, which commands that only look do not have; see forge mcp test"
+    if inherited() is None:
+        return "it is not started by commands that only look, for nothing here can confine it; see forge mcp test"
+    return None
 
 
 @hookimpl

@@ -113,6 +113,8 @@ class Trace:
                 self._line(0, f"error: {event.message}", "red")
             case StatusEvent(level="warning"):
                 self._line(0 if event.message == UNCONFINED_RULES else 1, f"warning: {event.message}", "yellow")
+            case StatusEvent(level="debug"):
+                self._line(3, event.message, "dim")
             case StatusEvent(tool_call_id=None):
                 self._line(2 if event.message.startswith(COMMANDS) else 1, event.message, "dim")
             case StatusEvent(tool_call_id=str() as call_id):

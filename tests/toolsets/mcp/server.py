@@ -4,8 +4,10 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 MODE = sys.argv[1]
+DESCRIBED, LEFT = (Path(sys.argv[2] if len(sys.argv) > 2 else name) for name in ("described", "left"))
 TOOL = {
     "name": "echo",
     "description": "Say it back.",
@@ -21,13 +23,20 @@ def tools() -> list[dict]:
             return [TOOL, {**TOOL, "name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}}]
         case "many":
             return [{**TOOL, "name": f"tool {number}"} for number in range(2000)]
+        case "described":
+            return [{**TOOL, "description": DESCRIBED.read_text()}]
         case "alike":
             return [{**TOOL, "name": name} for name in ("a b", "a/b", "a_b", "x" * 100, "x" * 101)]
     return [TOOL]
 
 
+def write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def send(message: dict) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    write(json.dumps({"jsonrpc": "2.0", **message}))
 
 
 def answer(request: dict) -> None:
@@ -35,7 +44,7 @@ def answer(request: dict) -> None:
         case "initialize":
             found = {
                 "protocolVersion": "2025-11-25",
-                "capabilities": {"tools": {"listChanged": True}},
+                "capabilities": {"tools": {"listChanged": True}, **({"resources": {}} if MODE == "resources" else {})},
                 "serverInfo": {"name": "test", "version": "1"},
             }
             send({"id": request["id"], "result": found})
@@ -43,6 +52,13 @@ def answer(request: dict) -> None:
             send({"id": request["id"], "result": {"tools": tools()}})
         case "tools/call":
             call(request)
+        case "notifications/cancelled":
+            LEFT.write_text(json.dumps(request["params"]))
+        case "resources/list":
+            send({"id": request["id"], "result": {"resources": [{"uri": "note://a", "name": "a"}]}})
+        case "resources/read":
+            contents = [{"uri": request["params"]["uri"], "text": "what it says"}]
+            send({"id": request["id"], "result": {"contents": contents}})
         case _ if "id" in request:
             send({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
 
@@ -51,7 +67,7 @@ def call(request: dict) -> None:
     text = request["params"]["arguments"]["text"]
     match MODE:
         case "dies":
-            print("out of luck", file=sys.stderr, flush=True)
+            sys.stderr.write("out of luck\n")
             sys.exit(3)
         case "deaf":
             time.sleep(1000)
@@ -63,6 +79,24 @@ def call(request: dict) -> None:
         case "mixed":
             image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}, image]}})
+        case "structured":
+            content = [{"type": "text", "text": '{"count": 2}'}]
+            send({"id": request["id"], "result": {"content": content, "structuredContent": {"count": 2}}})
+        case "waits":
+            LEFT.write_text("called")
+        case "logs":
+            sys.stderr.write("a line for the trace\n")
+            sys.stderr.flush()
+            send({"method": "notifications/message", "params": {"level": "info", "data": "what it logs"}})
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
+        case "reads":
+            try:
+                found = Path(text).expanduser().read_text()
+            except OSError as error:
+                found = type(error).__name__
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": found}]}})
+        case "pid":
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": str(os.getpid())}]}})
         case "environment":
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}})
         case "progress":
@@ -79,7 +113,11 @@ if MODE == "absent":
     sys.exit("no such database")
 if MODE == "mute":
     time.sleep(1000)
+if MODE == "slow":
+    time.sleep(2)
+if MODE == "writes":
+    LEFT.write_text("it was here")
 if MODE == "garbage":
-    print("Welcome to the server!\n{]", flush=True)
+    write("Welcome to the server!\n{]")
 for line in sys.stdin:
     answer(json.loads(line))
