@@ -44,6 +44,10 @@ COMMANDS = {
     "worker list": CommandEntry("forge_cli.cli.worker.list", "List the workers that can be named, and where they are."),
     "worker check": CommandEntry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
     "worker show": CommandEntry("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
+    "mcp list": CommandEntry("forge_cli.cli.mcp.list", "List MCP servers, without starting any."),
+    "mcp test": CommandEntry("forge_cli.cli.mcp.test", "Connect to MCP servers, and list what they offer."),
+    "mcp add": CommandEntry("forge_cli.cli.mcp.add", "Define an MCP server in your own config.yaml."),
+    "mcp remove": CommandEntry("forge_cli.cli.mcp.remove", "Delete an MCP server from your own config.yaml."),
     "models list": CommandEntry(
         "forge_cli.cli.models.list", "List the models that -m takes, with their prices and windows."
     ),
@@ -89,6 +93,7 @@ GROUPS = {
     "models": "List models.",
     "keys": "Store, list and remove the keys of providers.",
     "config": "Show settings.",
+    "mcp": "List, test, add and remove MCP servers.",
     "sessions": "List, show, search, export, verify and delete sessions.",
     "approvals": "See and answer what parked sessions wait for.",
 }

@@ -68,6 +68,51 @@ def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> 
     return FileEdit(file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode())
 
 
+def plan_removal(file: Path, at: Sequence[str]) -> FileEdit:
+    """What dropping a key comes to, with the mappings around it that hold nothing else; CannotEditError as above."""
+    file = file.resolve()
+    before = _read(file)
+    text, mark, crlf = _decoded(before or b"")
+    old = _parse(text, file)
+    lone = _lone(old, at)
+    new = _without(text, lone)
+    if _parse(new, file) != _dropped(old, lone):
+        raise CannotEditError(f"{file.name} is written in a way that cannot be edited safely")
+    return FileEdit(file, before, (mark + (new.replace("\n", "\r\n") if crlf else new)).encode())
+
+
+def _lone(data: Any, at: Sequence[str]) -> Sequence[str]:
+    """The way to the outermost mapping that holds nothing but what is to be dropped."""
+    nodes = [data]
+    for step in at[:-1]:
+        nodes.append(nodes[-1][step])
+    depth = len(at)
+    while depth > 1 and len(nodes[depth - 1]) == 1:
+        depth -= 1
+    return at[:depth]
+
+
+def _dropped(data: Any, at: Sequence[str]) -> Any:
+    if len(at) == 1:
+        return {key: value for key, value in data.items() if key != at[0]}
+    return {**data, at[0]: _dropped(data[at[0]], at[1:])}
+
+
+def _without(text: str, at: Sequence[str]) -> str:
+    """The text without a key and its value: their lines, or in brackets their part of the line."""
+    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    for step in at[:-1]:
+        node = next(value for key, value in node.value if key.value == step)
+    place = next(place for place, (key, _) in enumerate(node.value) if key.value == at[-1])
+    start, end = node.value[place][0].start_mark.index, _end(node.value[place][1])
+    if not node.flow_style:
+        line_end = text.find("\n", end)
+        return text[: text.rfind("\n", 0, start) + 1] + ("" if line_end < 0 else text[line_end + 1 :])
+    if place + 1 < len(node.value):
+        return text[:start] + text[node.value[place + 1][0].start_mark.index :]
+    return text[: _end(node.value[place - 1][1]) if place else start] + text[end:]
+
+
 def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
     """The rules as YAML, for somebody who adds them by hand."""
     data: Any = None

@@ -209,7 +209,8 @@ class Connection:
         except (ToolError, Unreachable) as error:
             raise Unreachable(str(error)) from None
         except Exception as error:
-            raise Unreachable(f"{self.failure or _first_line(error)}{self._quote()}") from None
+            place = f"{visible(self.server.url)}: " if self.server.url else ""
+            raise Unreachable(f"{place}{self.failure or _first_line(error)}{self._quote()}") from None
 
     def _quote(self) -> str:
         lines = self.last_words.strip().splitlines()

@@ -1,0 +1,1 @@
+"""``forge mcp``: the MCP servers that workers can use."""

@@ -1,0 +1,50 @@
+"""``forge mcp add``: a server for every worker that names it, in the user's own config.yaml."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from forge_cli.cli.options import new_app
+from forge_cli.core.config import parse_config
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.grants import GrantRule
+from forge_cli.core.text import visible
+from forge_cli.files.edit import CannotEditError, plan_edit
+from forge_cli.files.home import forge_home
+from forge_cli.files.mcp import McpServers
+from forge_cli.files.settings import load_settings
+
+app = new_app()
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What workers call it.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND ARGS", help="The program that is the server.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Where it is reached instead.")] = None,
+) -> None:
+    """Define an MCP server in your own config.yaml.
+
+    A worker that names it with NAME: null can use it. Nothing is started; forge mcp test NAME tries it.
+    """
+    if (url is None) == (not command):
+        raise UsageError("give either --url URL or -- COMMAND ARGS...", hint=f"as in: forge mcp add {name} -- program")
+    program, *args = command or [""]
+    server: dict[str, Any] = {"url": url} if url else {"command": program, **({"args": args} if args else {})}
+    parse_config(McpServers, {"servers": {name: server}}, at=("mcp",))
+    if name in load_settings(forge_home()).mcp.servers:
+        raise UsageError(f"there is a server '{name}' already", hint=f"forge mcp remove {name}")
+    place = ("mcp", "servers", name)
+    rule = GrantRule(place, server, f"the MCP server {name}", user_at=place)
+    file = forge_home() / "config.yaml"
+    try:
+        plan_edit(file, [rule], user=True).write()
+    except CannotEditError as error:
+        raise ForgeError(f"{error}; add it by hand: {rule}") from None
+    sys.stdout.write(visible(f"added {name} to {file}") + "\n")
+    sys.stdout.write(visible(f"a worker uses it with toolsets: {{mcp: {{servers: {{{name}: null}}}}}}") + "\n")

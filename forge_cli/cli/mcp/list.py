@@ -1,0 +1,55 @@
+"""``forge mcp list``: the servers that you define, or those that a worker names."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from forge_cli.cli.mcp.servers import describe_confined, named_servers
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.cli.worker.find import find_worker
+from forge_cli.files.home import forge_home
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import load_worker
+
+app = new_app()
+
+
+@app.command("list")
+def list_servers(
+    worker: Annotated[
+        str | None, typer.Argument(metavar="WORKER", help="Those that this worker names, wherever they are defined.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List MCP servers, without starting any.
+
+    Without a WORKER these are the ones in your own config.yaml.
+    """
+    own = load_settings(forge_home()).mcp.servers
+    if worker is None:
+        rows = [_row(name, server, "config.yaml") for name, server in own.items()]
+    else:
+        named = named_servers(load_worker(find_worker(worker)))
+        rows = [
+            _row(name, server or own.get(name), "config.yaml" if server is None else "worker")
+            for name, server in named.items()
+        ]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table([Column("name"), Column("from", drop=1), Column("confined", drop=2), Column("address")], rows)
+    else:
+        sys.stderr.write("there are no MCP servers; forge mcp add NAME defines one\n")
+
+
+def _row(name: str, server: McpServer | None, origin: str) -> dict[str, Any]:
+    if server is None:
+        return {"name": name, "from": origin, "error": f"there is no definition of it; see forge mcp add {name}"}
+    address = server.url or shlex.join([str(server.command), *server.args])
+    return {"name": name, "from": origin, "confined": describe_confined(server), "address": address}

@@ -1,0 +1,43 @@
+"""The servers that a worker names, and the worker that names nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from forge_cli.cli.opening import bare_worker
+from forge_cli.core.config import parse_config
+from forge_cli.core.errors import WorkerError
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.worker import Worker
+from forge_cli.toolsets.mcp.toolset import McpConfig, McpToolset
+
+TOOLSET = McpToolset.name
+
+
+def named_servers(worker: Worker) -> dict[str, McpServer | None]:
+    """Each server that the worker names, with its definition where that is in the worker, too."""
+    section = worker.section("toolsets", TOOLSET) if TOOLSET in worker.config.toolsets else None
+    if section is None:
+        return {}
+    return parse_config(McpConfig, section, at=("toolsets", TOOLSET), file=str(worker.path)).servers
+
+
+def with_servers_only(worker: Worker) -> Worker:
+    """The same worker without its other toolsets and plugins."""
+    if not named_servers(worker):
+        hint = "name some under toolsets.mcp.servers"
+        raise WorkerError(
+            worker.config.where("toolsets"), f"the worker '{worker.name}' names no MCP servers", hint=hint
+        )
+    kept = {"toolsets": {TOOLSET: worker.config.toolsets[TOOLSET]}, "plugins": []}
+    return replace(worker, config=worker.config.model_copy(update=kept), toolsets=())
+
+
+def worker_for(server: str) -> Worker:
+    """A worker with nothing but one server of the user's own."""
+    return bare_worker({TOOLSET: {"servers": {server: None}}})
+
+
+def describe_confined(server: McpServer) -> str:
+    """Whether its process is confined; one that runs elsewhere cannot be."""
+    return "" if server.url else "yes" if server.confined else "no"

@@ -1,0 +1,95 @@
+"""``forge mcp test``: connects to servers for real, and says what they offer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forge_cli.cli.mcp.servers import describe_confined, with_servers_only, worker_for
+from forge_cli.cli.opening import opened
+from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
+from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.cli.worker.find import find_trusted_worker
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.text import visible
+from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import is_path
+from forge_cli.files.settings import load_settings
+from forge_cli.files.worker import Worker, load_worker
+from forge_cli.toolsets.mcp.connection import Connection
+from forge_cli.toolsets.mcp.toolset import McpToolset
+
+app = new_app()
+
+
+@app.command("test")
+def connect_and_list(
+    target: Annotated[
+        str, typer.Argument(metavar="WORKER|NAME", help="A worker, or a server of your own config.yaml.")
+    ],
+    directory: DirectoryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Connect to MCP servers, and list what they offer.
+
+    Servers are started, and reached over the network, as a session would do it; none of their tools is called. Exit
+    code 1 when a server is not there.
+    """
+    worker = _find(target)
+    with data_output():
+        rows = in_loop(connect, worker, work_folder(directory))
+    if as_json:
+        print_json(rows)
+    else:
+        columns = ["protocol", "connected", "latency", "confined"]
+        shown = [{**row, "tools": _tools(row)} for row in rows]
+        print_table(["name", *(Column(name, drop=at) for at, name in enumerate(columns)), Column("tools")], shown)
+    if any("error" in row for row in rows):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _find(target: str) -> Worker:
+    if not is_path(target) and target in load_settings(forge_home()).mcp.servers:
+        return worker_for(target)
+    return with_servers_only(load_worker(find_trusted_worker(target, interactive=False)))
+
+
+async def connect(worker: Worker, workspace: Path) -> list[dict[str, Any]]:
+    """A row for every server."""
+    async with opened(worker, workspace=workspace, make_zones=False) as assembly:
+        toolset = assembly.toolbox.toolsets[0].toolset
+        if not isinstance(toolset, McpToolset):
+            raise TypeError(f"{toolset!r} has no servers")
+        left_out = {name: problem for name, (_, problem) in toolset.left_out().items()}
+        names = [(offer.tool.source, name) for name, offer in assembly.toolbox.offers.items()]
+        return [
+            _row(each, [name for source, name in names if source and source.origin == each.name], left_out)
+            for each in toolset.connections
+        ]
+
+
+def _row(server: Connection, tools: list[str], left_out: dict[str, str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": server.name, "confined": describe_confined(server.server)}
+    if not server.connected:
+        return {**row, "error": left_out.get(server.name) or visible(server.failure or "it was closed")}
+    found = {
+        "protocol": server.protocol,
+        "connected": f"{server.connecting * 1000:.0f} ms",
+        "latency": f"{server.latency * 1000:.0f} ms",
+        "tools": tools,
+        "left_out": {name: why for name, why in left_out.items() if name.startswith(f"{server.name}__")},
+    }
+    return {**row, **found}
+
+
+def _tools(row: dict[str, Any]) -> str:
+    """What there is room for: how many, then their names."""
+    if "error" in row:
+        return ""
+    names = ", ".join(row["tools"])
+    without = f", {len(row['left_out'])} left out" if row["left_out"] else ""
+    return f"{len(row['tools'])}{without}{f': {names}' if names else ''}"

@@ -1,0 +1,128 @@
+"""``forge mcp``: servers of one's own, and whether they answer.
+
+Covers forge_cli.cli.mcp.list, forge_cli.cli.mcp.test, forge_cli.cli.mcp.add, forge_cli.cli.mcp.remove and
+forge_cli.cli.mcp.servers.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from forge_cli.testing import Project
+
+SERVER = str(Path(__file__).parent.parent / "toolsets" / "mcp" / "server.py")
+CONFIG = """\
+# what I like
+model: script:script.yaml
+mcp:
+  servers:
+    # the first
+    one: {command: program-one}   # mine
+    two:
+      url: https://example.org/mcp
+      headers: {X: "y"}
+trace: quiet
+"""
+
+
+def config(project: Project, text: str) -> Path:
+    project.home.mkdir(exist_ok=True)
+    file = project.home / "config.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_server_that_is_added_can_be_tried_and_used(project: Project) -> None:
+    added = project.forge("mcp", "add", "own", "--", sys.executable, SERVER, "plain")
+    assert added.returncode == 0, added.stderr
+    assert "a worker uses it with toolsets: {mcp: {servers: {own: null}}}" in added.stdout
+    tried = project.forge("mcp", "test", "own", "--json")
+    (row,) = json.loads(tried.stdout)
+    assert (row["name"], row["protocol"], row["confined"], row["tools"]) == ("own", "2025-11-25", "no", ["own__echo"])
+    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {own: null}}}\n")
+    called = project.forge("tools", "call", "own__echo", "--worker", "worker.yaml", "-y", "text=hello")
+    assert called.stdout == "hello\n"
+
+
+def test_everything_else_in_the_config_stays(project: Project) -> None:
+    file = config(project, CONFIG)
+    assert project.forge("mcp", "add", "three", "--url", "https://example.org/3").returncode == 0
+    added = '    three:\n      url: "https://example.org/3"\n'
+    assert file.read_text() == CONFIG.replace("trace:", f"{added}trace:")
+    assert project.forge("mcp", "remove", "three").returncode == 0
+    assert file.read_text() == CONFIG
+    assert project.forge("mcp", "remove", "one").returncode == 0
+    assert file.read_text() == CONFIG.replace("    one: {command: program-one}   # mine\n", "")
+    assert project.forge("mcp", "remove", "two").returncode == 0
+    assert yaml.safe_load(file.read_text()) == {"model": "script:script.yaml", "trace": "quiet"}
+
+
+@pytest.mark.parametrize(
+    ("servers", "name", "left"),
+    [
+        ("{a: {command: x}, b: {command: y}}", "a", "mcp: {servers: {b: {command: y}}}\n"),
+        ("{a: {command: x}, b: {command: y}}", "b", "mcp: {servers: {a: {command: x}}}\n"),
+        ("{a: {command: x}}", "a", ""),
+    ],
+)
+def test_a_server_in_brackets_is_removed(project: Project, servers: str, name: str, left: str) -> None:
+    file = config(project, f"mcp: {{servers: {servers}}}\n")
+    assert project.forge("mcp", "remove", name).returncode == 0
+    assert file.read_text() == left
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["add", "x"], "give either --url URL or -- COMMAND ARGS..."),
+        (["add", "x", "--url", "https://example.org", "--", "program"], "give either --url URL or"),
+        (["add", "x", "--url", "ftp://example.org"], "mcp.servers.x.url: must match pattern"),
+        (["add", "one", "--", "program"], "there is a server 'one' already"),
+        (["remove", "on"], "did you mean 'one'?"),
+    ],
+)
+def test_what_cannot_be_done(project: Project, argv: list[str], sentence: str) -> None:
+    file = config(project, CONFIG)
+    done = project.forge("mcp", *argv)
+    assert done.returncode in (2, 3)
+    assert sentence in done.stderr
+    assert file.read_text() == CONFIG
+
+
+def test_the_list_starts_nothing(project: Project) -> None:
+    config(project, CONFIG)
+    rows = json.loads(project.forge("mcp", "list", "--json").stdout)
+    assert [(row["name"], row["confined"], row["address"]) for row in rows] == [
+        ("one", "no", "program-one"),
+        ("two", "", "https://example.org/mcp"),
+    ]
+    servers = "{one: null, own: {command: 'a b', args: [c], confined: true}, gone: null}"
+    project.write("worker.yaml", f"name: w\ntoolsets: {{mcp: {{servers: {servers}}}}}\n")
+    rows = json.loads(project.forge("mcp", "list", "worker.yaml", "--json").stdout)
+    assert [(row["name"], row["from"], row.get("address")) for row in rows] == [
+        ("one", "config.yaml", "program-one"),
+        ("own", "worker", "'a b' c"),
+        ("gone", "config.yaml", None),
+    ]
+    assert rows[2]["error"] == "there is no definition of it; see forge mcp add gone"
+
+
+def test_one_that_fails_is_exit_1_and_the_others_are_shown(project: Project) -> None:
+    python = json.dumps(sys.executable)
+    servers = "".join(
+        f"      {mode}: {{command: {python}, args: [{SERVER}, {mode}]}}\n" for mode in ("plain", "absent")
+    )
+    project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp:\n    servers:\n{servers}")
+    done = project.forge("mcp", "test", "worker.yaml")
+    assert done.returncode == 1
+    assert "1: plain__echo" in done.stdout
+    assert "no such database" in done.stdout
+
+
+def test_a_worker_without_servers(project: Project) -> None:
+    project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")
+    done = project.forge("mcp", "test", "worker.yaml")
+    assert (done.returncode, "the worker 'w' names no MCP servers" in done.stderr) == (3, True)
