@@ -53,6 +53,7 @@ NEEDS = {
     "cgroups": Need(groups_around, more="a control group (v2) with memory and pids that one may make others in"),
     "git": program("git", "git"),
     "go": program("go", "golang-go"),
+    "npm": Need(lambda: shutil.which("npm", path=PATH), more="Node.js"),
     "openssl": program("openssl", "openssl"),
     "rg": program("rg", "ripgrep"),
     "uv": program("uv", "uv"),

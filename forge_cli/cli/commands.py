@@ -47,7 +47,9 @@ COMMANDS = {
     "mcp list": CommandEntry("forge_cli.cli.mcp.list", "List MCP servers, without starting any."),
     "mcp test": CommandEntry("forge_cli.cli.mcp.test", "Connect to MCP servers, and list what they offer."),
     "mcp add": CommandEntry("forge_cli.cli.mcp.add", "Define an MCP server in your own config.yaml."),
-    "mcp remove": CommandEntry("forge_cli.cli.mcp.remove", "Delete an MCP server from your own config.yaml."),
+    "mcp remove": CommandEntry(
+        "forge_cli.cli.mcp.remove", "Delete an MCP server from your own config.yaml, without asking."
+    ),
     "models list": CommandEntry(
         "forge_cli.cli.models.list", "List the models that -m takes, with their prices and windows."
     ),

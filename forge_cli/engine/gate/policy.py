@@ -95,7 +95,7 @@ class Policy:
         if self.named is None or own is None or callable(own):
             return False
         verdict = as_verdict(own)
-        return verdict.by == "tool" and verdict.approval.stricter_than(self.named.approval)
+        return verdict.by != "memory" and verdict.approval.stricter_than(self.named.approval)
 
     def idle(self, tool: Tool) -> bool:
         """Does the worker pre-approve a tool whose verdict depends on its arguments, which never changes anything?"""

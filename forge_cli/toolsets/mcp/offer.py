@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from forge_cli.core.approval import Verdict
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import LONGEST, Execute, Source, Tool, digest_of
+from forge_cli.toolsets.mcp.pins import Drift
 
 if TYPE_CHECKING:
     import mcp_types
@@ -46,7 +46,7 @@ def offered_tool(
     server: str,
     identity: str,
     execute: Execute,
-    drift: Verdict | None,
+    drift: Drift | None,
     notice: Callable[[str], None],
 ) -> Tool:
     """A tool of a server; ``Quarantined`` where nobody could judge what it says of itself."""
@@ -66,7 +66,8 @@ def offered_tool(
         description=description,
         input_schema=schema,
         execute=execute,
-        needs_approval=drift,
+        needs_approval=drift.verdict if drift else None,
+        preview=drift.preview if drift else None,
         timeout=LONGEST,
         source=Source("mcp", server),
         digest=digest_of(json.dumps([identity, tool.name, tool.description, schema], sort_keys=True).encode()),

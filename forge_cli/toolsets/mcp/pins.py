@@ -5,12 +5,17 @@ from __future__ import annotations
 import difflib
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, Verdict
+from forge_cli.core.context import ToolContext
+from forge_cli.core.results import Diff
 from forge_cli.core.text import cut, visible
+from forge_cli.core.tool import Args, Preview
 from forge_cli.core.toolset import ToolsetEnv
+from forge_cli.core.values import dataclass
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.trust import TrustStore
 
@@ -19,6 +24,28 @@ if TYPE_CHECKING:
 
 LINES = 40
 """Of a difference that is shown."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A tool is not what was approved."""
+
+    tool: str
+    approved: Mapping[str, Any]
+    now: Mapping[str, str]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Asks, whatever the worker says."""
+        parts = [part for part in self.now if self.approved.get(part) != self.now[part]]
+        reason = f"its {' and '.join(parts)} changed since it was approved, so it asks again"
+        difference = difflib.unified_diff(_text(self.approved).splitlines(), _text(self.now).splitlines(), n=0)
+        lines = [visible(cut(line.rstrip("\n"), 300, "end")) for line in list(difference)[2 : LINES + 2]]
+        return Verdict(Approval.ASK, reason, by="memory", details=tuple(lines))
+
+    async def preview(self, args: Args, context: ToolContext) -> Preview:
+        difference = Diff.of(self.tool, _text(self.approved), _text(self.now))
+        return Preview(difference, recap="what was approved, and what it is now")
 
 
 class Pins:
@@ -30,17 +57,10 @@ class Pins:
         self._address = server.identity
         self._known = self._store.pins(self._key)
 
-    def drift(self, tool: mcp_types.Tool) -> Verdict | None:
-        """A verdict that asks, where the tool is not what was approved; None where it is, or never was."""
-        known = self._known.get(tool.name)
-        now = self._describe(tool)
-        if known is None or known == now:
-            return None
-        parts = [part for part in now if known.get(part) != now[part]]
-        lines = difflib.unified_diff(_lines(known), _lines(now), "approved", "now", n=0, lineterm="")
-        shown = [visible(cut(line, 300, "end")) for line in list(lines)[:LINES]]
-        reason = f"its {' and '.join(parts)} changed since it was approved, so it asks again"
-        return Verdict(Approval.ASK, reason, by="memory", details=tuple(shown))
+    def drift(self, tool: mcp_types.Tool) -> Drift | None:
+        """What changed of a tool that was approved; None where nothing did, or it never was."""
+        known, now = self._known.get(tool.name), self._describe(tool)
+        return None if known is None or known == now else Drift(tool.name, known, now)
 
     def keep(self, tool: mcp_types.Tool) -> bool:
         """The tool as it is now was approved; returns whether that is news."""
@@ -60,5 +80,5 @@ class Pins:
         }
 
 
-def _lines(pin: Any) -> list[str]:
-    return "\n".join(str(pin.get(part, "")) for part in ("address", "description", "schema")).splitlines()
+def _text(pin: Mapping[str, Any]) -> str:
+    return "".join(f"{pin.get(part, '')}\n" for part in ("address", "description", "schema"))

@@ -138,7 +138,7 @@ class McpToolset(Toolset):
             notice=self._warn,
         )
         if drift:
-            self._warn(f"{name}: {drift.reason}")
+            self._warn(f"{name}: {drift.verdict.reason}")
         return offered
 
     async def _call(
