@@ -20,6 +20,7 @@ MEASURED = (
     "process",
     "parallel",
     "executables",
+    "mcp_calls",
     "sessions",
     "redaction",
 )

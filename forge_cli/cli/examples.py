@@ -45,6 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "keys list": ("forge keys list", "forge keys list --json"),
     "keys remove": ("forge keys remove openai",),
     "config show": ("forge config show", "forge config show -C ../project"),
+    "trust": ("forge trust", "forge trust .mcp.json", "forge trust --list"),
     "doctor": ("forge doctor", "forge doctor --json"),
     "sessions list": ("forge sessions list", "forge sessions list --worker coder --json"),
     "sessions show": ("forge sessions show last", "forge sessions show 20261115-084759 --json"),

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from forge_cli.core.config import Config
+from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.files.regular import read_regular
 
 SERVER_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,31}$"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+PROJECT_FILES = (".mcp.json", "mcp.json")
+PROJECT_KEYS = ("command", "args", "env", "url", "headers")
 
 ServerName = Annotated[str, Field(pattern=SERVER_NAME)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
@@ -52,6 +59,36 @@ class McpServers(Config):
     """The section ``mcp`` of the user's settings."""
 
     servers: dict[ServerName, McpServer] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProjectServers:
+    """The servers that a file of the working directory defines, for whatever reads such files."""
+
+    file: Path
+    content: bytes
+    servers: Mapping[str, McpServer]
+
+
+def project_servers(folder: Path) -> list[ProjectServers]:
+    """Those of ``.mcp.json`` and ``mcp.json``; nothing of them is to be used before the person trusts the file."""
+    found: list[ProjectServers] = []
+    for name in PROJECT_FILES:
+        file = folder / name
+        if file.is_file():
+            found.append(_read_project(file))
+    return found
+
+
+def _read_project(file: Path) -> ProjectServers:
+    """Keys that other programs have there are theirs."""
+    content = read_regular(file)
+    try:
+        defined = json.loads(content)["mcpServers"]
+        given = {name: {key: each[key] for key in PROJECT_KEYS if key in each} for name, each in defined.items()}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        raise WorkerError(Mark(str(file)), "it has to be JSON, with an object of servers under mcpServers") from None
+    return ProjectServers(file, content, parse_config(McpServers, {"servers": given}, file=str(file)).servers)
 
 
 def expand(values: Mapping[str, str], environ: Mapping[str, str], where: Mark | None) -> dict[str, str]:

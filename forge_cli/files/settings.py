@@ -124,7 +124,10 @@ def _check_policy(project: Settings, name: str) -> None:
 
 
 def _merge(user: Settings, project: Settings) -> Settings:
-    """Consent and limits as strict as the stricter of the two; of what is a preference the project's counts."""
+    """Consent and limits as strict as the stricter of the two; of what is a preference the project's counts.
+
+    Of two servers with one name the user's counts: what a project brings cannot take its place.
+    """
     merged = user.model_copy(
         update={
             "model": project.model or user.model,
@@ -134,6 +137,7 @@ def _merge(user: Settings, project: Settings) -> Settings:
             "models": {**user.models, **project.models},
             "aliases": {**user.aliases, **project.aliases},
             "policy": {**user.policy, **project.policy},
+            "mcp": McpServers(servers={**project.mcp.servers, **user.mcp.servers}),
         }
     )
     sections = {name: _joined(user, project, name) for name in merged.policy}

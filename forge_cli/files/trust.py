@@ -48,28 +48,44 @@ class TrustStore:
         entries["workers"][_key(worker)] = digests
         replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
 
-    def holds_file(self, path: Path) -> bool:
-        """Whether this file is the one that the person agreed to."""
-        digest = _digest(path)
-        return digest != UNREADABLE and self._read().get("files", {}).get(os.path.realpath(path)) == digest
+    def holds_file(self, path: Path, content: bytes | None = None) -> bool:
+        """Whether this file, or this content that was read from it, is what the person agreed to."""
+        digest = _digest(path) if content is None else sha256(content).hexdigest()
+        return digest != UNREADABLE and self._section("files").get(os.path.realpath(path)) == digest
 
-    def add_file(self, path: Path) -> None:
-        """Keep that the person agreed to this file as it is now."""
-        entries = self._read()
-        entries["files"] = {**entries.get("files", {}), os.path.realpath(path): _digest(path)}
+    def add_file(self, path: Path, content: bytes | None = None) -> None:
+        """Keep that the person agreed to this file as it is now, or as it was read."""
+        entries, digest = self._read(), _digest(path) if content is None else sha256(content).hexdigest()
+        entries["files"] = {**self._section("files"), os.path.realpath(path): digest}
         replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+
+    def trusted(self) -> list[str]:
+        """The paths of everything that the person agreed to."""
+        return sorted([*self._section("workers"), *self._section("files")])
+
+    def revoke(self, folder: Path) -> list[str]:
+        """Forget what lies at a path or below it; returns what that was."""
+        entries, place = self._read(), Path(os.path.realpath(folder))
+        gone = [path for path in self.trusted() if Path(path).is_relative_to(place)]
+        for name in ("workers", "files"):
+            entries[name] = {path: kept for path, kept in self._section(name).items() if path not in gone}
+        if gone:
+            replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+        return gone
+
+    def _section(self, name: str) -> dict[str, Any]:
+        found = self._read().get(name)
+        return found if isinstance(found, dict) else {}
 
     def pins(self, key: str) -> dict[str, Any]:
         """What was approved under a key, by name."""
-        found = self._read().get("pins", {})
-        pinned = found.get(key, {}) if isinstance(found, dict) else {}
+        pinned = self._section("pins").get(key)
         return {name: pin for name, pin in pinned.items() if isinstance(pin, dict)} if isinstance(pinned, dict) else {}
 
     def pin(self, key: str, name: str, value: Mapping[str, Any]) -> None:
         """Keep what was approved."""
         entries = self._read()
-        found = entries.get("pins")
-        entries["pins"] = {**(found if isinstance(found, dict) else {}), key: {**self.pins(key), name: value}}
+        entries["pins"] = {**self._section("pins"), key: {**self.pins(key), name: value}}
         replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
 
     def _read(self) -> dict[str, Any]:

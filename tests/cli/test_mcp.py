@@ -110,6 +110,21 @@ def test_the_list_starts_nothing(project: Project) -> None:
     assert rows[2]["error"] == "there is no definition of it; see forge mcp add gone"
 
 
+def test_the_servers_are_among_the_settings(project: Project) -> None:
+    file = config(project, CONFIG)
+    project.write(".forge/config.yaml", "mcp: {servers: {one: {command: another}, three: {command: x, args: [y]}}}\n")
+    assert project.forge("trust").returncode == 0
+    rows = json.loads(project.forge("config", "show", "--json").stdout)
+    found = {row["key"]: (row["value"], row["source"]) for row in rows if row["key"].startswith("mcp.")}
+    assert found == {
+        "mcp.servers.one": ({"command": "program-one"}, "user"),
+        "mcp.servers.two": ({"url": "https://example.org/mcp"}, "user"),
+        "mcp.servers.three": ({"command": "x", "args": ["y"]}, "project"),
+    }
+    where = next(row["where"] for row in rows if row["key"] == "mcp.servers.one")
+    assert where == f"{file}:6:5"
+
+
 def test_one_that_fails_is_exit_1_and_the_others_are_shown(project: Project) -> None:
     python = json.dumps(sys.executable)
     servers = "".join(

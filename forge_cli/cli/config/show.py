@@ -60,6 +60,7 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     yield _first(files, "trace")
     yield from _named(files, "aliases")
     yield from _models(files)
+    yield from _servers(files)
     yield from _rules(files)
     yield from _environment()
 
@@ -115,6 +116,14 @@ def _models(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
     for row in _named(files, "models"):
         options: Config = row["value"]
         yield {**row, "value": options.model_dump(exclude_none=True)}
+
+
+def _servers(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
+    """The user's stands in the place of one of the project; what it is given besides may be secret."""
+    found = {name: (source, files[source]) for source in files for name in files[source].mcp.servers}
+    for name, (source, settings) in found.items():
+        value = settings.mcp.servers[name].model_dump(include={"command", "args", "url"}, exclude_defaults=True)
+        yield _row(f"mcp.servers.{name}", value, source, settings.mcp.where("servers", name))
 
 
 def _rules(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:

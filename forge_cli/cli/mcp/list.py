@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +15,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.worker.find import find_worker
 from forge_cli.files.home import forge_home
-from forge_cli.files.mcp import McpServer
+from forge_cli.files.mcp import McpServer, ProjectServers, project_servers
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
 
@@ -36,16 +38,25 @@ def list_servers(
         rows = [_row(name, server, "config.yaml") for name, server in own.items()]
     else:
         named = named_servers(load_worker(find_worker(worker)))
-        rows = [
-            _row(name, server or own.get(name), "config.yaml" if server is None else "worker")
-            for name, server in named.items()
-        ]
+        project = {name: each for each in reversed(project_servers(Path.cwd())) for name in each.servers}
+        rows = [_row(name, *_defined(name, server, own, project)) for name, server in named.items()]
     if as_json:
         print_json(rows)
     elif rows:
         print_table([Column("name"), Column("from", drop=1), Column("confined", drop=2), Column("address")], rows)
     else:
         sys.stderr.write("there are no MCP servers; forge mcp add NAME defines one\n")
+
+
+def _defined(
+    name: str, server: McpServer | None, own: Mapping[str, McpServer], project: Mapping[str, ProjectServers]
+) -> tuple[McpServer | None, str]:
+    """A server that a worker names, and where it is defined."""
+    if server is not None:
+        return server, "worker"
+    if name in own or name not in project:
+        return own.get(name), "config.yaml"
+    return project[name].servers[name], project[name].file.name
 
 
 def _row(name: str, server: McpServer | None, origin: str) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Sandbox:
         workspace: Path | None = None,
         protected: Iterable[Path] = (),
         isolation: Isolation | None = None,
+        own: OwnFiles | None = None,
     ) -> None:
         self._zones = tuple(zones)
         self.workspace = workspace
@@ -69,7 +70,7 @@ class Sandbox:
         self.written: set[str] = set()
         """Real paths that calls have held for writing, with consent."""
         self.keeper: ChangeKeeper | None = None
-        self._own = OwnFiles(self.protected)
+        self._own = own or OwnFiles(self.protected)
 
     @classmethod
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
@@ -260,10 +261,13 @@ class CallSandbox(Sandbox):
 
     def __init__(self, around: Sandbox, judged: Sequence[JudgedPath], *, changes: bool) -> None:
         super().__init__(
-            around.zones, workspace=around.workspace, protected=around.protected, isolation=around.isolation
+            around.zones,
+            workspace=around.workspace,
+            protected=around.protected,
+            isolation=around.isolation,
+            own=around._own,
         )
         self.notified, self.written, self.keeper = around.notified, around.written, around.keeper
-        self._own = around._own
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
         self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}
         for path in judged:

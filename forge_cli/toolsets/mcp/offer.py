@@ -11,7 +11,7 @@ from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import LONGEST, Execute, Source, Tool, digest_of
-from forge_cli.toolsets.mcp.pins import Drift
+from forge_cli.toolsets.mcp.pins import ToolChange
 
 if TYPE_CHECKING:
     import mcp_types
@@ -46,7 +46,7 @@ def offered_tool(
     server: str,
     identity: str,
     execute: Execute,
-    drift: Drift | None,
+    drift: ToolChange | None,
     notice: Callable[[str], None],
 ) -> Tool:
     """A tool of a server; ``Quarantined`` where nobody could judge what it says of itself."""

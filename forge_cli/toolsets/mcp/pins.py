@@ -27,7 +27,7 @@ LINES = 40
 
 
 @dataclass(frozen=True)
-class Drift:
+class ToolChange:
     """A tool is not what was approved."""
 
     tool: str
@@ -57,10 +57,10 @@ class Pins:
         self._address = server.identity
         self._known = self._store.pins(self._key)
 
-    def drift(self, tool: mcp_types.Tool) -> Drift | None:
+    def drift(self, tool: mcp_types.Tool) -> ToolChange | None:
         """What changed of a tool that was approved; None where nothing did, or it never was."""
         known, now = self._known.get(tool.name), self._describe(tool)
-        return None if known is None or known == now else Drift(tool.name, known, now)
+        return None if known is None or known == now else ToolChange(tool.name, known, now)
 
     def keep(self, tool: mcp_types.Tool) -> bool:
         """The tool as it is now was approved; returns whether that is news."""

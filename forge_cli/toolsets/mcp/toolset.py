@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
@@ -22,8 +22,9 @@ from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.tool import Args, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.files.mcp import McpServer, ServerName, expand
+from forge_cli.files.mcp import McpServer, ServerName, expand, project_servers
 from forge_cli.files.settings import load_settings
+from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.process import Child
@@ -63,6 +64,7 @@ class McpToolset(Toolset):
         self._pins = {name: Pins(self.env, name, server) for name, server in servers.items()}
         self._told: set[str] = set()
         self._offered: dict[str, tuple[Any, Tool]] = {}
+        self._pinned: dict[str, mcp_types.Tool] = {}
         self._left_out: dict[str, tuple[Source, str]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -144,21 +146,30 @@ class McpToolset(Toolset):
     async def _call(
         self, name: str, connection: Connection, tool: mcp_types.Tool, args: Args, context: ToolContext
     ) -> ResultValue:
-        if self._pins[connection.name].keep(tool):
-            self._offered.pop(name, None)
+        if tool is not self._pinned.get(name):
+            self._pinned[name] = tool
+            if self._pins[connection.name].keep(tool):
+                self._offered.pop(name, None)
         return convert_result(await connection.call(tool.name, args, context.report))
 
     def _servers(self) -> dict[str, McpServer]:
-        """Each server with its definition; the user's own is used for one that the worker only names."""
+        """Each server with its definition."""
         own = load_settings(self.env.home).mcp.servers if None in self.config.servers.values() else {}
-        found: dict[str, McpServer] = {}
-        for name, server in self.config.servers.items():
-            where = self.config.where("servers", name)
-            if server is None and name not in own:
-                known = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
-                raise WorkerError(where, f"toolsets.mcp.servers.{name}: there is no definition of it", hint=known)
-            found[name] = own[name] if server is None else server
-        return found
+        return {
+            name: server or own.get(name) or self._of_project(name, own) for name, server in self.config.servers.items()
+        }
+
+    def _of_project(self, name: str, own: Iterable[str]) -> McpServer:
+        """A server that only the working directory defines; what it brings has to be trusted first."""
+        for project in project_servers(self.env.workspace):
+            if name in project.servers:
+                if not TrustStore(self.env.home).holds_file(project.file, project.content):
+                    problem = f"{project.file} comes with this folder and is not trusted"
+                    raise TrustError(problem, hint=f"read it, then: forge trust {project.file.name}")
+                return project.servers[name]
+        hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name}")
+        where = self.config.where("servers", name)
+        raise WorkerError(where, f"toolsets.mcp.servers.{name}: there is no definition of it", hint=hint)
 
     def _connection(self, name: str, server: McpServer) -> Connection:
         where = self.config.where("servers", name)

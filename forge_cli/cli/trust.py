@@ -1,0 +1,77 @@
+"""``forge trust``: the person agrees to what a folder brings and forge would otherwise not use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.options import new_app
+from forge_cli.core.errors import UsageError
+from forge_cli.core.text import visible
+from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
+from forge_cli.files.mcp import PROJECT_FILES, ProjectServers, project_servers
+from forge_cli.files.settings import project_file
+from forge_cli.files.trust import TrustStore, file_digests
+
+app = new_app()
+
+
+@app.command()
+def trust(
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="PATH", help="A folder, or one file; by default the working directory."),
+    ] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Print everything that is trusted.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take it back for PATH and what lies below.")] = False,
+) -> None:
+    """Trust the workers, settings and MCP servers of a folder.
+
+    Each is trusted as it is now: read it first. One that changes has to be trusted anew.
+    """
+    store, place = TrustStore(forge_home()), Path(os.path.abspath(path or "."))
+    if list_all:
+        lines = store.trusted()
+    elif revoke:
+        lines = [f"no longer trusted: {gone}" for gone in store.revoke(place)]
+    else:
+        lines = list(_trust_all(store, place))
+        if not lines:
+            hint = f"it could bring .forge/workers, .forge/config.yaml, {' or '.join(PROJECT_FILES)}"
+            raise UsageError(f"{place}: there is nothing that needs trust", hint=hint)
+    sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
+
+
+def _trust_all(store: TrustStore, place: Path) -> Iterator[str]:
+    folder = place if place.is_dir() else place.parent
+    for servers in project_servers(folder):
+        if place in (folder, servers.file):
+            store.add_file(servers.file, servers.content)
+            yield f"trusted: {servers.file} (MCP servers: {_names(servers)})"
+    settings = project_file(_root(folder))
+    if settings.is_file() and settings.is_relative_to(place):
+        store.add_file(settings)
+        yield f"trusted: {settings} (settings)"
+    for worker in named_workers(_root(folder), forge_home()):
+        if worker.origin is WorkerOrigin.PROJECT and _is_meant(worker, place):
+            store.add(worker, file_digests(worker))
+            yield f"trusted: {worker.path} (worker)"
+
+
+def _names(servers: ProjectServers) -> str:
+    return ", ".join(servers.servers) or "none"
+
+
+def _root(folder: Path) -> Path:
+    """The folder whose .forge/workers a path may lie in."""
+    return next((above.parent for above in (folder, *folder.parents) if above.name == ".forge"), folder)
+
+
+def _is_meant(worker: NamedWorker, place: Path) -> bool:
+    return Path(os.path.abspath(worker.path)).is_relative_to(place)
