@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def doctor(as_json: JsonOption = False) -> None:
     """
     with data_output():
         own = [_python(), _home(forge_home()), _config(), _terminal(), _confinement()]
+        own += _servers()
         checks = [*own, *in_loop(_models), *in_loop(_plugins), *_executables(ExecutableManager(forge_home()))]
     if as_json:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
@@ -125,6 +127,17 @@ def _confinement() -> DoctorCheck:
     found = mechanism()
     remedy = "install bubblewrap (bwrap) 0.8 or newer, and let it make user namespaces"
     return DoctorCheck("isolation", found is not None, describe_confinement(found), remedy, essential=False)
+
+
+def _servers() -> list[DoctorCheck]:
+    """The user's own MCP servers, none of which is started, and which of them nothing confines."""
+    with suppress(ForgeError):  # told of the config
+        servers = load_settings(forge_home()).mcp.servers
+        free = [name for name, server in servers.items() if server.command and not server.confined]
+        if servers:
+            told = f"; not confined: {', '.join(free)}" if free else ""
+            return [DoctorCheck("mcp", True, f"{counted(len(servers), 'server')} in config.yaml{told}")]
+    return []
 
 
 async def _models() -> list[DoctorCheck]:

@@ -125,6 +125,12 @@ def test_the_servers_are_among_the_settings(project: Project) -> None:
     assert where == f"{file}:6:5"
 
 
+def test_the_doctor_says_which_are_not_confined(project: Project) -> None:
+    config(project, CONFIG)
+    checks = json.loads(project.forge("doctor", "--json").stdout)["checks"]
+    assert [each["detail"] for each in checks if each["id"] == "mcp"] == ["2 servers in config.yaml; not confined: one"]
+
+
 def test_one_that_fails_is_exit_1_and_the_others_are_shown(project: Project) -> None:
     python = json.dumps(sys.executable)
     servers = "".join(
