@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
-from pydantic import Field
 
 from forge_cli.core.bounds import OPENING
 from forge_cli.core.context import ToolContext
@@ -48,7 +47,7 @@ LAST_WORDS = 2000
 class McpConfig(ToolsetConfig):
     """``servers`` by name; one without a definition is defined in the user's own settings."""
 
-    servers: dict[ServerName, McpServer | None] = Field(default_factory=dict)
+    servers: dict[ServerName, McpServer | None]
 
 
 class McpToolset(Toolset):

@@ -139,6 +139,12 @@ def test_a_variable_that_is_not_set(project: Project) -> None:
     assert "NO_SUCH" in done.stderr
 
 
+def test_without_servers_there_is_nothing_to_use(project: Project) -> None:
+    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {}}\n")
+    done = project.forge("worker", "check", "worker.yaml")
+    assert (done.returncode, "toolsets.mcp.servers" in done.stderr) == (3, True)
+
+
 def test_a_server_that_the_user_defines(project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {s: null}, approval: {default: preApproved}}}\n")
     (project.home).mkdir(exist_ok=True)
