@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from enum import StrEnum
@@ -52,7 +53,7 @@ def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
     """Every worker that has a name here, in the order of lookup: of two with one name the first is used."""
     project, own = folder / PROJECT, home / "workers"
     places = [(WorkerOrigin.USER, own), (WorkerOrigin.SHIPPED, SHIPPED)]
-    if project.resolve() != own.resolve():
+    if os.path.realpath(project) != os.path.realpath(own):
         places.insert(0, (WorkerOrigin.PROJECT, project))
     return [found for origin, place in places for found in _workers_in(place, origin)]
 

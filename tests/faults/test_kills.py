@@ -90,7 +90,7 @@ def resume_to_the_end(busy: Project, number: int) -> None:
     assert max(counts.values(), default=0) <= 1, (number, counts)
     with busy.environment():
         SessionLog.create("sweeps").close()
-    left = [entry.name for entry in (busy.home / "sessions").iterdir() if not entry.name.endswith(".jsonl")]
+    left = [entry.name for entry in (busy.home / "sessions").iterdir() if entry.suffix not in (".jsonl", ".undo")]
     assert left == [], number
     check_logs(busy, 1, number)
 

@@ -107,7 +107,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     if origin is tuple:
         return st.lists(values(inner[0]), max_size=3).map(tuple)
     if origin in (dict, Mapping):
-        return OBJECTS
+        return st.dictionaries(WORDS, WORDS, max_size=2) if inner[1:] == (str,) else OBJECTS
     return made(hint)
 
 

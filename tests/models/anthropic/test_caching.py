@@ -156,7 +156,7 @@ def test_after_room_was_made_the_next_process_sends_the_same_bytes(api: Api, giv
 
 
 def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver: Project) -> None:
-    narrow(giver, 12_000)
+    narrow(giver, 14_000)
     calls = iter(range(10))
 
     def reply(data: Any) -> Answer:
