@@ -19,10 +19,16 @@ SDKS = frozenset(
 LIBRARIES = frozenset({"anyio", "asyncio", "importlib.metadata", "jsonschema", "pluggy", "pydantic", "rich", "yaml"})
 
 LOOK = """
+import os
 import sys
 sys.argv = ["forge", *sys.argv[2:]]
+os._exit = sys.exit  # it leaves so where a thread is still there, and would take what was seen along
 from forge_cli.cli.app import main
-code, modules = main(), sorted(sys.modules)
+try:
+    code = main()
+except SystemExit as left:
+    code = left.code
+modules = sorted(sys.modules)
 import gc
 import json
 with open({seen!r}, "w") as file:
