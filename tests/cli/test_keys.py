@@ -133,7 +133,7 @@ def test_no_command_of_a_worker_has_a_stored_key(project: Project, level: str) -
     assert SECRET not in done.stdout + done.stderr
     assert "ANTHROPIC_API_KEY=" not in done.stdout
     if level == "auto":
-        assert "No such file" in done.stdout
+        assert "No such file" in done.stdout or "Permission denied" in done.stdout
     log = next((project.home / "sessions").glob("*.jsonl")).read_text()
     assert SECRET not in log
 
@@ -144,11 +144,11 @@ def test_code_that_is_only_looked_at_cannot_read_a_stored_key(project: Project) 
     project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [hi]}}\n")
     project.write(
         "tools.py",
-        "import os\nfrom pathlib import Path\n"
-        f"found = os.environ['ANTHROPIC_API_KEY'], Path({str(project.home)!r}, 'keys.json').exists()\n"
-        "print(found)\n"
+        f"import os\ntry:\n    kept = open({str(project.home / 'keys.json')!r}).read()\n"
+        "except OSError:\n    kept = None\n"
+        "print((os.environ['ANTHROPIC_API_KEY'], kept))\n"
         "def hi() -> str:\n    'Say hi.'\n    return 'hi'\n",
     )
     done = project.forge("worker", "check", "worker.yaml")
     assert done.returncode == 0, done.stderr
-    assert "('hidden', False)" in done.stderr
+    assert "('hidden', None)" in done.stderr
