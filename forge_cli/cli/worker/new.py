@@ -24,7 +24,7 @@ app = new_app()
 T = TypeVar("T")
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-WITH_SETTINGS = ("custom", "external", "workers")
+WITH_SETTINGS = ("custom", "external", "mcp", "workers")
 """Toolsets that a file cannot name without saying more."""
 DEFAULT_INSTRUCTIONS = "You help with what you are asked. Say what you did, and what you could not do."
 CAREFUL = {
