@@ -127,7 +127,7 @@ def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_tr
     assert (done.code, done.out) == (0, "hello from me\n")
     said = "forge: .forge/workers/coder.yaml is not trusted; 'coder' is the shipped worker instead\n"
     assert done.err.startswith(said)
-    assert cli("worker", "check", "coder").err == said
+    assert cli("worker", "check", "coder").err.startswith(said)
     assert "Mine" in cli("worker", "show", "deploy").out
     assert cli("approve", "coder", "shell", "command=git push").out.startswith("blocked: shell")
 
