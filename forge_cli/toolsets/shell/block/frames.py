@@ -56,11 +56,18 @@ class Scanned:
     fed: set[str] = field(default_factory=set)
     """Variables that are read from data."""
 
+    def add_target(self, text: str) -> None:
+        """A target of ``>&`` without its quotes: a process substitution in it, unlike in a here-document, is one."""
+        self.bodies.append(text)
+        if process := _PROCESS.search(text):
+            self.scripts.append(text[process.end() :])
+
     def give_up(self, at: int) -> None:
         self.unread = at if self.unread is None else min(at, self.unread)
 
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
+_PROCESS = re.compile(r"[<>]\(")
 _OPEN_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[(?![^\[\]]*\])")
 _PASSED_OVER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=|(?:builtin|command)\Z")
 _SETS_VARIABLES = names("for select read mapfile readarray set")
@@ -128,7 +135,7 @@ class Frame:
             if self.redirect == "<<<":
                 result.data.append(restore(text))
             elif self.redirect.endswith("&"):
-                result.bodies.append(restore(text))
+                result.add_target(restore(text))
             self.redirect = ""
         elif not self._reserved(text, result):
             result.doubt = result.doubt or ("[" in text and _OPEN_SUBSCRIPT.match(text) is not None)
