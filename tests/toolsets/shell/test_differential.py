@@ -51,7 +51,8 @@ _rec() {
   builtin local state=
   [[ $PWD == "$TOP/$LINE" ]] || state=moved
   [[ "$HOME|$PATH|$x|$fd|$OPTIND|$REPLY${MAPFILE+|}" == "$STATE" ]] || state+=set
-  builtin printf '%s\0' $'\x1e'"$LINE" "$state" "$#" "$@" >> "$REC"
+  # without line breaks, at which bash would write: what runs side by side would write in between
+  builtin printf '%s\0' $'\x1e'"$LINE" "$state" "$#" "${@//$'\n'/$'\x1f'}" >> "$REC"
 }
 command_not_found_handle() { _rec "$@"; }
 for _name in $(compgen -b); do
@@ -160,7 +161,8 @@ def read_record(data: bytes) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
     for entry in data.decode("utf-8", "surrogateescape").split("\x1e")[1:]:
         line, state, count, *argv = [*entry.split("\0"), "", ""]
         if count.isdecimal() and len(argv) > int(count) + 2:
-            argvs.setdefault(line, []).append((state, tuple(argv[: int(count)])))
+            words = tuple(word.replace("\x1f", "\n") for word in argv[: int(count)])
+            argvs.setdefault(line, []).append((state, words))
     return argvs
 
 
