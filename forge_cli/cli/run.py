@@ -83,6 +83,9 @@ class Plan:
     """What the command line asked for, understood and complete."""
 
     worker: str
+    """The path of its file."""
+    named: str
+    """As it was typed."""
     task: str
     model: str | None
     mode: ApprovalMode | None
@@ -189,12 +192,7 @@ def run(
     interactive = is_interactive() and not print_only
     if task is None:
         refuse_sentence(worker)
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UsageError(f"-o {output}: there is no folder {output.absolute().parent}")
-    if output is not None and output.is_dir():
-        raise UsageError(f"-o {output}: that is a folder; name a file in it")
-    if output is not None and output.is_fifo():
-        raise UsageError(f"-o {output}: that is a pipe, which may have no reader; name a file")
+    _check_output(output)
     if ephemeral and on_ask is OnAsk.PARK and record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
@@ -207,6 +205,7 @@ def run(
     first = recorded.parts[0] if recorded else None
     plan = Plan(
         worker=find_trusted_worker(worker, interactive=interactive),
+        named=worker,
         task=task_from(task, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
         model=model,
         mode=chosen_mode(approval_mode, yes),
@@ -233,12 +232,24 @@ def run(
     raise typer.Exit(code)
 
 
+def _check_output(file: Path | None) -> None:
+    """Refuse a file for the answer that could not be written when there is one."""
+    if file is None:
+        return
+    if not file.absolute().parent.is_dir():
+        raise UsageError(f"-o {file}: there is no folder {file.absolute().parent}")
+    if file.is_dir():
+        raise UsageError(f"-o {file}: that is a folder; name a file in it")
+    if file.is_fifo():
+        raise UsageError(f"-o {file}: that is a pipe, which may have no reader; name a file")
+
+
 def _finish(
     plan: Plan, result: WorkerResult, out: TextIO, report: ResultReport | None, session: OpenSession
 ) -> ExitCode:
     code = finish(plan, result, out)
     if session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
-        sys.stderr.write(f"  resume with: forge run {shlex.quote(plan.worker)} -r {result.session_id}\n")
+        sys.stderr.write(f"  resume with: forge run {shlex.quote(plan.named)} -r {result.session_id}\n")
     if loss := loss_of(out):
         code = _tell_loss(plan, loss, result.session_id)
     if report is not None:

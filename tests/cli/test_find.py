@@ -132,6 +132,13 @@ def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_tr
     assert cli("approve", "coder", "shell", "command=git push").out.startswith("blocked: shell")
 
 
+def test_what_has_to_be_typed_to_resume_is_what_was_typed(cli, project) -> None:
+    project.write("two.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]\n")
+    done = cli("run", "coder", "go", "-m", "script:two.yaml", "--max-turns", "1")
+    assert done.code == 5
+    assert "  resume with: forge run coder -r 20" in done.err
+
+
 QUESTION = "Use it, until one of its files changes? [y]es, [n]o > "
 
 
