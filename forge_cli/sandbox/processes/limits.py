@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
+from functools import cache
 
 from forge_cli.core.values import dataclass
 from forge_cli.sandbox.processes.tree import children_of
@@ -68,8 +70,19 @@ class ProcessLimits:
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, own)
 
+    def lasting(self, argv: Sequence[str]) -> Sequence[str]:
+        """The command behind a program that makes the limit on its files one that nobody lifts, before it begins."""
+        program = _setter()
+        if self.file_size is None or program is None:
+            return argv
+        size = _within(self.file_size, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        return program, f"--fsize={size}:{size}", *argv
+
     def hold(self, pid: int) -> None:
-        """Keep a process, and what it has started meanwhile, from lifting the limit that it was born with."""
+        """Keep a process, and what it has started meanwhile, from lifting the limit that it was born with.
+
+        One that is quick enough has lifted it before: what must not is started by ``lasting``.
+        """
         if self.file_size is None or not hasattr(resource, "prlimit"):
             return
         with suppress(OSError, ValueError):
@@ -101,6 +114,11 @@ def _first(one: int | None, other: int | None) -> int | None:
 
 def _least(one: int | None, other: int | None) -> int | None:
     return min((value for value in (one, other) if value is not None), default=None)
+
+
+@cache
+def _setter() -> str | None:
+    return shutil.which("prlimit", path=os.defpath)
 
 
 def _within(size: int, hard: int) -> int:

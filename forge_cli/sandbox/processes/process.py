@@ -374,7 +374,7 @@ def _start(
         since = time.monotonic()
         with limits.of_files(), marked(mark):
             process = subprocess.Popen(
-                command.argv,
+                limits.lasting(command.argv) if wrap.confined else command.argv,
                 stdin=source,
                 stdout=pipes[0][1],
                 stderr=pipes[-1][1],
