@@ -27,6 +27,8 @@ MEASURED = (
 BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 PARALLEL = ["-n", "2", "--dist", "worksteal"]
+ONCE_MORE = ["--reruns", "1", "-raR"]
+"""Real processes and clocks on a busy machine: what fails is tried once more, and named where it passes then."""
 READ_A_PAGE = """
 from forge_tools_web.fetch import Page
 from forge_tools_web.reading import read
@@ -49,7 +51,7 @@ def install(session: nox.Session, *groups: str) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests of forge and of every plugin."""
     install(session, "test")
-    session.run("pytest", *PARALLEL, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+    session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
 
 
 @nox.session
@@ -59,7 +61,7 @@ def bare(session: nox.Session) -> None:
     path = path_without(PROGRAMS, Path(session.create_tmp()).resolve())
     # where nox puts temporary files, homes of tests would lie in the environment that they are run with
     env = {**WITH_BYTECODE, "CI": None, "TMPDIR": os.environ.get("TMPDIR"), "PATH": path}
-    session.run("pytest", *PARALLEL, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=env)
+    session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=env)
 
 
 def path_without(programs: set[str], place: Path) -> str:
