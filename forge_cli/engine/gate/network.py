@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy, Effect, fingerprint, risk_of
+from forge_cli.core.approval import (
+    Approval,
+    ApprovalDecision,
+    ApprovalRequest,
+    CommandRun,
+    DecidedBy,
+    Effect,
+    fingerprint,
+    risk_of,
+)
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import Denial
 from forge_cli.core.context import current_call
@@ -28,6 +37,7 @@ class NetworkConsent:
     """Asks for the connections of one worker's commands, and puts every connection on record."""
 
     worker: str
+    workspace: str
     setting: str
     where: Mark | None
     """Where the rules stand."""
@@ -89,6 +99,7 @@ class NetworkConsent:
             fingerprint=rule.key,
             offers=self.controller.offers(None, [[rule]]) or None,
             policy_files=self.policy_files,
+            runs=CommandRun(self.workspace, confined=True, argument="command"),
         )
 
     def _decided(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:

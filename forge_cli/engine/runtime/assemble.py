@@ -161,6 +161,7 @@ async def assemble(
     files = _policy_files(worker, home, parent)
     network = NetworkConsent(
         worker=worker.name,
+        workspace=str(workspace),
         setting=setting,
         where=where,
         controller=controller,

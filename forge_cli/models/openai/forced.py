@@ -25,6 +25,9 @@ Its result comes as the next message. When no tool is needed any more, give your
 
 # Tools"""
 
+_LOOK_FIRST = """# Before you answer
+What files hold, what is in a folder and what a command prints you know only from a tool's result. Call a tool first."""
+
 
 class ForcedDialect:
     shows_text = False
@@ -36,7 +39,7 @@ class ForcedDialect:
             f"## {tool.name}\n{tool.description}\nInput, as JSON Schema: {_json(tool.input_schema)}"
             for tool in request.tools
         ]
-        return "\n\n".join(part for part in [request.system, _HOW, *tools] if part)
+        return "\n\n".join(part for part in [request.system, _HOW, *tools, _LOOK_FIRST] if part)
 
     def offer(self, tools: Sequence[ToolSpec]) -> JsonObject:
         if not tools:

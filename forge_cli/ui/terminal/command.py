@@ -20,11 +20,15 @@ _VERDICTS = {"preApproved": "green", "ask": "yellow", "blocked": "red"}
 
 
 def draw_command(command: str) -> Iterator[RenderableType]:
+    return draw_lines(command, first="$", others=">", style="bold")
+
+
+def draw_lines(text: str, *, first: str, others: str, style: str = "") -> Iterator[RenderableType]:
     """Each line as it was written, behind a mark of its own: a row without one belongs to the line above it."""
-    for number, line in enumerate(command.split("\n")):
-        mark = ">" if number else "$"
-        yield Indented(plain(f"{mark} {visible(line.expandtabs(_TAB))}", style="bold"), 2, hang=2)
-    if visible(command, keep="\n\t") != command:
+    for number, line in enumerate(text.split("\n")):
+        mark = others if number else first
+        yield Indented(plain(f"{mark} {visible(line.expandtabs(_TAB))}", style=style), 2, hang=2)
+    if visible(text, keep="\n\t") != text:
         yield Indented(plain(HIDDEN, style="yellow"), 2, hang=2)
 
 

@@ -17,7 +17,7 @@ from forge_cli.core.difference import recap_differences
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
-from forge_cli.ui.terminal.command import draw_command, draw_parts, draw_place
+from forge_cli.ui.terminal.command import draw_command, draw_lines, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.grants import choose_grant, explain_grants, lasting_offers, session_offers
 from forge_cli.ui.terminal.line import LineEditor
@@ -227,13 +227,18 @@ def _call(request: ApprovalRequest) -> Iterator[RenderableType]:
     left_out = {command, *(request.previewed or ()), *(request.defaults or ())}
     for name, value in request.args.items():
         if name not in left_out and (in_preview is None or value != in_preview):
-            yield _argument(name, value)
+            yield from _argument(name, value)
     if request.parts:
         yield from draw_parts(request.parts)
 
 
-def _argument(name: str, value: object) -> RenderableType:
-    return _one_line(f"  {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
+def _argument(name: str, value: object) -> Iterator[RenderableType]:
+    """One line of JSON; a text of several lines as it was written, each behind a mark, where all of it can be seen."""
+    if not isinstance(value, str) or "\n" not in value.rstrip("\n") or visible(value, keep="\n\t") != value:
+        yield _one_line(f"  {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
+        return
+    yield _one_line(f"  {name}:")
+    yield from (Indented(row, 2) for row in draw_lines(value, first="|", others="|"))
 
 
 def _preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[RenderableType]:
@@ -258,7 +263,7 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     if request.defaults:
         _line(console, "  as by default:")
         for name in request.defaults:
-            console.print(Indented(_argument(name, request.args[name]), 2), end="")
+            console.print(Indented(Group(*_argument(name, request.args[name])), 2), end="")
     _line(console, "  y       yes, this once")
     for line in explain_grants(request):
         _line(console, f"  {line}")

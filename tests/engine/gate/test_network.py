@@ -214,7 +214,7 @@ async def test_an_interrupt_takes_the_question_back() -> None:
     bus, interrupt = EventBus(), InterruptSignal()
     bus.subscribe(seen.append, answers=True)
     consent = NetworkConsent(
-        worker="w", setting="", where=None, controller=ApprovalController(bus=bus), interrupt=interrupt
+        worker="w", workspace="/w", setting="", where=None, controller=ApprovalController(bus=bus), interrupt=interrupt
     )
     answers: list[ApprovalDecision] = []
 

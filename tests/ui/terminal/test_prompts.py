@@ -208,6 +208,14 @@ def test_a_yes_is_for_once_and_pasted_lines_answer_one_prompt_only(terminal, scr
 HOSTILE = r'"\e[2J\e[1;1Hsafe\r\nfake \u202egnp.exe\u200b\a\x9b31m\e]0;title\a"'
 
 
+def test_a_text_of_several_lines_is_shown_as_it_was_written(terminal, script) -> None:
+    script(r'{calls: [{tool: echo, input: {text: "one \"two\"\n\n  three\n"}}]}', "{text: done}")
+    keyboard = terminal(*RUN)
+    assert '\r\n  text:\r\n    | one "two"\r\n    | \r\n    |   three\r\n' in keyboard.asked()
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+
+
 def test_arguments_cannot_repaint_the_prompt(terminal, script) -> None:
     script(f"{{calls: [{{tool: echo, input: {{text: {HOSTILE}}}}}]}}", "{text: done}")
     keyboard = terminal(*RUN)

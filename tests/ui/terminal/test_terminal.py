@@ -217,7 +217,7 @@ def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writ
     keyboard = terminal("run", "worker.yaml", "go")
     shown = keyboard.asked()
     assert "w wants to reach unlisted.invalid:80 (risk: medium)" in shown
-    assert 'command: "python3 get.py"' in shown
+    assert "\r\n  $ python3 get.py\r\n" in shown
     if patience > 1:
         keyboard.type("n\n")
     assert "\r\n  $ ls\r\n" in keyboard.asked()
