@@ -146,7 +146,7 @@ def test_a_conversation_is_drawn(writer, cli, story) -> None:
         "",
         "writer:",
         "  I <b>begin</b>. \\x1b[31mred\\x1b[0m \\u202egnitirw",
-        r'  > write_file path="/pages/a.md" content="# Übersicht\n```\n</pre><script>alert(1)</script>\n"',
+        '  > write_file path="/pages/a.md"',
     ]
     assert shown[9] == "    preApproved -> yes by rule: zone 'pages' pre-approves write (worker.yaml:7:49)"
     assert shown[10:16] == [

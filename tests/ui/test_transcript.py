@@ -320,6 +320,15 @@ def test_args_are_exported_as_they_were_written() -> None:
     assert "```sh\nfor x in 1 2; do\n  echo $x\ndone\n```" in markdown(command)
 
 
+def test_on_a_terminal_long_args_have_lines_of_their_own() -> None:
+    shown = drawn(told_call({"path": "a.py", "input": PATCH, "command": 'echo "a"\ndone'}))
+    lines = [line.rstrip() for line in shown.splitlines()]
+    start = lines.index('  > work path="a.py"')
+    assert lines[start + 1 : start + 4] == ["    input:", "      | *** Begin Patch", "      | *** Update File: a.py"]
+    command = lines.index('    $ echo "a"')
+    assert lines[command + 1] == "    > done"
+
+
 def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
     args: JsonObject = {"path": "a.py", "content": "one\ntwo\n"}
     assert page(told_call(args, Diff.of("a.py", None, "one\ntwo\n"))).count("two") == 1

@@ -13,8 +13,10 @@ from forge_cli.core.results import FileContent
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.calls import format_args
+from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
+from forge_cli.ui.transcript.arguments import ArgumentBlock, split_args
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
@@ -68,8 +70,22 @@ class _Page:
             return ""
         return render_text(view_of(entry.shown, self._find, entry.distribution))
 
+    def _block(self, block: ArgumentBlock, by: int) -> None:
+        """A long arg as it was written, each line behind a mark."""
+        is_command = block.language == "sh"
+        if not is_command:
+            self._console.print(Indented(plain(visible(f"{block.name}:"), style="cyan"), by), end="")
+        text = plain(cut(block.text.rstrip("\n"), LETTERS), LINES).plain
+        marks = ("$", ">") if is_command else ("|", "|")
+        for row in draw_lines(text, first=marks[0], others=marks[1], style="cyan"):
+            self._console.print(Indented(row, by - 2 * is_command), end="")
+
     def called(self, entry: Called) -> None:
-        self.line(entry.depth, " ".join(["  >", entry.tool, *shown_arguments(entry.args)]), "cyan")
+        short, blocks = split_args(entry.args, entry.shown)
+        args = {name: entry.args[name] for name in short} if isinstance(entry.args, Mapping) else entry.args
+        self.line(entry.depth, " ".join(["  >", entry.tool, *shown_arguments(args)]), "cyan")
+        for block in blocks:
+            self._block(block, 2 * entry.depth + 4)
         if entry.verdict:
             self.line(entry.depth, f"    {entry.verdict}", "dim")
         is_read = isinstance(entry.shown, FileContent) and self._console.is_terminal
