@@ -37,6 +37,8 @@ class ModelOptions(Config):
     context: Annotated[int, Field(ge=1)] | None = None
     timeout: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
     """Seconds without anything new after which an answer counts as cut off."""
+    transport: Literal["http", "sdk"] | None = None
+    """How requests of ``anthropic:`` are sent: by forge itself, or through Anthropic's SDK."""
 
 
 class Settings(Config):

@@ -27,10 +27,13 @@ from forge_cli.core.messages import Message, ModelProvider, ModelRequest
 from forge_cli.core.text import visible
 from forge_cli.models.anthropic import AnthropicModel
 from forge_cli.models.anthropic.access import Credentials
+from forge_cli.models.anthropic.sdk import sdk_transport
+from forge_cli.models.anthropic.transport import HttpTransport
 from forge_cli.models.failures import read_error, wait_wanted
+from forge_cli.models.http import Timeouts, certificates
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
-from forge_cli.models.openai.server import Server, Timeouts
+from forge_cli.models.openai.server import Server
 
 from ..deadline import deadline
 
@@ -39,8 +42,13 @@ Told = list[str]
 
 
 def anthropic_at(url: str, told: Told, silence: float) -> ModelProvider:
-    access = Credentials("ANTHROPIC_API_KEY", KEY, url)
-    return AnthropicModel("tiny", access, lambda _, text: told.append(text), delays=(0,), silence=silence)
+    transport = HttpTransport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
+    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,), silence=silence)
+
+
+def sdk_at(url: str, told: Told, silence: float) -> ModelProvider:
+    transport = sdk_transport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
+    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,), silence=silence)
 
 
 def openai_at(url: str, told: Told, silence: float) -> ModelProvider:
@@ -65,6 +73,13 @@ def failure_of(make: Callable[..., ModelProvider], url: str, silence: float = 10
     with deadline(40):
         said = anyio.run(turn)
     return _plain(said), [_plain(line) for line in told]
+
+
+def same_failure(url: str, silence: float = 10) -> tuple[str, Told]:
+    """The failure that every way to a model tells in the same words."""
+    first, *others = (failure_of(make, url, silence) for make in (anthropic_at, sdk_at, openai_at))
+    assert others == [first, first]
+    return first
 
 
 def _plain(text: str) -> str:
@@ -124,73 +139,96 @@ STATUSES = {
 def test_a_status_in_the_same_words(status: int) -> None:
     body, sentence, attempts = STATUSES[status]
     with answering(status, {}, body) as url:
-        (first, told), other = failure_of(anthropic_at, url), failure_of(openai_at, url)
+        first, told = same_failure(url)
     tried = " (tried 5 times)" if attempts == 5 else ""
     assert first.startswith(f"PROVIDER:tiny: {url} {sentence}{tried}")
-    assert (first, told) == other
     assert [line.rpartition("(")[2] for line in told] == [f"{number} of 5)" for number in range(2, attempts + 1)]
     assert "status.claude.com" not in first
 
 
 def test_a_wait_of_an_hour_in_the_same_words() -> None:
     with answering(429, {"retry-after": "3600"}, error("rate_limit_error", "slow")) as url:
-        first, other = failure_of(anthropic_at, url), failure_of(openai_at, url)
+        first = same_failure(url)
     hint = "wait that long, or take another model: forge models list"
-    assert first == other == (f"PROVIDER:tiny: {url} asks to come back in 3600 s (HTTP 429: slow)\n  {hint}", [])
+    assert first == (f"PROVIDER:tiny: {url} asks to come back in 3600 s (HTTP 429: slow)\n  {hint}", [])
 
 
 def test_nobody_listens_in_the_same_words() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        first, other = failure_of(anthropic_at, url), failure_of(openai_at, url)
+        first = same_failure(url)
     refused = f"PROVIDER:tiny: {url} cannot be reached: Connection refused"
     assert first[0] == f"{refused} (tried 5 times)\n  is the server running? PROVIDER_BASE_URL says where it is"
     assert first[1] == [f"{refused}; trying again ({number} of 5)" for number in range(2, 6)]
-    assert first == other
 
 
 def test_a_name_that_nobody_knows_in_the_same_words() -> None:
     url = "http://nowhere.invalid"
-    first, other = failure_of(anthropic_at, url), failure_of(openai_at, url)
+    first = same_failure(url)
     assert first[0].startswith(f"PROVIDER:tiny: {url} cannot be reached: ")
     assert "(tried 5 times)" in first[0]
-    assert first == other
 
 
 def test_silence_in_the_same_words() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        first, other = failure_of(anthropic_at, url, 0.3), failure_of(openai_at, url, 0.3)
+        first = same_failure(url, 0.3)
     hint = "models.NAME.timeout in the config gives a slow server more time"
     assert first[0] == f"PROVIDER:tiny: {url} said nothing for 0.3 s (tried 2 times)\n  {hint}"
-    assert first == other
 
 
 def test_a_cut_in_the_same_words() -> None:
     with answering(200, {"content-type": "text/event-stream", "content-length": "99"}, b": hello\n\n") as url:
-        first, other = failure_of(anthropic_at, url), failure_of(openai_at, url)
+        first = same_failure(url)
     sentence = f"PROVIDER:tiny: {url} broke off before its answer was complete (tried 5 times)\n  try again later"
     assert first[0] == sentence
-    assert first == other
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_a_certificate_that_nobody_signed_in_the_same_words(tmp_path: Path) -> None:
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k.pem", "-out", "c.pem"]
+def test_a_broken_encoding_in_the_same_words() -> None:
+    headers = {"content-type": "text/event-stream", "content-encoding": "gzip", "content-length": "9"}
+    with answering(200, headers, b"not a zip") as url:
+        said, _ = same_failure(url)
+    assert said.startswith(f"PROVIDER:tiny: {url} broke off before its answer was complete (tried 5 times)")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Iterator[Path]:
+    """One that nobody has signed, for 127.0.0.1, with its key in the same file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes a certificate with openssl")
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "c.pem", "-out", "cert.pem"]
     subprocess.run(
         [*make, "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
         cwd=tmp_path,
         check=True,
         capture_output=True,
     )
+    both = tmp_path / "c.pem"
+    both.write_bytes(both.read_bytes() + (tmp_path / "cert.pem").read_bytes())
+    certificates.cache_clear()
+    yield both
+    certificates.cache_clear()
+
+
+def tls_with(certificate: Path) -> ssl.SSLContext:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(tmp_path / "c.pem", tmp_path / "k.pem")
-    with answering(200, {}, b"", tls) as url:
-        first, other = failure_of(anthropic_at, url), failure_of(openai_at, url)
-    assert first[0].startswith(f"PROVIDER:tiny: the certificate of {url} is not trusted: self-signed certificate\n")
-    assert first[1] == []
-    assert first == other
+    tls.load_cert_chain(certificate)
+    return tls
+
+
+def test_a_certificate_that_nobody_signed_in_the_same_words(certificate: Path) -> None:
+    with answering(200, {}, b"", tls_with(certificate)) as url:
+        said, told = same_failure(url)
+    assert said.startswith(f"PROVIDER:tiny: the certificate of {url} is not trusted: self-signed certificate\n")
+    assert told == []
+
+
+def test_a_certificate_that_the_environment_names(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with answering(418, {}, error("teapot", "safely"), tls_with(certificate)) as url:
+        said, _ = same_failure(url)
+    assert said == f"PROVIDER:tiny: {url} refused the request (HTTP 418: safely)"
 
 
 @pytest.mark.parametrize(

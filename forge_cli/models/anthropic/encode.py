@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
@@ -19,12 +19,16 @@ Block = JsonObject
 """One block of a message's content, as the API writes it."""
 
 CACHED = {"type": "ephemeral"}
+LOOKBACK = 18
+"""Blocks before a mark in which the API surely finds what it kept: it looks at 20, the marked one among them."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PDF = "application/pdf"
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _TEXT_TYPE = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_MARK, _END = b',"cache_control":{"type":"ephemeral"}', b"}]}"
+"""A mark, and what closes the last block of a message behind it."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -37,20 +41,37 @@ def dump(value: Any) -> bytes:
         return _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text).encode()
 
 
+class _Sent(NamedTuple):
+    """A message that is encoded: who says it, of how many blocks it is, and where it ends in the history."""
+
+    role: str
+    blocks: int
+    end: int
+
+
 class Encoder:
     """Makes the bodies of one model's requests and keeps what it has encoded.
 
     System prompt, tools and history are byte for byte what they were in the request before, with the new messages after
-    them: what the API has cached is found again. The mark at the top of the request moves the cache on by itself; the
-    one on the system prompt keeps tools and system prompt cached when the history changes.
+    them, and marks tell the API where to keep what it has read. The one on the system prompt keeps tools and system
+    prompt when the history changes. The one on the last block keeps the history so far: the API sets it by itself where
+    it ``moves_cache``, else it is in the bytes of the last message. The API finds what it kept no more than 20 blocks
+    before a mark, so where a turn had more, the end of the request before is marked as well.
     """
 
-    def __init__(self, model: str, max_tokens: int) -> None:
+    def __init__(self, model: str, max_tokens: int, *, moves_cache: bool = True) -> None:
         self._model = model
-        self._start = {"model": model, "max_tokens": max_tokens, "stream": True, "cache_control": CACHED}
+        self._start: JsonObject = {"model": model, "max_tokens": max_tokens, "stream": True}
+        if moves_cache:
+            self._start["cache_control"] = CACHED
+        self._moves_cache = moves_cache
         self._fixed: tuple[str, tuple[ToolSpec, ...]] | None = None
         self._head = b""
+        self._forget()
+
+    def _forget(self) -> None:
         self._seen: list[Message] = []
+        self._sent: list[_Sent] = []
         self._history = bytearray()
         self._ids = RequestIds()
 
@@ -61,7 +82,25 @@ class Encoder:
             self._fixed, self._head = fixed, self._encode_head(*fixed)
         self._catch_up(request.messages)
         paused = b"," + _message("assistant", unfinished) if unfinished else b""
-        return b"".join((self._head, self._history, paused, b"]}"))
+        return b"".join((self._head, *self._marked_history(), paused, b"]}"))
+
+    def _marked_history(self) -> Iterator[bytes | memoryview]:
+        """The messages, those with a mark apart from the bytes that are always the same."""
+        history, start = memoryview(self._history), 0
+        for end in self._marks():
+            yield history[start : end - len(_END)]
+            yield _MARK
+            start = end - len(_END)
+        yield history[start:]
+
+    def _marks(self) -> Iterator[int]:
+        """Where the messages end that carry a mark."""
+        sent = self._sent
+        answer = next((at for at in reversed(range(len(sent))) if sent[at].role == "assistant"), 0)
+        if answer and sum(message.blocks for message in sent[answer:]) >= LOOKBACK:
+            yield sent[answer - 1].end
+        if sent and not self._moves_cache:
+            yield sent[-1].end
 
     def _encode_head(self, system: str, tools: Sequence[ToolSpec]) -> bytes:
         head: JsonObject = dict(self._start)
@@ -75,24 +114,29 @@ class Encoder:
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
-        known = len(self._seen)
-        if known > len(messages) or not all(map(is_, self._seen, messages)):
-            self._seen, self._history, self._ids, known = [], bytearray(), RequestIds(), 0
-        for message in messages[known:]:
-            encoded = self._encode(self._ids.mend(message))
-            if encoded:
-                self._history += b"," + encoded if self._history else encoded
+        if len(self._seen) > len(messages) or not all(map(is_, self._seen, messages)):
+            self._forget()
+        for message in messages[len(self._seen) :]:
+            self._add(self._ids.mend(message))
             self._seen.append(message)
 
-    def _encode(self, message: Message) -> bytes:
+    def _add(self, message: Message) -> None:
+        """One message at the end; the API refuses one without content, so an empty one is left out."""
+        blocks = self._encode(message)
+        if blocks:
+            role = "assistant" if message.role == "assistant" else "user"
+            encoded = _message(role, blocks)
+            self._history += b"," + encoded if self._history else encoded
+            self._sent.append(_Sent(role, len(blocks), len(self._history)))
+
+    def _encode(self, message: Message) -> list[Block]:
         match message.role:
             case "user":
-                blocks = [*map(attachment_block, message.attachments), *_text(message.text)]
-                return _message("user", blocks)
+                return [*map(attachment_block, message.attachments), *_text(message.text)]
             case "assistant":
-                return _message("assistant", list(self._assistant_blocks(message)))
+                return list(self._assistant_blocks(message))
             case "tool":
-                return _message("user", [_result(result) for result in message.results])
+                return [_result(result) for result in message.results]
 
     def _assistant_blocks(self, message: Message) -> Iterator[Block]:
         """What the model said: as it came from this very model, or rebuilt where another one said it."""
@@ -121,8 +165,7 @@ def kept(model: str, blocks: Sequence[Block]) -> JsonObject:
 
 
 def _message(role: str, blocks: Sequence[Block]) -> bytes:
-    """One message; the API refuses one without content, so an empty one is left out."""
-    return dump({"role": role, "content": blocks}) if blocks else b""
+    return dump({"role": role, "content": blocks})
 
 
 def _text(text: str) -> Iterator[Block]:

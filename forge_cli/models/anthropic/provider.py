@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
-
-import anyio
+from typing import Any
 
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
@@ -14,12 +13,11 @@ from forge_cli.core.notify import Notify
 from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.catalog import context_window, max_tokens
-from forge_cli.models.anthropic.client import Client
-from forge_cli.models.anthropic.decode import MessageAnswer, is_useful
+from forge_cli.models.anthropic.decode import Garbled, MessageAnswer, is_useful
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
-from forge_cli.models.anthropic.failures import explain
-from forge_cli.models.failures import DELAYS, Retry
-from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.models.anthropic.sdk import sdk_transport
+from forge_cli.models.anthropic.transport import HttpTransport, Transport
+from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 
 PAUSES = 10
 SILENCE = 120.0
@@ -35,24 +33,25 @@ class AnthropicModel:
 
     def __init__(
         self,
-        model: str,
-        access: Credentials,
+        name: str,
+        transport: Transport,
         notify: Notify,
         *,
         delays: Sequence[float] = DELAYS,
         silence: float = SILENCE,
+        moves_cache: bool = True,
     ) -> None:
-        self.name = f"anthropic:{model}"
+        """``name`` is the whole name, ``PROVIDER:MODEL``; ``moves_cache`` as the encoder has it."""
+        model = name.partition(":")[2]
+        self.name = name
         self.context_window = context_window(model)
         self._model = model
-        self._endpoint = access.endpoint
+        self._transport = transport
         self._notify = notify
         self._max_tokens = max_tokens(model)
-        self._encoder = Encoder(model, self._max_tokens)
+        self._encoder = Encoder(model, self._max_tokens, moves_cache=moves_cache)
         self._silence = silence
-        self._client = Client(access, silence)
-        self._redact = own_redactor({access.variable: access.secret}).redact_text
-        self._retry = Retry(self.name, notify, self._redact, delays)
+        self._retry = Retry(name, notify, transport.redact, delays)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn; one that the API pauses is taken up again until it is done."""
@@ -101,36 +100,59 @@ class AnthropicModel:
     async def _ask(self, body: bytes, taken: set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last."""
         for attempt in count(1):
-            answer, failure, shown = MessageAnswer(taken), self._endpoint.cut_off(), False
+            answer, failure, shown = MessageAnswer(taken), self._transport.endpoint.cut_off(), False
             try:
-                with anyio.fail_after(self._silence):
-                    response = await self._client.post(body)
-                async with response, aclosing(until_silent(aiter(response), self._silence, is_useful)) as events:
-                    failure = self._endpoint.garbage("a stream in which there is no event")
+                async with aclosing(self._hear(body)) as events:
                     async for event in events:
-                        failure = self._endpoint.cut_off()
                         if text := answer.take(event):
                             shown = True
                             yield TextDelta(text)
-            except Exception as error:  # the SDK and its wire; explain() sends on whatever is neither
-                failure = explain(error, self._endpoint, model=self._model, silence=self._silence)
+            except ProviderFailure as error:
+                failure = error
+            except (Garbled, ValueError) as error:
+                failure = self._transport.endpoint.garbage(str(error))
             if answer.whole:
                 yield answer
                 return
             await self._retry.wait(attempt, failure)
             if shown:
-                yield Restart(self._redact(failure.problem))
+                yield Restart(self._transport.redact(failure.problem))
+
+    async def _hear(self, body: bytes) -> AsyncGenerator[Any]:
+        """The events of one attempt; a stream without any, and a silence, are failures."""
+        endpoint, some = self._transport.endpoint, False
+        self._transport.open()
+        try:
+            async with (
+                aclosing(self._transport.events(body, self._model)) as events,
+                aclosing(until_silent(events, self._silence, is_useful)) as useful,
+            ):
+                async for event in useful:
+                    some = True
+                    yield event
+        except TimeoutError:
+            raise endpoint.silent(self._silence) from None
+        raise endpoint.cut_off() if some else endpoint.garbage("a stream in which there is no event")
 
     async def aclose(self) -> None:
-        await self._client.aclose()
+        await self._transport.aclose()
 
 
 def make(name: str, env: ModelEnv) -> AnthropicModel:
-    if env.options.get("tools") == "schema":
-        problem = f"models: anthropic:{name} calls tools by itself and cannot be forced into a schema"
-        raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
     access = Credentials.find(f"anthropic:{name}")
-    model = AnthropicModel(name, access, env.notify, silence=env.options.get("timeout") or SILENCE)
+    silence = env.options.get("timeout") or SILENCE
+    through_sdk = env.options.get("transport") == "sdk"
+    transport = sdk_transport(access, silence) if through_sdk else HttpTransport(access, silence)
+    return make_model(f"anthropic:{name}", transport, env)
+
+
+def make_model(name: str, transport: Transport, env: ModelEnv, *, moves_cache: bool = True) -> AnthropicModel:
+    """The model of that name behind a transport, as the config has it."""
+    if env.options.get("tools") == "schema":
+        problem = f"models: {name} calls tools by itself and cannot be forced into a schema"
+        raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
+    silence = env.options.get("timeout") or SILENCE
+    model = AnthropicModel(name, transport, env.notify, silence=silence, moves_cache=moves_cache)
     model.context_window = env.options.get("context") or model.context_window
     return model
 

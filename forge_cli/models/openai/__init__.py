@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from forge_cli.core.errors import ModelError
+from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ListedModel, ModelEnv, ModelFactory
 from forge_cli.files.keys import find_key
+from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.catalog import ask_server, known_models
 from forge_cli.models.openai.forced import ForcedDialect
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
-from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, Server, Timeouts
+from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, Server
 
 __all__ = ["OpenAIModel", "forge_models", "make"]
 
 
 def make(name: str, env: ModelEnv) -> OpenAIModel:
+    if env.options.get("transport") == "sdk":
+        problem = f"models: openai:{name} has no other transport than http"
+        raise WorkerError(None, problem, hint="take `transport: sdk` out of the config")
     return OpenAIModel(
         name,
         server_of(f"openai:{name}", env.options.get("timeout")),

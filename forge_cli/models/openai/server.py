@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
-from forge_cli import __version__
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
-from forge_cli.models.openai.sse import SseReader, TooLong
+from forge_cli.models.http import HttpLine, Timeouts, read_beginning, read_events
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
@@ -23,19 +21,7 @@ if TYPE_CHECKING:
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
-_LONGEST_ERROR = 64 * 1024
 _LONGEST_ANSWER = 16 * 2**20
-
-
-@dataclass(frozen=True)
-class Timeouts:
-    """Seconds to connect, and seconds without anything new; an answer as a whole may take as long as it likes.
-
-    A server of one's own may read a long prompt for minutes before it says the first word.
-    """
-
-    connect: float = 10
-    read: float = 300
 
 
 @dataclass(kw_only=True)
@@ -45,8 +31,11 @@ class Server:
     url: str = field(repr=False)
     endpoint: Endpoint
     key: str | None = field(default=None, repr=False)
-    timeouts: Timeouts = Timeouts()
-    _client: httpx2.AsyncClient | None = field(default=None, repr=False)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+    def __post_init__(self) -> None:
+        headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        self._line = HttpLine(url=self.url, endpoint=self.endpoint, headers=headers, timeouts=self.timeouts)
 
     @classmethod
     def at(
@@ -79,10 +68,10 @@ class Server:
 
     async def chunks(self, body: bytes, model: str) -> AsyncGenerator[JsonObject]:
         """Send one request and read its answer; whatever goes wrong on the way is a ProviderFailure."""
-        async with self._translated(), self._open().stream("POST", self.url, content=body) as response:
+        async with self._line.request("POST", body=body) as response:
             await self._check(response, model)
             if response.headers.get("content-type", "").startswith("application/json"):
-                yield self._chunk(await _beginning(response, _LONGEST_ANSWER), model)
+                yield self._chunk(await read_beginning(response, _LONGEST_ANSWER), model)
                 return
             async with aclosing(self._events(response)) as events:
                 async for event in events:
@@ -92,49 +81,26 @@ class Server:
         """What the server says at a path beside that of the conversations; what goes wrong is a ProviderFailure."""
         parts = urlsplit(self.url)
         url = parts._replace(path=parts.path.removesuffix(_PATH) + path).geturl()
-        async with self._translated(), self._open().stream("GET", url) as response:
+        async with self._line.request("GET", url) as response:
             await self._check(response, "")
-            return await _beginning(response, _LONGEST_ANSWER)
+            return await read_beginning(response, _LONGEST_ANSWER)
 
     async def _check(self, response: httpx2.Response, model: str) -> None:
         """Refuse what is not an answer of the API."""
         if response.status_code != 200:
-            message, code = read_error(await _beginning(response, _LONGEST_ERROR))
+            message, code = read_error(await read_beginning(response))
             status, headers = response.status_code, response.headers
             raise self.endpoint.refused(status, http_text(status, message), code=code, headers=headers, model=model)
         if response.headers.get("content-type", "").startswith("text/html"):
-            raise self.endpoint.garbage(await _beginning(response, _LONGEST_ERROR), attempts=1)
-
-    @asynccontextmanager
-    async def _translated(self) -> AsyncIterator[None]:
-        """Whatever goes wrong on the wire, as a ProviderFailure."""
-        import httpx2
-
-        try:
-            yield
-        except httpx2.ConnectTimeout:
-            raise self.endpoint.no_connection(self.timeouts.connect) from None
-        except (httpx2.ConnectError, httpx2.InvalidURL) as error:
-            raise self.endpoint.unreachable(error) from None
-        except httpx2.TimeoutException:
-            raise self.endpoint.silent(self.timeouts.read) from None
-        except (httpx2.HTTPError, httpx2.StreamError):
-            raise self.endpoint.cut_off() from None
-        except TooLong as error:
-            raise self.endpoint.garbage(str(error)) from None
+            raise self.endpoint.garbage(await read_beginning(response), attempts=1)
 
     async def _events(self, response: httpx2.Response) -> AsyncGenerator[str]:
         """Event after event until the server says that it is done; an end without that is a cut."""
-        reader = SseReader()
-        async for piece in response.aiter_bytes():
-            for event in reader.feed(piece):
+        async with aclosing(read_events(response)) as events:
+            async for event in events:
                 if event.strip() == "[DONE]":
                     return
                 yield event
-        for event in reader.close():
-            if event.strip() == "[DONE]":
-                return
-            yield event
         raise self.endpoint.cut_off()
 
     def _chunk(self, event: str, model: str) -> JsonObject:
@@ -155,23 +121,8 @@ class Server:
         status = status if isinstance(status, int) and status >= 400 else 500
         return self.endpoint.refused(status, message, code=code, model=model)
 
-    def _open(self) -> httpx2.AsyncClient:
-        import httpx2
-
-        if self._client is None:
-            headers = {"content-type": "application/json", "user-agent": f"forge/{__version__}"}
-            if self.key:
-                headers["authorization"] = f"Bearer {self.key}"
-            timeout = httpx2.Timeout(self.timeouts.read, connect=self.timeouts.connect)
-            # where nothing is encrypted, reading the system's certificates would be the slowest part of the start
-            trust = True if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=trust, trust_env=False)
-        return self._client
-
     async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self._line.aclose()
 
 
 def _address(base: str) -> SplitResult | None:
@@ -181,13 +132,3 @@ def _address(base: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts if usable and base.isprintable() and " " not in base else None
-
-
-async def _beginning(response: httpx2.Response, limit: int) -> str:
-    """As much of a body as is worth reading."""
-    found = bytearray()
-    async for piece in response.aiter_bytes():
-        found += piece
-        if len(found) > limit:
-            break
-    return found[:limit].decode("utf-8", "replace")

@@ -33,6 +33,12 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
         assert server.refused == []
 
 
+@pytest.fixture(params=["http", "sdk"])
+def transport(request: pytest.FixtureRequest) -> str:
+    """Each way to the API: whatever holds on the wire holds for both."""
+    return str(request.param)
+
+
 @pytest.fixture
-def talk(api: Api) -> Talk:
-    return Talk(KEY, api.url)
+def talk(api: Api, transport: str) -> Talk:
+    return Talk(KEY, api.url, transport)

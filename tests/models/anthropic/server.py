@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 from .rules import Block, Refused, Rules
 
@@ -128,11 +129,12 @@ Reply = Answer | Fails | Cut | Raw | Stall | Deaf
 
 @dataclass(frozen=True)
 class Received:
-    """One request: its bytes, what they say, and the headers in small letters."""
+    """One request: its bytes, what they say, the headers in small letters, and the first line."""
 
     raw: bytes
     data: Any
     headers: Mapping[str, str]
+    line: str = ""
 
 
 class Api:
@@ -143,6 +145,7 @@ class Api:
         self.received: list[Received] = []
         self.replies: list[Reply | Callable[[Any], Reply]] = []
         self.refused: list[str] = []
+        self.path = "/v1/messages"
         self.closing = threading.Event()
         self.stalled = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self}))
@@ -165,13 +168,13 @@ class Api:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, raw: bytes, headers: Mapping[str, str]) -> Reply:
+    def answer(self, raw: bytes, headers: Mapping[str, str], line: str = "") -> Reply:
         try:
             data = self.rules.check(headers, raw)
         except Refused as refusal:
             self.refused.append(str(refusal))
             return Fails(400, "invalid_request_error", str(refusal))
-        self.received.append(Received(raw, data, headers))
+        self.received.append(Received(raw, data, headers, line))
         reply = self.replies.pop(0)
         reply = reply(data) if callable(reply) else reply
         if isinstance(reply, Answer):
@@ -185,10 +188,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["content-length"]))
-        if self.path != "/v1/messages":
+        if urlsplit(self.path).path != self.api.path:
             self._fail(Fails(404, "not_found_error", f"no such path: {self.path}"))
             return
-        match self.api.answer(raw, {name.lower(): value for name, value in self.headers.items()}):
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        match self.api.answer(raw, headers, self.requestline):
             case Answer() as answer:
                 self._stream(answer.encoded())
             case Fails() as failure:

@@ -21,6 +21,8 @@ from forge_cli.core.messages import (
 )
 from forge_cli.models.anthropic import AnthropicModel
 from forge_cli.models.anthropic.access import KEY, Credentials
+from forge_cli.models.anthropic.sdk import sdk_transport
+from forge_cli.models.anthropic.transport import HttpTransport
 
 ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 
@@ -77,6 +79,7 @@ class Talk:
 
     key: str
     url: str | None
+    transport: str = "http"
     model: str = "claude-haiku-5-5"
     silence: float = 20.0
     system: str = "Be brief."
@@ -86,8 +89,10 @@ class Talk:
 
     def provider(self) -> AnthropicModel:
         access = Credentials(KEY, self.key, self.url)
+        make = sdk_transport if self.transport == "sdk" else HttpTransport
         told = lambda level, message: self.notes.append((level, message))  # noqa: E731
-        return AnthropicModel(self.model, access, told, delays=(0.001,), silence=self.silence)
+        transport = make(access, self.silence)
+        return AnthropicModel(f"anthropic:{self.model}", transport, told, delays=(0.001,), silence=self.silence)
 
     def turns(self, count: int, *said: Message) -> list[Turn]:
         """Take some turns with one provider; every call gets a result."""

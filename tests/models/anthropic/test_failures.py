@@ -1,24 +1,21 @@
 """What goes wrong: tried again where that helps, a sentence and exit 7 where it does not, and never the key.
 
-Covers forge_cli.models.anthropic.access, forge_cli.models.anthropic.provider.
+Covers forge_cli.models.anthropic.access, forge_cli.models.anthropic.provider, forge_cli.models.http.
 """
 
 import socket
-import ssl
 import threading
-from typing import Any
+from typing import Any, cast
 
-import anthropic
 import anyio
-import httpx2
 import pytest
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
 from forge_cli.core.messages import Message, ModelEnv, ModelRequest
-from forge_cli.models.anthropic import forge_models, make
+from forge_cli.models.anthropic import AnthropicModel, forge_models, make
 from forge_cli.models.anthropic.access import Credentials
-from forge_cli.models.anthropic.failures import explain
+from forge_cli.models.anthropic.sdk import SdkTransport
 
 from ...deadline import deadline
 from .server import Api, Cut, Deaf, Fails, Raw, Reply, Stall, say, thinking, tool_use
@@ -192,8 +189,9 @@ def test_silence_is_a_cut(api: Api, talk: Talk) -> None:
     assert (turn.text, turn.restarts) == ("Hello.", [f"{api.url} said nothing for 0.2 s"])
 
 
-def test_the_config_says_how_long_a_silence_may_be(api: Api) -> None:
-    env = ModelEnv(folders=(), notify=lambda level, message: None, options={"timeout": 0.3})
+def test_the_config_says_how_long_a_silence_may_be(api: Api, transport: str) -> None:
+    options = {"timeout": 0.3, "transport": transport}
+    env = ModelEnv(folders=(), notify=lambda level, message: None, options=options)
     api.will(*[Stall(ANSWER, 1)] * 2)
     with (
         deadline(20),
@@ -249,19 +247,43 @@ def test_a_server_that_speaks_no_http(talk: Talk) -> None:
         assert "broke off before its answer was complete (tried 5 times)" in failure(talk)
 
 
-def test_a_certificate_that_is_not_trusted_is_not_tried_again() -> None:
-    error = anthropic.APIConnectionError(request=httpx2.Request("POST", "https://example.org"))
-    error.__cause__ = httpx2.ConnectError("failed")
-    error.__cause__.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
-    endpoint = Credentials("ANTHROPIC_API_KEY", "x", "https://example.org").endpoint
-    failed = explain(error, endpoint, model="m", silence=1)
-    assert failed.problem.startswith("the certificate of https://example.org is not trusted: ")
-    assert failed.attempts == 1
-
-
 def test_a_bug_is_no_failure() -> None:
+    class Broken:
+        def post(self, *_: object, **__: object) -> None:
+            raise ZeroDivisionError
+
+    endpoint = Credentials("ANTHROPIC_API_KEY", "x").endpoint
+    model = AnthropicModel("anthropic:m", SdkTransport(endpoint, lambda http: cast(Any, Broken()), 1), ENV.notify)
     with pytest.raises(ZeroDivisionError):
-        explain(ZeroDivisionError(), Credentials("ANTHROPIC_API_KEY", "x").endpoint, model="m", silence=1)
+        anyio.run(exhaust, model)
+
+
+def test_a_proxy_is_used(api: Api, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", api.url)
+    talk.url = "http://api.example.org"
+    api.will(say("Hello."))
+    assert talk.turn("Hi").text == "Hello."
+    assert api.received[0].headers["host"] == "api.example.org"
+
+
+def test_headers_of_the_environment_go_along(api: Api, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Team: blue\nnonsense\nX-Other : 1")
+    api.will(say("Hello."))
+    talk.turn("Hi")
+    assert (api.received[0].headers["x-team"], api.received[0].headers["x-other"]) == ("blue", "1")
+
+
+def test_a_redirect_is_followed(api: Api, talk: Talk) -> None:
+    api.will(Fails(307, headers={"location": f"{api.url}/v1/messages"}), say("Hello."))
+    assert talk.turn("Hi").text == "Hello."
+    assert talk.notes == []
+
+
+def test_a_gateway_may_stand_at_a_path_of_its_own(api: Api, talk: Talk) -> None:
+    api.path = "/gateway/v1/messages"
+    talk.url = f"{api.url}/gateway/"
+    api.will(say("Hello."))
+    assert talk.turn("Hi").text == "Hello."
 
 
 def test_the_server_says_how_long_to_wait(api: Api, talk: Talk) -> None:
@@ -369,13 +391,14 @@ def test_an_unusable_environment_is_named(
     assert "abcdefghijklmnop" not in str(caught.value)
 
 
-def test_a_token_will_do(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_will_do(api: Api, transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = ModelEnv(folders=(), notify=lambda level, message: None, options={"transport": transport})
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", " a-token\n")
     api.will(say("Hello."), Fails(401))
 
     async def story() -> None:
-        provider, request = make("claude-haiku-5-5", ENV), ModelRequest("", [Message("user", "Hi")], ())
+        provider, request = make("claude-haiku-5-5", env), ModelRequest("", [Message("user", "Hi")], ())
         with anyio.fail_after(10):
             assert [delta async for delta in provider.stream(request)]
             with pytest.raises(ModelError, match="refused the key in ANTHROPIC_AUTH_TOKEN"):

@@ -1,6 +1,6 @@
 """What the model says comes out as it arrives: text, calls, thinking, usage, and every way to stop.
 
-Covers forge_cli.models.anthropic.client, forge_cli.models.anthropic.decode.
+Covers forge_cli.models.anthropic.decode, forge_cli.models.anthropic.sdk, forge_cli.models.anthropic.transport.
 """
 
 import pytest

@@ -7,13 +7,14 @@ import socket
 
 import pytest
 
-from forge_cli.core.errors import ExitCode, ForgeError, ModelError
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.files.settings import Settings
 from forge_cli.models import openai
+from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
-from forge_cli.models.openai.server import Server, Timeouts
+from forge_cli.models.openai.server import Server
 
 from ...deadline import deadline
 from .server import DONE, Reply, chunk, event, refusal, says
@@ -220,3 +221,9 @@ def test_addresses_are_understood_and_shown_without_what_is_secret() -> None:
     assert found.endpoint.address == "https://host:1/api/v1"
     assert not any(secret in repr(found) for secret in ("secret", "abc", KEY))
     assert found.timeouts == Timeouts(connect=10, read=300)
+
+
+def test_there_is_no_sdk_to_send_with() -> None:
+    env = ModelEnv(folders=(), notify=lambda level, message: None, options={"transport": "sdk"})
+    with pytest.raises(WorkerError, match="openai:tiny has no other transport than http"):
+        openai.make("tiny", env)

@@ -1,0 +1,156 @@
+"""The SDK as a way to the API: imported and opened with the first request, for what only its clients can do."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from forge_cli.models.anthropic.access import KEY, Credentials
+from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
+from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
+from forge_cli.models.http import CONNECT, certificates, not_ready
+from forge_cli.sandbox.secrets import own_redactor
+
+if TYPE_CHECKING:
+    import anthropic
+    import httpx2
+
+ClientMaker = Callable[["httpx2.AsyncClient"], "anthropic.AsyncAnthropic"]
+
+
+class SdkTransport:
+    """One client of the SDK; the attempts are counted elsewhere, so it makes one each time."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        make_client: ClientMaker,
+        silence: float,
+        *,
+        secrets: Mapping[str, str] | None = None,
+        rewrites: bool = False,
+        content_type: str = "text/event-stream",
+    ) -> None:
+        """``rewrites`` says that the client makes another request out of ours, so that it needs it as data."""
+        self.endpoint = endpoint
+        self.redact = own_redactor(secrets).redact_text
+        self._make_client = make_client
+        self._silence = silence
+        self._rewrites = rewrites
+        self._content_type = content_type
+        self._client: anthropic.AsyncAnthropic | None = None
+
+    def open(self) -> None:
+        self._opened()
+
+    async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
+        client = self._opened()
+        import anthropic
+
+        content: dict[str, Any] = {"body": json.loads(body)} if self._rewrites else {"content": body}
+        try:
+            stream = await client.post(
+                "/v1/messages", cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object], **content
+            )
+            async with stream:
+                check_type(stream.response.headers, self.endpoint, self._content_type)
+                async for event in stream:
+                    yield event
+        except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
+            failure = self._explain(error, model)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _opened(self) -> anthropic.AsyncAnthropic:
+        if self._client is None:
+            self._client = self._new_client()
+        return self._client
+
+    def _new_client(self) -> anthropic.AsyncAnthropic:
+        import_sdk()
+        import anthropic
+        import httpx2
+
+        try:
+            timeout = httpx2.Timeout(self._silence, connect=CONNECT)
+            return self._make_client(anthropic.DefaultAsyncHttpxClient(timeout=timeout, verify=certificates()))
+        except Exception as error:  # the SDK reads proxies, certificates and credentials from the environment here
+            raise not_ready(error) from error
+
+    def _explain(self, error: Exception, model: str) -> ProviderFailure | None:
+        """The failure behind an exception of the SDK or its wire; None for a bug of ours."""
+        import anthropic
+        import httpx2
+
+        match error:
+            case ProviderFailure():
+                return error
+            case anthropic.APIStatusError():
+                return self._status(error, model)
+            case anthropic.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):
+                return self.endpoint.no_connection(CONNECT)
+            case TimeoutError() | anthropic.APITimeoutError() | httpx2.TimeoutException():
+                return self.endpoint.silent(self._silence)
+            case anthropic.APIConnectionError() if isinstance(error.__cause__, httpx2.ConnectError):
+                return self.endpoint.unreachable(error)
+            case anthropic.APIConnectionError() | httpx2.TransportError() | httpx2.DecodingError():
+                return self.endpoint.cut_off()
+            case json.JSONDecodeError() | UnicodeDecodeError():
+                return self.endpoint.garbage(str(error))
+            case _ if self._rewrites or isinstance(error, anthropic.AnthropicError | httpx2.HTTPError):
+                problem = f"the request to {self.endpoint.address} failed: {type(error).__name__}"
+                return ProviderFailure(f"{problem}: {shortened(str(error))}", attempts=1)
+            case _:
+                return None
+
+    def _status(self, error: anthropic.APIStatusError, model: str) -> ProviderFailure:
+        code, message = error.type or "", error.api_message if isinstance(error.api_message, str) else ""
+        status, headers = error.status_code, error.response.headers
+        if status < 400:
+            return refused_in_stream(self.endpoint, code, message, headers, model)
+        said = http_text(status, shortened(message)) + name_request(headers)
+        return self.endpoint.refused(status, said, code=code, headers=headers, model=model)
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+
+def sdk_transport(access: Credentials, silence: float) -> SdkTransport:
+    """Anthropic's own API, through the SDK."""
+
+    def make_client(http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
+        import anthropic
+
+        key, token = (access.secret, None) if access.variable == KEY else (None, access.secret)
+        return anthropic.AsyncAnthropic(
+            api_key=key,
+            auth_token=token,
+            base_url=access.address,
+            http_client=http,
+            max_retries=0,
+            open_telemetry=False,
+        )
+
+    return SdkTransport(access.endpoint, make_client, silence, secrets={access.variable: access.secret})
+
+
+def import_sdk() -> None:
+    """Import 3,000 modules, none of which is garbage, without the collector looking through them again and again.
+
+    Freezing and thawing makes everything old at once; else the first collection afterwards would go through all of it.
+    """
+    awake, frozen = gc.isenabled(), gc.get_freeze_count()
+    gc.disable()
+    try:
+        import anthropic  # noqa: F401
+    finally:
+        if awake:
+            if not frozen:
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()

@@ -1,0 +1,132 @@
+"""How requests get to the API: a contract for every way there, and the plain one over HTTP without the SDK."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from forge_cli.models.anthropic.access import OFFICIAL, Credentials
+from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error, shortened
+from forge_cli.models.http import HttpLine, Timeouts, read_beginning, read_events
+from forge_cli.sandbox.secrets import own_redactor
+
+if TYPE_CHECKING:
+    import httpx2
+
+VERSION = "2026-10-21"
+"""What ``anthropic-version`` says, as the SDK does."""
+CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
+_PATH = "/v1/messages"
+_STATUS_OF = {"rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529}
+"""The statuses that errors have which come in the middle of a stream, where the status was 200 long before."""
+
+
+class Transport(Protocol):
+    """One way to the API."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    def open(self) -> None:
+        """Import and read what the first request needs, before the time of the server is counted."""
+        ...
+
+    def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
+        """Send a request that is encoded already; its events as data. What goes wrong is a ProviderFailure."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """The text without the key, should a server have sent it back."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class HttpTransport:
+    """Bytes out and events back, with nothing in between that takes long to import."""
+
+    def __init__(self, access: Credentials, silence: float) -> None:
+        self.endpoint = access.endpoint
+        self.redact = own_redactor({access.variable: access.secret}).redact_text
+        self._line = HttpLine(
+            url=messages_url(access.address or OFFICIAL),
+            endpoint=self.endpoint,
+            headers=_headers(access),
+            timeouts=Timeouts(read=silence),
+            uses_proxies=True,
+        )
+
+    def open(self) -> None:
+        self._line.open()
+
+    async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
+        async with self._line.request("POST", body=body) as response:
+            await self._check(response, model)
+            async with aclosing(read_events(response)) as events:
+                async for event in events:
+                    yield self._read(event, response.headers, model)
+
+    async def _check(self, response: httpx2.Response, model: str) -> None:
+        """Refuse what is not a stream of the API."""
+        status, headers = response.status_code, response.headers
+        if not response.is_success:
+            message, code = read_error(await read_beginning(response))
+            said = http_text(status, message) + name_request(headers)
+            raise self.endpoint.refused(status, said, code=code, headers=headers, model=model)
+        check_type(headers, self.endpoint)
+
+    def _read(self, event: str, headers: Mapping[str, str], model: str) -> Any:
+        try:
+            data = json.loads(event)
+        except (ValueError, RecursionError):
+            raise self.endpoint.garbage(event) from None
+        if isinstance(data, dict) and data.get("type", "error") == "error" and "error" in data:
+            message, code = read_error(event)
+            raise refused_in_stream(self.endpoint, code, message, headers, model)
+        return data
+
+    async def aclose(self) -> None:
+        await self._line.aclose()
+
+
+def messages_url(base: str) -> str:
+    """Where conversations are held, behind the address of a server."""
+    parts = urlsplit(base)
+    return parts._replace(path=parts.path.rstrip("/") + _PATH, fragment="").geturl()
+
+
+def _headers(access: Credentials) -> dict[str, str]:
+    """As the SDK sends them, those that ANTHROPIC_CUSTOM_HEADERS adds line by line included."""
+    lines = [line.partition(":") for line in os.environ.get(CUSTOM_HEADERS, "").split("\n")]
+    return {
+        "accept": "application/json",
+        "anthropic-version": VERSION,
+        "authorization": f"Bearer {access.secret}",
+        **{name.strip().lower(): value.strip() for name, colon, value in lines if colon and name.strip()},
+    }
+
+
+def check_type(headers: Mapping[str, str], endpoint: Endpoint, expected: str = "text/event-stream") -> None:
+    """A success that is not a stream: something else than the API answers at this address."""
+    content_type = headers.get("content-type", "")
+    if not content_type.startswith(expected):
+        found = content_type.partition(";")[0] or "something without a type"
+        raise endpoint.garbage(f"{found} instead of a stream", attempts=1)
+
+
+def refused_in_stream(
+    endpoint: Endpoint, code: str, message: str, headers: Mapping[str, str], model: str
+) -> ProviderFailure:
+    """The failure behind an error that comes where the answer should."""
+    said = f"{code}: {shortened(message)}{name_request(headers)}"
+    return endpoint.refused(_STATUS_OF.get(code, 400), said, code=code, headers=headers, model=model)
+
+
+def name_request(headers: Mapping[str, str]) -> str:
+    """``; request ID``, for whoever asks Anthropic about it."""
+    found = headers.get("request-id")
+    return f"; request {shortened(found)}" if found else ""

@@ -1,0 +1,136 @@
+"""One server over HTTP: its connections, time limits and certificates, and what goes wrong as a ProviderFailure."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.request import getproxies
+
+from forge_cli import __version__
+from forge_cli.core.errors import ModelError
+from forge_cli.models.failures import Endpoint
+from forge_cli.models.sse import SseReader, TooLong
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT = 10.0
+LONGEST_ERROR = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds to connect, and seconds without anything new; an answer as a whole may take as long as it likes.
+
+    A server of one's own may read a long prompt for minutes before it says the first word.
+    """
+
+    connect: float = CONNECT
+    read: float = 300
+
+
+@dataclass(kw_only=True)
+class HttpLine:
+    """The connections to one server, opened with the first request."""
+
+    url: str = field(repr=False)
+    endpoint: Endpoint
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeouts: Timeouts = Timeouts()
+    uses_proxies: bool = False
+    """Are the proxies of the environment used, and redirects followed? Else nothing goes anywhere but to the server."""
+    _client: httpx2.AsyncClient | None = field(default=None, repr=False)
+
+    @asynccontextmanager
+    async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[httpx2.Response]:
+        """Send one request; what goes wrong until its answer is read to the end is a ProviderFailure."""
+        async with (
+            self._translated(),
+            self.open().stream(method, url or self.url, content=body or None) as response,
+        ):
+            yield response
+
+    @asynccontextmanager
+    async def _translated(self) -> AsyncIterator[None]:
+        import httpx2
+
+        try:
+            yield
+        except httpx2.ConnectTimeout:
+            raise self.endpoint.no_connection(self.timeouts.connect) from None
+        except (httpx2.ConnectError, httpx2.InvalidURL) as error:
+            raise self.endpoint.unreachable(error) from None
+        except httpx2.TimeoutException:
+            raise self.endpoint.silent(self.timeouts.read) from None
+        except (httpx2.HTTPError, httpx2.StreamError):
+            raise self.endpoint.cut_off() from None
+        except TooLong as error:
+            raise self.endpoint.garbage(str(error)) from None
+
+    def open(self) -> httpx2.AsyncClient:
+        """The client of the connections; the first call imports and reads what it needs."""
+        import httpx2
+
+        if self._client is None:
+            headers = {"content-type": "application/json", "user-agent": f"forge/{__version__}", **self.headers}
+            timeout = httpx2.Timeout(self.timeouts.read, connect=self.timeouts.connect)
+            try:
+                self._client = httpx2.AsyncClient(
+                    headers=headers,
+                    timeout=timeout,
+                    verify=self._trust(),
+                    trust_env=self.uses_proxies,
+                    follow_redirects=self.uses_proxies,
+                )
+            except Exception as error:  # proxies and certificates are read from the environment here
+                raise not_ready(error) from error
+        return self._client
+
+    def _trust(self) -> ssl.SSLContext:
+        """Whom to trust; where nothing is encrypted, reading the certificates would be the slowest part of a start."""
+        if self.url.startswith("https:") or (self.uses_proxies and getproxies()):
+            return certificates()
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+def not_ready(error: Exception) -> ModelError:
+    """The sentence for settings in the environment that no client can be made with."""
+    hint = "look at the proxy and certificate settings in the environment"
+    return ModelError(f"no connection can be made ready: {type(error).__name__}: {error}", hint=hint)
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """Those of SSL_CERT_FILE or the system; reading them takes a while, and each proxy would read them again."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+async def read_events(response: httpx2.Response) -> AsyncGenerator[str]:
+    """The data of each server-sent event until the answer ends."""
+    reader = SseReader()
+    async for piece in response.aiter_bytes():
+        for event in reader.feed(piece):
+            yield event
+    for event in reader.close():
+        yield event
+
+
+async def read_beginning(response: httpx2.Response, limit: int = LONGEST_ERROR) -> str:
+    """As much of a body as is worth reading."""
+    found = bytearray()
+    async for piece in response.aiter_bytes():
+        found += piece
+        if len(found) > limit:
+            break
+    return found[:limit].decode("utf-8", "replace")
