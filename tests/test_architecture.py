@@ -40,7 +40,7 @@ HEAVY = frozenset(
         "referencing",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
-SHARED = ("failures", "http", "sse")
+SHARED = ("ahead", "failures", "http", "sse")
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|user-agent|(ssh|gpg)-agent|agent[- ]client[- ]protocol|PermissionError|permission denied",
     re.IGNORECASE,

@@ -7,7 +7,7 @@ import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.notify import Notify
@@ -229,6 +229,15 @@ class ModelProvider(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class ConnectsAhead(Protocol):
+    """A model that can open its connection while its worker is still being assembled."""
+
+    def connect_ahead(self) -> None:
+        """Begin, and return at once; nothing is sent, a failure is silent, and ``aclose`` ends it."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 from urllib.request import getproxies
 
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
+from forge_cli.models.ahead import ConnectionAhead
 from forge_cli.models.failures import Endpoint
 from forge_cli.models.sse import SseReader, TooLong
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 CONNECT = 10.0
 LONGEST_ERROR = 64 * 1024
+PROXIES = "proxy and certificate settings"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class HttpLine:
     uses_proxies: bool = False
     """Are the proxies of the environment used, and redirects followed? Else nothing goes anywhere but to the server."""
     _client: httpx2.AsyncClient | None = field(default=None, repr=False)
+    _ahead: ConnectionAhead | None = field(default=None, repr=False)
 
     @asynccontextmanager
     async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[httpx2.Response]:
@@ -82,7 +85,8 @@ class HttpLine:
                 self._client = httpx2.AsyncClient(
                     headers=headers,
                     timeout=timeout,
-                    verify=self._trust(),
+                    transport=None if self._has_proxies else httpx2.AsyncHTTPTransport(verify=self._trust),
+                    verify=self._trust,
                     trust_env=self.uses_proxies,
                     follow_redirects=self.uses_proxies,
                 )
@@ -90,21 +94,40 @@ class HttpLine:
                 raise not_ready(error) from error
         return self._client
 
+    def connect_ahead(self) -> None:
+        """Begin to open a connection beside other work, for the first request; a proxy is left alone until then."""
+        import httpx2
+
+        if self._client is not None or self._has_proxies:
+            return
+        with suppress(ModelError):  # told by the first request
+            transport = self.open()._transport
+            if isinstance(transport, httpx2.AsyncHTTPTransport):
+                self._ahead = ConnectionAhead.install(transport, self.url, self._trust, self.timeouts.connect)
+
+    @cached_property
+    def _has_proxies(self) -> bool:
+        return self.uses_proxies and bool(getproxies().keys() - {"no"})
+
+    @cached_property
     def _trust(self) -> ssl.SSLContext:
         """Whom to trust; where nothing is encrypted, reading the certificates would be the slowest part of a start."""
-        if self.url.startswith("https:") or (self.uses_proxies and getproxies()):
+        if self.url.startswith("https:") or self._has_proxies:
             return certificates()
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     async def aclose(self) -> None:
+        if self._ahead is not None:
+            await self._ahead.aclose()
+            self._ahead = None
         if self._client is not None:
             await self._client.aclose()
             self._client = None
 
 
-def not_ready(error: Exception) -> ModelError:
+def not_ready(error: Exception, settings: str = PROXIES) -> ModelError:
     """The sentence for settings in the environment that no client can be made with."""
-    hint = "look at the proxy and certificate settings in the environment"
+    hint = f"look at the {settings} in the environment"
     return ModelError(f"no connection can be made ready: {type(error).__name__}: {error}", hint=hint)
 
 

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.messages import Message, ModelProvider, ModelRequest
+from forge_cli.core.messages import ConnectsAhead, Message, ModelProvider, ModelRequest
 from forge_cli.core.text import visible
 from forge_cli.models.anthropic import AnthropicModel
 from forge_cli.models.anthropic.access import Credentials
@@ -229,6 +229,20 @@ def test_a_certificate_that_the_environment_names(certificate: Path, monkeypatch
     with answering(418, {}, error("teapot", "safely"), tls_with(certificate)) as url:
         said, _ = same_failure(url)
     assert said == f"PROVIDER:tiny: {url} refused the request (HTTP 418: safely)"
+
+
+def test_a_connection_that_is_opened_ahead_is_as_safe(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connected(url: str, told: Told, silence: float) -> ModelProvider:
+        model = anthropic_at(url, told, silence)
+        assert isinstance(model, ConnectsAhead)
+        model.connect_ahead()
+        return model
+
+    with answering(418, {}, error("teapot", "safely"), tls_with(certificate)) as url:
+        assert "is not trusted: self-signed certificate" in failure_of(connected, url)[0]
+        certificates.cache_clear()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert failure_of(connected, url)[0] == f"PROVIDER:tiny: {url} refused the request (HTTP 418: safely)"
 
 
 @pytest.mark.parametrize(

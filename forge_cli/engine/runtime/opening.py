@@ -11,7 +11,7 @@ from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
-from forge_cli.core.messages import ModelProvider
+from forge_cli.core.messages import ConnectsAhead, ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Delegate
@@ -106,6 +106,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
+        if isinstance(model.provider, ConnectsAhead):
+            model.provider.connect_ahead()
     price = _price(spec, settings, model)
     spare = _spare_folder(spec, stack)
     assembly = await assemble(

@@ -16,9 +16,9 @@ ANSWER, CAUTIOUS_ANSWER = 32_000, 8_192
 
 _WINDOWS = (
     (re.compile(r"claude-(fable|mythos)-"), MILLION),
-    (re.compile(r"claude-(opus|sonnet|haiku)-([5-9]|\d\d)(-|$)"), MILLION),
-    (re.compile(r"claude-(opus|sonnet)-4-[6-9](-|$)"), MILLION),
-    (re.compile(r"claude-(opus|sonnet|haiku)-4(-|$)"), CLASSIC),
+    (re.compile(r"claude-(opus|sonnet|haiku)-([5-9]|\d\d)([-@:]|$)"), MILLION),
+    (re.compile(r"claude-(opus|sonnet)-4-[6-9]([-@:]|$)"), MILLION),
+    (re.compile(r"claude-(opus|sonnet|haiku)-4([-@:]|$)"), CLASSIC),
 )
 
 

@@ -53,6 +53,9 @@ class AnthropicModel:
         self._silence = silence
         self._retry = Retry(name, notify, transport.redact, delays)
 
+    def connect_ahead(self) -> None:
+        self._transport.connect_ahead()
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn; one that the API pauses is taken up again until it is done."""
         said: list[Block] = []
@@ -120,8 +123,8 @@ class AnthropicModel:
 
     async def _hear(self, body: bytes) -> AsyncGenerator[Any]:
         """The events of one attempt; a stream without any, and a silence, are failures."""
-        endpoint, some = self._transport.endpoint, False
         self._transport.open()
+        endpoint, some = self._transport.endpoint, False
         try:
             async with (
                 aclosing(self._transport.events(body, self._model)) as events,

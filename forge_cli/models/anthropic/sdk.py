@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.models.anthropic.access import KEY, Credentials
 from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
-from forge_cli.models.http import CONNECT, certificates, not_ready
+from forge_cli.models.http import CONNECT, PROXIES, certificates, not_ready
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class SdkTransport:
     def open(self) -> None:
         self._opened()
 
+    def connect_ahead(self) -> None:
+        """Its import would take longer than what a connection saves."""
+
     async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
         client = self._opened()
         import anthropic
@@ -67,6 +71,9 @@ class SdkTransport:
     def _opened(self) -> anthropic.AsyncAnthropic:
         if self._client is None:
             self._client = self._new_client()
+            if self._rewrites:  # only the client knows where it sends what it makes of a request
+                url = self._client.base_url.copy_with(username="", password="", query=None)
+                self.endpoint = replace(self.endpoint, address=str(url).rstrip("/"))
         return self._client
 
     def _new_client(self) -> anthropic.AsyncAnthropic:
@@ -78,7 +85,8 @@ class SdkTransport:
             timeout = httpx2.Timeout(self._silence, connect=CONNECT)
             return self._make_client(anthropic.DefaultAsyncHttpxClient(timeout=timeout, verify=certificates()))
         except Exception as error:  # the SDK reads proxies, certificates and credentials from the environment here
-            raise not_ready(error) from error
+            what = f"settings of {self.endpoint.address}" if self._rewrites else PROXIES
+            raise not_ready(error, what) from error
 
     def _explain(self, error: Exception, model: str) -> ProviderFailure | None:
         """The failure behind an exception of the SDK or its wire; None for a bug of ours."""

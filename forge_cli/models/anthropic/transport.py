@@ -35,6 +35,10 @@ class Transport(Protocol):
         """Import and read what the first request needs, before the time of the server is counted."""
         ...
 
+    def connect_ahead(self) -> None:
+        """Begin to open a connection, where that is cheap; nothing is sent, and a failure is silent."""
+        ...
+
     def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
         """Send a request that is encoded already; its events as data. What goes wrong is a ProviderFailure."""
         ...
@@ -62,6 +66,9 @@ class HttpTransport:
 
     def open(self) -> None:
         self._line.open()
+
+    def connect_ahead(self) -> None:
+        self._line.connect_ahead()
 
     async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
         async with self._line.request("POST", body=body) as response:

@@ -146,6 +146,7 @@ class Api:
         self.replies: list[Reply | Callable[[Any], Reply]] = []
         self.refused: list[str] = []
         self.path = "/v1/messages"
+        self.connections = 0
         self.closing = threading.Event()
         self.stalled = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self}))
@@ -185,6 +186,10 @@ class Api:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     api: Api
+
+    def setup(self) -> None:
+        super().setup()
+        self.api.connections += 1
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["content-length"]))

@@ -1,0 +1,143 @@
+"""bedrock:, vertex: and foundry:MODEL, Anthropic's models at other clouds, through the SDK's clients for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from forge_cli.core.errors import ModelError, WorkerError
+from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.messages import ModelEnv, ModelFactory
+from forge_cli.files.keys import find_key
+from forge_cli.models.anthropic.provider import SILENCE, AnthropicModel, make_model
+from forge_cli.models.anthropic.sdk import SdkTransport
+from forge_cli.models.failures import Endpoint
+
+if TYPE_CHECKING:
+    import anthropic
+    import httpx2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """One cloud: the SDK's client for it, and what that needs."""
+
+    prefix: str
+    title: str
+    client: str
+    """Its name in the SDK, which reads the rest of its settings from the environment."""
+    address_variable: str
+    settings: Sequence[Sequence[str]]
+    """Variables that must be set, one of each group."""
+    package: str | None = None
+    """The module that the SDK's extra of the cloud's name brings."""
+    key: str | None = None
+    credentials: str = ""
+    """What signs the requests, where that is not a key."""
+    content_type: str = "text/event-stream"
+    moves_cache: bool = False
+
+    @property
+    def needs(self) -> str:
+        variables = [" or ".join(group) for group in self.settings]
+        return ", ".join([*([self.key] if self.key else [self.credentials]), *variables])
+
+    def missing(self) -> str | None:
+        """What is not there, with the remedy; None where all is."""
+        if self.package and not _is_installed(self.package):
+            name, remedy = self.package.replace(".", "-"), f'pip install "anthropic[{self.prefix}]"'
+            return f"{self.prefix}:MODEL needs the package {name}, which is not installed; {remedy} installs it"
+        if self.key and find_key(self.key) is None:
+            return f"{self.key} is not set, and {self.prefix}:MODEL needs it; forge keys set {self.key} stores one"
+        for group in self.settings:
+            if not any(os.environ.get(name, "").strip() for name in group):
+                return f"{' or '.join(group)} is not set, and {self.prefix}:MODEL needs it"
+        return None
+
+    def make(self, name: str, env: ModelEnv) -> AnthropicModel:
+        if env.options.get("transport") == "http":
+            problem = f"models: {self.prefix}:{name} has no other transport than the SDK"
+            raise WorkerError(None, problem, hint="take `transport: http` out of the config")
+        if missing := self.missing():
+            problem, _, hint = missing.partition("; ")
+            raise ModelError(problem, hint=hint or None)
+        key = find_key(self.key) if self.key else None
+        endpoint = Endpoint(
+            address=self.title,
+            address_variable=self.address_variable,
+            key_variable=self.key or self.credentials,
+            key_source=self.key or self.credentials,
+        )
+        transport = SdkTransport(
+            endpoint,
+            partial(self._open, {"api_key": key.value} if key else {}),
+            env.options.get("timeout") or SILENCE,
+            secrets={key.variable: key.value} if key else None,
+            rewrites=True,
+            content_type=self.content_type,
+        )
+        return make_model(f"{self.prefix}:{name}", transport, env, moves_cache=self.moves_cache)
+
+    def _open(self, given: dict[str, Any], http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
+        import anthropic
+
+        client: anthropic.AsyncAnthropic = getattr(anthropic, self.client)(
+            **given, http_client=http, max_retries=0, open_telemetry=False
+        )
+        return client
+
+
+CLOUDS = (
+    Cloud(
+        prefix="bedrock",
+        title="Amazon Bedrock",
+        client="AsyncAnthropicBedrock",
+        address_variable="ANTHROPIC_BEDROCK_BASE_URL",
+        settings=(("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"),),
+        package="boto3",
+        credentials="AWS credentials",
+        content_type="application/vnd.amazon.eventstream",
+    ),
+    Cloud(
+        prefix="vertex",
+        title="Google Cloud's Vertex AI",
+        client="AsyncAnthropicVertex",
+        address_variable="ANTHROPIC_VERTEX_BASE_URL",
+        settings=(("CLOUD_ML_REGION",), ("ANTHROPIC_VERTEX_PROJECT_ID",)),
+        package="google.auth",
+        credentials="Google Cloud credentials",
+    ),
+    Cloud(
+        prefix="foundry",
+        title="Microsoft Foundry",
+        client="AsyncAnthropicFoundry",
+        address_variable="ANTHROPIC_FOUNDRY_BASE_URL",
+        settings=(("ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"),),
+        key="ANTHROPIC_FOUNDRY_API_KEY",
+    ),
+)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # the package around it is not there either
+        return False
+
+
+@hookimpl
+def forge_models() -> list[ModelFactory]:
+    return [
+        ModelFactory(
+            cloud.prefix,
+            cloud.make,
+            needs=cloud.needs,
+            missing=cloud.missing,
+            keys=(cloud.key,) if cloud.key else (),
+        )
+        for cloud in CLOUDS
+    ]
