@@ -9,9 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.markdown import Markdown
 from rich.segment import Segment
-from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
@@ -131,8 +129,12 @@ def _draw(view: View, lines: int | None) -> RenderableType:
 def _draw_text(view: View, shown: Styled) -> RenderableType:
     match view.form:
         case "code":
+            from rich.syntax import Syntax
+
             return Folded(Syntax(shown.plain, view.language, background_color="default", word_wrap=True))
         case "markdown":
+            from rich.markdown import Markdown
+
             return Folded(Markdown(shown.plain, hyperlinks=False))
         case _:
             return shown
