@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,6 +23,7 @@ from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.turns.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.turns.environment import describe_changes
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, stated
@@ -123,7 +125,9 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
     )
-    loop = _loop(spec, settings, model, assembly, redactor, delegate)
+    window = settings.options(model.provider.name).context or model.provider.context_window
+    deferred = await _defer(spec, settings, window, assembly, notify)
+    loop = _loop(spec, window, model, assembly, deferred, redactor, delegate)
     return OpenWorker(
         spec=spec,
         workspace=workspace,
@@ -214,11 +218,27 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
     return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 
+async def _defer(
+    spec: RuntimeSpec, settings: Settings, window: int | None, assembly: Assembly, notify: Notify
+) -> DeferredTools:
+    """Which definitions the model reads; a session that is repeated offers what was offered then."""
+    deferred = DeferredTools(
+        assembly.toolbox,
+        ToolRoom.of(settings.tool_share_of(spec.worker), window),
+        known=spec.past.tools if spec.past else (),
+        recorded=spec.wiring.replay.tools if spec.wiring.replay else None,
+        tell=partial(notify, "info"),
+    )
+    await deferred.start()
+    return deferred
+
+
 def _loop(
     spec: RuntimeSpec,
-    settings: Settings,
+    window: int | None,
     model: ChosenModel,
     assembly: Assembly,
+    deferred: DeferredTools,
     redactor: Redactor,
     delegate: Delegate,
 ) -> Loop:
@@ -236,12 +256,13 @@ def _loop(
     context = Context(
         history=history,
         bus=spec.bus,
-        window=settings.options(provider.name).context or provider.context_window,
+        window=window,
         counted=past.counted if past else None,
     )
     return Loop(
         model=provider,
         toolbox=toolbox,
+        deferred=deferred,
         guard=guard,
         bus=spec.bus,
         interrupt=spec.interrupt,
