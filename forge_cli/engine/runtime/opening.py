@@ -22,12 +22,13 @@ from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
+from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.turns.environment import describe_changes
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, stated
-from forge_cli.engine.turns.loop import EnvironmentNews, Loop
+from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
@@ -52,6 +53,12 @@ class OpenWorker:
     price: LatePrice
     loop: Loop
     open_calls: OpenCalls
+    requests: WorkerRequests | None
+
+    def start_task(self, tally: Tally, budget: Budget) -> None:
+        """What servers have the model answer from now on counts in this task."""
+        if self.requests:
+            self.requests.model, self.requests.task = self.model.provider, (tally, budget)
 
     def new_budget(self) -> Budget:
         """What the next task may use."""
@@ -137,6 +144,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         price=price,
         loop=loop,
         open_calls=open_calls,
+        requests=assembly.requests,
     )
 
 
