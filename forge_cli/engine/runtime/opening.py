@@ -57,7 +57,7 @@ class OpenWorker:
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
         """What servers have the model answer from now on counts in this task."""
-        if self.requests:
+        if self.requests and self.spec.wiring.replay is None:  # the record has no such turns
             self.requests.model, self.requests.task = self.model.provider, (tally, budget)
 
     def new_budget(self) -> Budget:
