@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+import anyio
+
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Effect, risk_of
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
-from forge_cli.core.fields import FormField, coerce, derive_fields, shown
+from forge_cli.core.fields import FormField, derive_fields, shown
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider, ModelRequest, Restart, TextDelta, TurnEnd
 from forge_cli.core.requests import SampleReply, SampleRequest
@@ -40,6 +42,7 @@ class WorkerRequests:
     model: ModelProvider | None = None
     task: tuple[Tally, Budget] | None = None
     _allowed: set[str] = field(default_factory=set)
+    _one_at_a_time: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
     def _bus(self) -> EventBus:
@@ -49,7 +52,8 @@ class WorkerRequests:
         """Let the model answer, once the person has agreed to it for this session; the worker's limits count."""
         if self.model is None or self.task is None:
             raise ToolError("no worker is at work whose model could answer")
-        await self._get_consent(request)
+        async with self._one_at_a_time:
+            await self._get_consent(request)
         tally, budget = self.task
         try:
             budget.start_turn()
@@ -134,19 +138,24 @@ class WorkerRequests:
             self._bus.emit(StatusEvent("info", f"{asker} asks for input, and nobody is there: declined"))
             return None
         try:
-            form, checked = derive_fields(schema), InputSchema.of(schema)
+            form, fitting = derive_fields(schema), InputSchema.of(schema)
         except SchemaError as error:
             raise ToolError(f"its form is unsound: {error}") from None
         with self.interrupt.scope():
-            agreed = await self._bus.ask_input(f"{asker} asks: {visible(message)} Answer it? [y/N] ")
-            if (agreed or "").strip().lower() not in ("y", "yes"):
-                return None
-            for _ in range(TRIES):
-                given = await self._fill_in(form)
-                try:
-                    return None if given is None else checked.validate(coerce(given, schema))
-                except InvalidInput as error:
-                    self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
+            async with self._one_at_a_time:
+                return await self._put_form(f"{asker} asks: {visible(message)}", form, fitting)
+        return None
+
+    async def _put_form(self, question: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
+        agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ")
+        if (agreed or "").strip().lower() not in ("y", "yes"):
+            return None
+        for _ in range(TRIES):
+            given = await self._fill_in(form)
+            try:
+                return None if given is None else schema.validate(given)
+            except InvalidInput as error:
+                self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
         return None
 
     async def _fill_in(self, form: list[FormField]) -> JsonObject | None:

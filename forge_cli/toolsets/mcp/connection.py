@@ -73,6 +73,9 @@ class Connection:
         self._elicit = elicit
         self._limits: set[anyio.CancelScope] = set()
         """The time limits of requests that wait for an answer."""
+        self._left: dict[anyio.CancelScope, float] = {}
+        """Seconds that each has left, while a request of the server's own is answered."""
+        self._answering = 0
         self._client: Client | None = None
         self._settled = anyio.Event()
         self._wake = anyio.Event()
@@ -201,13 +204,16 @@ class Connection:
             return None
 
         async def wait(context: Any, params: Any) -> Any:
-            left = {limit: limit.deadline - anyio.current_time() for limit in self._limits}
-            for limit in left:
+            if not self._answering:
+                self._left = {limit: limit.deadline - anyio.current_time() for limit in self._limits}
+            self._answering += 1
+            for limit in self._left:
                 limit.deadline = math.inf
             try:
                 return await answer(context, params)
             finally:
-                for limit, seconds in left.items():
+                self._answering -= 1
+                for limit, seconds in ({} if self._answering else self._left).items():
                     limit.deadline = anyio.current_time() + seconds
 
         return wait

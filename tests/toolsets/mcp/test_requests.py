@@ -29,6 +29,7 @@ from forge_cli.core.toolset import Toolset
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 SERVER = str(Path(__file__).with_name("server.py"))
+YES = ApprovalDecision(True)
 ECHO = calls(call("s__echo", text="x"))
 
 
@@ -142,6 +143,49 @@ def test_the_time_of_a_call_stands_still_while_a_person_answers(project: Project
 
     with project.environment():
         assert answered(anyio.run(go)) == {"action": "decline"}
+
+
+MODERN = '''
+from typing import Annotated
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve, Sample
+from mcp_types import CreateMessageResult, SamplingMessage, TextContent
+from pydantic import BaseModel
+
+server = MCPServer("modern")
+
+
+class Form(BaseModel):
+    size: int
+
+
+def ask() -> Elicit[Form]:
+    return Elicit("How large?", Form)
+
+
+def sample() -> Sample:
+    return Sample([SamplingMessage(role="user", content=TextContent(type="text", text="Say hi."))], max_tokens=9)
+
+
+@server.tool()
+def echo(
+    text: str, form: Annotated[Form, Resolve(ask)], said: Annotated[CreateMessageResult, Resolve(sample)]
+) -> str:
+    """Ask for both."""
+    return f"{form.size} {said.content.text}"
+
+
+server.run()
+'''
+
+
+def test_a_server_of_the_newer_protocol_asks_for_both_at_once(project: Project) -> None:
+    project.write("modern.py", MODERN)
+    worker(project, "", args=["modern.py"], sampling=True, elicitation=True)
+    seen, prompts = attended(project, ECHO, "hi", "done", lines=["y", "4"], approval_callback=lambda request: YES)
+    assert (seen.statuses, answered(seen)) == (["success"], {"result": "4 hi"})
+    assert len(prompts) == 2
 
 
 def test_nobody_to_fill_it_in(project: Project) -> None:
