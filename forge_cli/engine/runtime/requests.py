@@ -104,13 +104,14 @@ class WorkerRequests:
 
     def _approval_request(self, wanted: SampleRequest) -> ApprovalRequest:
         said = "\n".join(f"{message.role}: {message.text}" for message in wanted.messages)
+        system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
         return ApprovalRequest(
             request_id=new_id("approval"),
             tool_call_id=new_id(SAMPLING),
             tool_name=SAMPLING,
-            args={"asker": wanted.asker, "system": cut(wanted.system, SHOWN), "messages": cut(said, SHOWN)},
+            args={"asker": wanted.asker, **system, "messages": cut(said, SHOWN)},
             description=f"{wanted.asker} wants {self.model.name if self.model else 'the model'} to answer",
-            reason="a yes holds for whatever it asks in this session, and what the model answers goes to it",
+            reason="the server reads the answer; a yes holds for whatever it asks of the model in this session",
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule="toolsets.mcp.sampling",
             where=None,
