@@ -88,7 +88,10 @@ class DeferredTools:
         recorded: Sequence[str] | None = None,
         tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """``known`` are the tools that a resumed session was offered last; ``recorded`` those of a replayed one."""
+        """``known`` are the tools that a resumed session was offered last; ``recorded`` those of a replayed one.
+
+        What the model was offered stays, also where its group is deferred because others have come.
+        """
         self._toolbox = toolbox
         self._room = room
         self._known = tuple(recorded or known)
@@ -110,7 +113,9 @@ class DeferredTools:
         offers = self._toolbox.offers
         kept = [offer.tool for offer in offers.values() if not self.is_deferred(offer)]
         loaded = [offers[name].tool for name in self._loaded if name in offers and self.is_deferred(offers[name])]
-        return llm_tools([*kept, *loaded])
+        tools = llm_tools([*kept, *loaded])
+        self._known = tuple(tool.name for tool in tools)
+        return tools
 
     def note(self, outcomes: Iterable[ToolOutcome]) -> None:
         """Load what was found, and what was called without being loaded."""

@@ -2,16 +2,18 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from forge_cli import ApprovalDecision
+from forge_cli import ApprovalDecision, Tool, Toolset, Worker, WorkerRuntime
 from forge_cli.core.events import StatusEvent, TurnStart
 from forge_cli.engine.turns.deferred import FIND_TOOLS, MOST_FOUND
 from forge_cli.record.resume import Resumed, read_past
-from forge_cli.testing import Project, Seen, call, calls
+from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 SERVER = str(Path(__file__).parents[2] / "toolsets" / "mcp" / "server.py")
 SUBJECTS = ("invoice", "customer", "parcel", "meeting")
@@ -153,6 +155,37 @@ def test_the_config_says_it_for_every_worker_and_a_worker_for_itself(many: Proje
     assert offered(many.run("done"))[0] == ("update_plan", FIND_TOOLS)
     write_worker(many, share="tool_share: 0.5")
     assert offered(many.run("done"))[0] == ("update_plan", *TOOLS)
+
+
+class Growing(Toolset):
+    """Has a tool more each time that it is asked, and many at last."""
+
+    name = "growing"
+    dynamic = True
+    asked = 0
+
+    async def tools(self) -> Sequence[Tool]:
+        type(self).asked += 1
+        names = [f"tool_{number}" for number in range(1 if self.asked < 3 else 500)]
+        return [Tool.from_function(say, name=name) for name in names]
+
+
+def say(text: str) -> str:
+    """Say it."""
+    return text
+
+
+def test_what_was_offered_stays_when_too_many_others_come() -> None:
+    seen, worker = Seen(), Worker.of(name="w", tools=[Growing], tool_share=0.01)
+    model = scripted_model(calls(call("tool_0", text="x")), "done")
+
+    async def go() -> None:
+        with anyio.fail_after(30):
+            async with WorkerRuntime(worker=worker, model=model, on_event=seen.events.append) as runtime:
+                await runtime.run("go")
+
+    anyio.run(go)
+    assert offered(seen) == [("tool_0",), (FIND_TOOLS, "tool_0")]
 
 
 @pytest.mark.parametrize("share", ["2", "-0.1", "much"])
