@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -21,7 +22,10 @@ from forge_cli.files.worker import load_worker
 
 CALLS = 20
 """In one round."""
+LIMIT = 1.3
 SERVER = '''
+import time
+
 from mcp.server import MCPServer
 
 server = MCPServer("echo")
@@ -31,6 +35,12 @@ server = MCPServer("echo")
 def echo(text: str) -> str:
     """Say it back."""
     return text
+
+
+@server.tool()
+def spent() -> float:
+    """Tell how many seconds of CPU the server has used."""
+    return time.process_time()
 
 
 server.run()
@@ -53,12 +63,27 @@ def write_worker(folder: Path, servers: int) -> Path:
     return file
 
 
+async def cpu_milliseconds(client: Client, action: Action) -> float:
+    """What client and server use for one call, since a call waits for both."""
+
+    async def used() -> float:
+        told = (await client.call_tool("spent", {})).structured_content or {}
+        return float(told["result"]) + time.process_time()
+
+    began = await used()
+    for _ in range(CALLS):
+        await action()
+    return (await used() - began) * 1000 / CALLS
+
+
 async def call(folder: Path, rounds: int) -> Row:
-    """Both talk to a server of their own; they take turns."""
+    """Both talk to a server of their own; they take turns. CPU is counted: others on the machine change it little."""
     async with (
         Client(StdioServerParameters(command=sys.executable, args=[str(folder / "server.py")])) as client,
         opened(load_worker(write_worker(folder, 1)), workspace=folder) as assembly,
     ):
+        toolset: Any = assembly.toolbox.toolsets[0].toolset
+        own = toolset.connections[0]._client
 
         async def bare() -> None:
             await client.call_tool("echo", {"text": "x"})
@@ -70,10 +95,10 @@ async def call(folder: Path, rounds: int) -> Row:
 
         floors, mine = [], []
         for _ in range(rounds):
-            floors.append(await milliseconds(bare))
-            mine.append(await milliseconds(through_forge))
-    figures = f"{min(mine):.2f} / {min(floors):.2f} ms, median {statistics.median(mine):.2f}"
-    return Row("a call, x the bare client", min(mine) / min(floors), None, figures)
+            floors.append(await cpu_milliseconds(client, bare))
+            mine.append(await cpu_milliseconds(own, through_forge))
+    figures = f"{min(mine):.2f} / {min(floors):.2f} ms of CPU, median {statistics.median(mine):.2f}"
+    return Row("a call, x the bare client", min(mine) / min(floors), LIMIT, figures)
 
 
 async def start(folder: Path, rounds: int) -> Row:

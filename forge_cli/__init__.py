@@ -25,6 +25,7 @@ _ROOMS = {
     " TextDelta TurnEnd Usage",
     "core.paths": "DeletePath PathUse ReadPath WritePath",
     "core.processes": "Finished Piece ProcessStream Processes",
+    "core.prompts": "PromptArgument PromptSpec",
     "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
     "core.sandbox": "FileInfo FolderEntry SandboxView",
     "core.tool": "ManualExecution Preview Tool Validated is_manual_tool llm_tools manual_tools tool",

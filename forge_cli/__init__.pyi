@@ -72,6 +72,8 @@ from forge_cli.core.processes import Finished as Finished
 from forge_cli.core.processes import Piece as Piece
 from forge_cli.core.processes import Processes as Processes
 from forge_cli.core.processes import ProcessStream as ProcessStream
+from forge_cli.core.prompts import PromptArgument as PromptArgument
+from forge_cli.core.prompts import PromptSpec as PromptSpec
 from forge_cli.core.results import Custom as Custom
 from forge_cli.core.results import Diff as Diff
 from forge_cli.core.results import DisplayHints as DisplayHints

@@ -262,6 +262,8 @@ class ContextUsage(Event):
 class ManualToolsAvailable(Event):
     type: ClassVar[str] = "manualToolsAvailable"
     tools: tuple[Mapping[str, Any], ...]
+    prompts: tuple[Mapping[str, Any], ...] | None = None
+    """Messages that a command of their name sends: each with name, description and arguments."""
 
 
 @dataclass(frozen=True)

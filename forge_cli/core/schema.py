@@ -89,6 +89,16 @@ class InvalidInput(ToolError):
         super().__init__("; ".join(self.problems[:PROBLEMS]))
 
 
+_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_PLAIN_FIELD = frozenset({"type", "title", "description", "default"})
+_PLAIN_ROOT = frozenset({"type", "title", "description", "properties", "required", "additionalProperties", "$schema"})
+
+
 @dataclass(frozen=True, eq=False)
 class InputSchema:
     """What a tool takes: the JSON Schema shown to the model, and the validation derived from the same thing."""
@@ -113,7 +123,10 @@ class InputSchema:
         try:
             if not isinstance(args, Mapping):
                 raise InvalidInput(f"the input must be an object, got {shown(args)}")
-            plain = _plain(coerce(_plain(args), self.json_schema))
+            given = _plain(args)
+            if self._fits_plainly(given):
+                return self._fill(given)
+            plain = _plain(coerce(given, self.json_schema))
             return self._by_schema(plain) if self.model is None else _by_model(self.model, plain, self.json_schema)
         except InvalidInput:
             raise
@@ -125,6 +138,33 @@ class InputSchema:
         problems = [problem for error in errors for problem in _schema_problems(error, self.json_schema)]
         if problems:
             raise InvalidInput(*problems)
+        return self._fill(args)
+
+    def _fits_plainly(self, args: JsonObject) -> bool:
+        """Whether the types alone tell that args are valid; where they do not, the whole schema has to be asked."""
+        types = self._plain_types
+        if types is None or not types.keys() >= args.keys() >= self._required:
+            return False
+        return all(type(value) in types[name] for name, value in args.items())
+
+    @cached_property
+    def _required(self) -> frozenset[str]:
+        return frozenset(self.json_schema.get("required", ()))
+
+    @cached_property
+    def _plain_types(self) -> dict[str, tuple[type, ...]] | None:
+        """The types of the fields, where the schema says nothing else of them."""
+        closed, properties = self.json_schema.get("additionalProperties") is False, self.json_schema["properties"]
+        if self.model or not closed or self.json_schema.keys() - _PLAIN_ROOT:
+            return None
+        if any(not isinstance(each, dict) or each.keys() - _PLAIN_FIELD for each in properties.values()):
+            return None
+        kinds = {name: each.get("type") for name, each in properties.items()}
+        plain = all(isinstance(kind, str) and kind in _PLAIN_TYPES for kind in kinds.values())
+        return {name: _PLAIN_TYPES[kind] for name, kind in kinds.items()} if plain else None
+
+    def _fill(self, args: JsonObject) -> JsonObject:
+        """Valid args with defaults, in the order of the schema."""
         filled = {**_plain(self._defaults), **args}
         return {name: filled[name] for name in (*self.json_schema["properties"], *filled) if name in filled}
 

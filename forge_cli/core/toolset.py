@@ -14,8 +14,11 @@ from pydantic import Field
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
+from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
 from forge_cli.core.processes import Processes
+from forge_cli.core.prompts import PromptSpec
+from forge_cli.core.requests import NoSession, SessionRequests
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
 from forge_cli.core.values import dataclass
@@ -59,6 +62,8 @@ class ToolsetEnv:
     """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
     parent: Any = None
     """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
+    session: SessionRequests = NoSession()
+    """For what a server of the toolset asks of the model, or of the person."""
 
 
 class Toolset:
@@ -134,6 +139,14 @@ class Toolset:
         ``config`` is the toolset's section as the worker file in ``folder`` has it, not checked yet.
         """
         return ()
+
+    async def prompts(self) -> Sequence[PromptSpec]:
+        """Messages that a person can send by a slash command."""
+        return ()
+
+    async def get_prompt(self, name: str, args: Mapping[str, str]) -> str:
+        """The message of one of its ``prompts``; a ToolError says what is wrong with the args."""
+        raise ToolError(f"there is no prompt '{name}'")
 
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""

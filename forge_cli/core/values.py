@@ -19,6 +19,9 @@ __all__ = ["dataclass"]
 class _Frozen:
     """The methods that frozen dataclasses share; each class gets them as its own."""
 
+    _assignable: frozenset[str]
+    """The fields of the class."""
+
     @recursive_repr()
     def __repr__(self) -> str:
         fields = [f"{name}={value!r}" for name, value in _fields(self, "repr").items()]
@@ -33,9 +36,13 @@ class _Frozen:
         return hash(tuple(_fields(self, "hash").values()))
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (_is_unset(self, name) or _is_extra(self, name)):
+        held = self.__dict__
+        if name in self._assignable and name not in held:  # every field of every value passes here, so it is short
+            held[name] = value
+        elif _is_extra(self, name):
+            object.__setattr__(self, name, value)
+        else:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         if not _is_extra(self, name):
@@ -50,11 +57,6 @@ def _fields(value: Any, use: str) -> dict[str, Any]:
     """The fields that have a part in ``repr``, ``compare`` or ``hash``."""
     cls: Any = type(value)
     return {name: getattr(value, name) for name in _names(cls, use)}
-
-
-def _is_unset(value: Any, name: str) -> bool:
-    cls: Any = type(value)
-    return name in _names(cls, "name") and name not in value.__dict__
 
 
 def _is_extra(value: Any, name: str) -> bool:
@@ -91,6 +93,7 @@ def _frozen(cls: type, kw_only: bool) -> type:
     for name, method in _SHARED.items():
         if vars(cls).get(name) is None:  # Python puts None for the hash of a class with an __eq__
             setattr(cls, name, method)
+    cls._assignable = frozenset(field.name for field in dataclasses.fields(cls))  # type: ignore[attr-defined]
     vars(cls)["__dataclass_params__"].frozen = True
     return cls
 

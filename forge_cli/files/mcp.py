@@ -39,6 +39,10 @@ class McpServer(Config):
     connect_timeout: Seconds = 15.0
     confined: bool = False
     """Whether its process is confined as the commands of the shell are."""
+    sampling: bool | None = None
+    """Whether it may have the worker's model answer; where nothing is said, what the toolset says holds."""
+    elicitation: bool | None = None
+    """Whether it may ask the person for input."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

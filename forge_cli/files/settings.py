@@ -14,7 +14,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.document import read_document
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.trust import TrustStore
-from forge_cli.files.worker import ApprovalSection, Limits
+from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
@@ -54,6 +54,12 @@ class Settings(Config):
     aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
     """Short names for models, which ``-m`` and ``model:`` take as well."""
     mcp: McpServers = Field(default_factory=McpServers)
+    tool_share: ToolShare | None = None
+
+    def tool_share_of(self, worker: Worker) -> float | None:
+        """How much of the window the tools of a worker may take, where it or these settings say so."""
+        own = worker.config.tool_share
+        return self.tool_share if own is None else own
 
     def options(self, model: str) -> ModelOptions:
         """What is said of one model."""
@@ -134,6 +140,7 @@ def _merge(user: Settings, project: Settings) -> Settings:
         update={
             "model": project.model or user.model,
             "trace": project.trace or user.trace,
+            "tool_share": user.tool_share if project.tool_share is None else project.tool_share,
             "approval": ApprovalSection(mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)),
             "limits": _smaller(user.limits, project.limits),
             "models": {**user.models, **project.models},

@@ -19,6 +19,10 @@ from forge_cli.files.document import read_document
 
 SUFFIXES = (".yaml", ".yml", ".md", ".worker")
 DEFAULT_MAX_TURNS = 50
+DEFAULT_TOOL_SHARE = 0.2
+
+ToolShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+"""Of the model's window, for the definitions of tools."""
 
 
 class Limits(Config):
@@ -50,6 +54,7 @@ class WorkerConfig(Config):
     """Whether the system prompt tells where the worker is."""
     on_error: Literal["continue", "stop"] = "continue"
     """Whether a call of the model that fails ends the work."""
+    tool_share: ToolShare | None = None
     output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None
     sandbox: dict[str, Any] | None = None
     plugins: list[str] = Field(default_factory=list)

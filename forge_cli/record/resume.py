@@ -84,6 +84,8 @@ class Past:
     """What the system prompt says of where the worker is."""
     last_environment: str | None = None
     """What the model was told last of where the worker is."""
+    tools: tuple[str, ...] = ()
+    """Those that the last turn was offered."""
 
     def without_consent(self) -> Past:
         """The same without any yes in it, so that every call asks again.
@@ -220,6 +222,7 @@ class _Reader:
         self.stop: StopReason = "end"
         self.environment: str | None = None
         self.last_environment: str | None = None
+        self.tools: tuple[str, ...] = ()
 
     def take(self, event: AnyEvent) -> None:
         match event:
@@ -244,7 +247,7 @@ class _Reader:
                 call = ToolCall(event.tool_call_id, event.tool_name, dict(event.args), parent=parent)
                 self.inner[call.id] = call
             case TurnStart():
-                self.environment = event.environment or self.environment
+                self.environment, self.tools = event.environment or self.environment, event.tools or self.tools
             case SessionStart() | ToolStarted() | WorkerUpdate():
                 pass
             case Streaming() | ToolOutput() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
@@ -337,6 +340,7 @@ class _Reader:
             reply=self.reply(),
             environment=self.environment,
             last_environment=self.last_environment or self.environment,
+            tools=self.tools,
         )
 
     def reply(self) -> tuple[Message, StopReason] | None:

@@ -55,6 +55,7 @@ def test_without_files_everything_is_a_default(shown, project: Project) -> None:
         "limits.max_cost": (None, "default", None),
         "limits.max_time": (None, "default", None),
         "trace": (None, "default", None),
+        "tool_share": (0.2, "default", None),
     }
 
 

@@ -554,3 +554,28 @@ def test_validate_refuses_with_invalid_input_or_gives_json(schema: InputSchema, 
     else:
         assert json.loads(json.dumps(validated, allow_nan=False)) == validated
         assert schema.validate(validated) == validated
+
+
+PLAIN = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer", "default": 3},
+        "size": {"type": "number"},
+        "sure": {"type": "boolean", "description": "Is it?"},
+    },
+    "required": ["text"],
+}
+VALUES = st.one_of(st.text(max_size=3), st.integers(), st.floats(), st.booleans(), st.none(), st.just("7"), st.just([]))
+
+
+@given(st.dictionaries(st.sampled_from(["text", "count", "size", "sure", "other"]), VALUES))
+def test_args_that_fit_by_their_types_alone_are_judged_as_by_the_whole_schema(args: dict[str, Any]) -> None:
+    assert judged(PLAIN, args) == judged({**PLAIN, "$comment": "nothing that is checked, but not plain"}, args)
+
+
+def judged(schema: dict[str, Any], args: dict[str, Any]) -> object:
+    try:
+        return InputSchema.of(schema).validate(args)
+    except InvalidInput as error:
+        return str(error)

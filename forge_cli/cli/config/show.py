@@ -18,13 +18,17 @@ from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.keys import PROVIDERS, find_key
 from forge_cli.files.settings import Settings, load_project_settings, load_user_settings, untrusted_project
-from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
+from forge_cli.files.worker import DEFAULT_MAX_TURNS, DEFAULT_TOOL_SHARE, Limits
 
 app = new_app()
 
 ConfigRow = dict[str, Any]
 
-DEFAULTS = {"approval.mode": ApprovalMode.INTERACTIVE.value, "limits.max_turns": DEFAULT_MAX_TURNS}
+DEFAULTS = {
+    "approval.mode": ApprovalMode.INTERACTIVE.value,
+    "limits.max_turns": DEFAULT_MAX_TURNS,
+    "tool_share": DEFAULT_TOOL_SHARE,
+}
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL")
 
 
@@ -58,6 +62,7 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     yield _strictest_mode(files)
     yield from (_limit(files, name) for name in Limits.model_fields)
     yield _first(files, "trace")
+    yield _first(files, "tool_share")
     yield from _named(files, "aliases")
     yield from _models(files)
     yield from _servers(files)
@@ -79,7 +84,7 @@ def _first(files: Mapping[str, Settings], key: str) -> ConfigRow:
     for source, settings in files.items():
         if (value := getattr(settings, key)) is not None:
             return _row(key, value, source, settings.where(key))
-    return _row(key, None, "default")
+    return _row(key, DEFAULTS.get(key), "default")
 
 
 def _strictest_mode(files: Mapping[str, Settings]) -> ConfigRow:

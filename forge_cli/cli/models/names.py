@@ -10,10 +10,12 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import nearest
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import not_a_model
+from forge_cli.engine.turns.deferred import DeferredTools, ToolRoom
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
-from forge_cli.files.worker import load_worker
+from forge_cli.files.worker import Worker, load_worker
 
 FILES = "script"
 """The provider whose models are files, so that there is no list of them."""
@@ -46,11 +48,23 @@ async def check_model(worker: str, workspace: str) -> str | None:
 
 async def share_of_window(tokens: int, worker: str | None) -> str | None:
     """``2.1 % of the window of MODEL``, for the model that a worker would have; None where that is not known."""
-    settings = load_settings(forge_home(), Path.cwd())
-    own = load_worker(worker).config.model if worker else None
-    model = own or os.environ.get("FORGE_MODEL") or settings.model
-    window = _window_of(settings.resolve(model), settings) if model else None
+    model, window = _model_of(load_worker(worker) if worker else None, load_settings(forge_home(), Path.cwd()))
     return f"{tokens / window:.1%} of the window of {model}" if window else None
+
+
+async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> DeferredTools:
+    """What a worker's model would be told of its tools first."""
+    room = ToolRoom.of(settings.tool_share_of(worker), _model_of(worker, settings)[1])
+    deferred = DeferredTools(assembly.toolbox, room)
+    await deferred.start()
+    return deferred
+
+
+def _model_of(worker: Worker | None, settings: Settings) -> tuple[str | None, int | None]:
+    """The model that a worker would have, and its window, as far as they are known."""
+    own = worker.config.model if worker else None
+    model = own or os.environ.get("FORGE_MODEL") or settings.model
+    return model, _window_of(settings.resolve(model), settings) if model else None
 
 
 def _window_of(model: str, settings: Settings) -> int | None:

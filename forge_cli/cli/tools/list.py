@@ -111,9 +111,15 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
         print_json([row.wire(tokens=True) for row in counted])
         return
     total = sum(row.tokens or 0 for row in counted)
-    print_table(["name", "toolset", "tokens"], [row.wire(tokens=True) for row in counted])
+    deferred = [row for row in counted if row.deferred]
+    columns = ["name", "toolset", "tokens", *(["deferred"] if deferred else [])]
+    marks = {None: {}, True: {"deferred": "yes"}}
+    print_table(columns, [{**row.wire(tokens=True), **marks[row.deferred]} for row in counted])
     share = look(share_of_window, total, worker, worker=worker)
     sys.stdout.write(f"total: about {total:,} tokens{f', {share}' if share else ''}\n")
+    if deferred:
+        left = total - sum(row.tokens or 0 for row in deferred)
+        sys.stdout.write(f"deferred: {len(deferred)}, named only until find_tools loads them; the others: {left:,}\n")
 
 
 async def _rows_of_all() -> list[Row]:

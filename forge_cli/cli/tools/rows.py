@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
 
+from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.tool import Source, Tool
+from forge_cli.core.tool import Source
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.turns.deferred import definition_tokens
+from forge_cli.files.home import forge_home
+from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
-
-BYTES_A_TOKEN = 3
-"""A guess on the safe side, as for the window of a conversation."""
 
 
 @runtime_checkable
@@ -48,6 +48,8 @@ class Row:
     error: str | None = None
     tokens: int | None = None
     """What its definition takes of the window, as a guess."""
+    deferred: bool | None = None
+    """True where the model is told its name only, until it asks for more."""
 
     @classmethod
     def of(cls, offer: Offer) -> Row:
@@ -64,7 +66,7 @@ class Row:
             first_line,
             tool.version,
         )
-        row = replace(row, tokens=_tokens_of(tool))
+        row = replace(row, tokens=definition_tokens(tool))
         return replace(row, label=tool.manual.label, category=tool.manual.category) if tool.manual else row
 
     @classmethod
@@ -77,13 +79,8 @@ class Row:
 
     def wire(self, *, tokens: bool = False) -> dict[str, Any]:
         """What is known of it; what most tools do not have is left out where it is missing."""
-        left_out = () if tokens else ("tokens",)
+        left_out = () if tokens else ("tokens", "deferred")
         return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
-
-
-def _tokens_of(tool: Tool) -> int:
-    schema = json.dumps(tool.schema.json_schema, ensure_ascii=False)
-    return len(f"{tool.name}{tool.description}{schema}".encode(errors="replace")) // BYTES_A_TOKEN
 
 
 async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:
@@ -126,8 +123,14 @@ async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
         return [Row.broken(plugin, PluginError(problem))]
 
 
-async def rows_of_worker(worker: str) -> list[Row]:
-    return await rows_of(load_worker(worker))
+async def rows_of_worker(path: str) -> list[Row]:
+    """The tools of a worker, with those marked that its model would not read the definitions of."""
+    worker, workspace = load_worker(path), Path.cwd()
+    async with opened(worker, workspace=workspace, make_zones=False) as assembly:
+        left_out, offers = _left_out(assembly), dict(assembly.toolbox.offers)
+        deferred = await defer_tools(worker, assembly, load_settings(forge_home(), workspace))
+        rows = [replace(Row.of(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
+        return [*rows, *left_out]
 
 
 async def plugin_offers(name: str, distribution: str) -> list[Offer]:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from forge_cli.cli.looking.looker import look
+from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -80,6 +81,7 @@ async def view_of(name: str, folder: str, view: str, branch: str | None) -> Fact
                     settings=settings,
                 )
             case "prompt":
+                await defer_tools(worker, assembly, settings)
                 return {"prompt": _prompt(worker, assembly, branch)}
             case _:
                 return facts_of(worker, assembly, settings)

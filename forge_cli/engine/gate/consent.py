@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import field, replace
 from functools import partial
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from forge_cli.record.resume import Pending
 
 
+NewContext = Callable[[], ToolContext]
+"""Makes what a preview may know of its call; most calls need none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Consent:
     """Gets consent for the calls of one worker, and writes every decision down."""
@@ -41,7 +45,7 @@ class Consent:
     waited: dict[str, float] = field(default_factory=dict)
     """Seconds for which a call, by its id, has waited for an answer."""
 
-    async def settle(self, judged: Judged, context: ToolContext) -> str | None:
+    async def settle(self, judged: Judged, new_context: NewContext) -> str | None:
         """Get consent or refuse; returns the stamp of what was shown, where something was."""
         call, verdict = judged.call, judged.verdict
         match verdict.approval:
@@ -53,14 +57,14 @@ class Consent:
                 self.record(judged, ApprovalDecision(False, by=verdict.by))
                 raise Refusal("blocked", f"{call.name} is blocked: {verdict.reason}", by=verdict.by)
             case Approval.PRE_APPROVED | Approval.ASK:
-                return None if self.reopened.take_approval(call) else await self._ask(judged, context)
+                return None if self.reopened.take_approval(call) else await self._ask(judged, new_context)
 
-    async def park(self, judged: Judged, context: ToolContext) -> None:
+    async def park(self, judged: Judged, new_context: NewContext) -> None:
         """Put the request of a call on record, while an earlier call waits."""
-        preview = await self._preview(judged, context)
+        preview = await self._preview(judged, new_context)
         await self.controller.request_approval(self._request(judged, preview), needs=self.needs(judged))
 
-    async def _ask(self, judged: Judged, context: ToolContext) -> str | None:
+    async def _ask(self, judged: Judged, new_context: NewContext) -> str | None:
         pending = self.reopened.take_pending(judged.call)
         answered = pending is not None and pending.answer is not None
         key = self.judge.fingerprint_of(judged)
@@ -68,7 +72,7 @@ class Consent:
         decision = None if answered else self.controller.settled(key, needs)
         stamp, request_id = None, pending.request_id if pending else None
         if decision is None:
-            request = self._request(judged, await self._preview(judged, context), request_id)
+            request = self._request(judged, await self._preview(judged, new_context), request_id)
             request_id, stamp = request.request_id, request.stamp
             decision = self._parked_answer(request, pending)
             if decision is None:
@@ -159,12 +163,12 @@ class Consent:
         """Could an earlier call like this one have had its effect, although the session was cut off then?"""
         return not judged.tool.read_only and self.reopened.may_have_run(judged.call)
 
-    async def _preview(self, judged: Judged, context: ToolContext) -> Preview | None:
+    async def _preview(self, judged: Judged, new_context: NewContext) -> Preview | None:
         """What the call would do; one that fails is shown as failed, never means yes, and holds for one call only."""
         if judged.tool.preview is None:
             return None
         try:
-            shown = partial(judged.tool.preview, deepcopy(judged.args), context)
+            shown = partial(judged.tool.preview, deepcopy(judged.args), new_context())
             preview: Preview = await perform_within(TIME_LIMIT, "it", shown)
             return _bounded_preview(preview)
         except ToolError as error:

@@ -89,16 +89,17 @@ class Guard:
             self._start(call)
         started = time.monotonic()
         inner = ToolCalls(call, caller, self.offers, self._call_inner)
-        outcome = ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
+        outcome = None
         with self.interrupt.scope():
             try:
                 outcome = await self._pass(judged or await self.verdict(call, caller), inner)
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
+        outcome = outcome or ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
         if outcome.status == "interrupted":
             outcome = _with_kept(outcome, inner.clock)
-        denied = (*inner.denials, *(self.network.take_denials() if self.network else ()))
-        outcome = replace(outcome, denials=denied)
+        if denied := (*inner.denials, *(self.network.take_denials() if self.network else ())):
+            outcome = replace(outcome, denials=denied)
         if self.repeated:
             outcome = self.repeated.compared(outcome)
         else:
@@ -158,7 +159,7 @@ class Guard:
             if asks and self.controller.settled(key, self._consent.needs(judged)) is None:
                 parked = True
                 self._start(call)
-                await self._consent.park(judged, self._context(judged, changes=False))
+                await self._consent.park(judged, partial(self._context, judged, changes=False))
         return parked
 
     def postpone(self, call: ToolCall, sentence: str) -> ToolOutcome:
@@ -207,7 +208,7 @@ class Guard:
             return known
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
-            stamp = await self._consent.settle(judged, self._context(judged, changes=False))
+            stamp = await self._consent.settle(judged, partial(self._context, judged, changes=False))
             self._check_interrupt()
             try:
                 return await self._execute(judged, stamp, inner)
@@ -232,7 +233,7 @@ class Guard:
         tool, call = judged.tool, judged.call
         self.reopened.start(call)
         clock = inner.clock = CallClock(tool.timeout)
-        context = replace(self._context(judged, stamp, clock=clock), inner=inner)
+        context = self._context(judged, stamp, clock=clock, inner=inner)
         with executing(call.id):
             done = await perform(f"{TOOL}{call.name}", clock, lambda: tool.execute(deepcopy(judged.args), context))
         if done.late:
@@ -267,7 +268,13 @@ class Guard:
             self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
 
     def _context(
-        self, judged: Judged, stamp: str | None = None, *, changes: bool = True, clock: CallClock | None = None
+        self,
+        judged: Judged,
+        stamp: str | None = None,
+        *,
+        changes: bool = True,
+        clock: CallClock | None = None,
+        inner: ToolCalls | None = None,
     ) -> ToolContext:
         return ToolContext(
             call_id=judged.call.id,
@@ -282,6 +289,7 @@ class Guard:
             report=partial(self._progress, judged.call.id, threading.get_ident()),
             show=lambda text: self.bus.emit(ToolOutput(judged.call.id, text)),
             delegation=partial(self._delegate, judged.call, clock or CallClock(math.inf)) if self.delegate else None,
+            inner=inner,
         )
 
     async def _delegate(self, call: ToolCall, clock: CallClock, task: Delegation) -> str:

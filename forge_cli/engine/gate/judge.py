@@ -154,6 +154,8 @@ class Judge:
 
     def _places(self, tool: Tool, args: Args) -> tuple[JudgedPath, ...]:
         """Where the declared paths lead, each with what its zone says; one that cannot be used refuses the call."""
+        if not tool.has_paths:
+            return ()
         try:
             uses = dict.fromkeys(call_within(LATER, "it", tool.paths, deepcopy(args)))
             return tuple(self.sandbox.judge_use(use) for use in uses)
@@ -168,6 +170,8 @@ class Judge:
         self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: AnyCaller
     ) -> tuple[Verdict | None, tuple[str, JsonObject] | None]:
         """The tool's own verdict, and the call that a proxy tool stands for."""
+        if tool.needs_approval is None and tool.stands_for is None:
+            return None, None
         context = CallContext(
             call_id=call.id,
             tool=tool.name,

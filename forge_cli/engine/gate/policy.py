@@ -6,7 +6,7 @@ import inspect
 import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from anyio.lowlevel import checkpoint
@@ -53,7 +53,7 @@ class Policy:
         A tool that speaks is believed unless the worker names it more strictly; a silent one gets the worker's.
         """
         if own is None:
-            verdict = self.named or replace(self.default or SILENT, grants=((self.loosened,),) if self.loosened else ())
+            verdict = self.named or self._unnamed
         elif self.named and self.named.approval.stricter_than(own.approval):
             verdict = self.named
         else:
@@ -65,6 +65,13 @@ class Policy:
         if verdict.approval is not Approval.ASK:
             grants = ()
         return replace(verdict, grants=grants) if grants or verdict.grants else verdict
+
+    @cached_property
+    def _unnamed(self) -> Verdict:
+        """On a silent tool that the worker does not name."""
+        verdict = self.default or SILENT
+        asks = verdict.approval is Approval.ASK
+        return replace(verdict, grants=((self.loosened,),) if self.loosened and asks else ())
 
     def _grants(self, verdict: Verdict, paths: Sequence[Verdict]) -> Needs:
         """What would allow a call, if everything about it that asks could be allowed: what the worker says stays."""

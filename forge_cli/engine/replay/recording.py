@@ -102,9 +102,9 @@ class Track:
     """What the model was told first of where the worker is."""
 
     @property
-    def tools(self) -> frozenset[str]:
+    def tools(self) -> tuple[str, ...]:
         """The tools that the first turn was offered."""
-        return frozenset(next((turn.tools for turn in self.turns if turn.tools), ()))
+        return next((turn.tools for turn in self.turns if turn.tools), ())
 
 
 @dataclass(frozen=True)

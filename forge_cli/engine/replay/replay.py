@@ -100,6 +100,11 @@ class Replay:
         return self.track.environment
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """Those that were offered first: which of them were deferred depends on the window of the model then."""
+        return self.track.tools
+
+    @property
     def keeps_still(self) -> bool:
         """Must nothing on disk change?"""
         return self.course.tools is not Tools.LIVE
@@ -172,7 +177,7 @@ class Replay:
         """Tools that were made while the session went on: without the calls that made them they may be missing."""
         if self.course.tools is Tools.LIVE:
             return set()
-        return {name for turn in self.track.turns for name in turn.tools} - self.track.tools
+        return {name for turn in self.track.turns for name in turn.tools}.difference(self.track.tools)
 
     def instead(self, judged: Judged) -> ToolOutcome | None:
         """The result to give instead of making a call; None lets it go on. Its verdict must be the recorded one."""

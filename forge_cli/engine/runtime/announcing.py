@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from forge_cli.core.bus import EventBus
@@ -25,14 +25,15 @@ class Announcer:
         else:
             self._held.append(status)
 
-    def start(self, start: SessionStart, tools: Iterable[Tool]) -> None:
-        """Say that the session has started, and what waited for that."""
+    def start(self, start: SessionStart, tools: Iterable[Tool], prompts: tuple[Mapping[str, Any], ...] = ()) -> None:
+        """Say that the session has started, what waited for that, and what people can call and send."""
         held, self._held = self._held or (), None
         self._bus.emit(start)
         for status in held:
             self._bus.emit(status)
-        if manual := manual_tools(list(tools)):
-            self._bus.emit(ManualToolsAvailable(tuple(_menu_entry(tool) for tool in manual)))
+        manual = manual_tools(list(tools))
+        if manual or prompts:
+            self._bus.emit(ManualToolsAvailable(tuple(_menu_entry(tool) for tool in manual), prompts or None))
 
     def stop(self) -> None:
         """After the end of the session nothing more is told."""

@@ -29,6 +29,7 @@ from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
@@ -120,6 +121,8 @@ class Assembly:
 
     toolbox: Toolbox
     guard: Guard
+    requests: WorkerRequests | None = None
+    """For what its servers ask of the session."""
 
 
 async def assemble(
@@ -170,6 +173,7 @@ async def assemble(
     )
     processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
     policies = user_policies(host, home, workspace)
+    requests = WorkerRequests(worker=worker.name, controller=controller, interrupt=interrupt)
     env = ToolsetEnv(
         worker=worker.name,
         worker_dir=worker.folder,
@@ -179,6 +183,7 @@ async def assemble(
         processes=await stack.enter_async_context(processes),
         notify=notify,
         register=host.toolsets_of,
+        session=requests,
     )
     toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None)
     for name, (cls, plugin) in named.items():
@@ -198,7 +203,7 @@ async def assemble(
         policy_files=files,
     )
     guard = Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt, network=network)
-    return Assembly(toolbox, guard)
+    return Assembly(toolbox, guard, requests)
 
 
 def _policy_files(worker: Worker, home: Path, parent: Assembly | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ToolError
 from forge_cli.core.events import CommandEvent, Event, ManualToolInvoke, StatusEvent, UserInput
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.text import did_you_mean
@@ -34,11 +35,14 @@ class Conversation:
         run: Callable[[str], Awaitable[WorkerResult]],
         call: Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, object]],
         clear: Callable[[], None],
+        fill: Callable[[str, Sequence[str]], Awaitable[str | None]],
     ) -> None:
+        """``fill`` gives the message of a prompt, by its name and what was typed after it."""
         self._bus = bus
         self._interrupt = interrupt
         self._run = run
         self._call = call
+        self._fill = fill
         self._commands: dict[str, Callable[[], None]] = {"clear": clear, "exit": self.close}
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
@@ -58,8 +62,10 @@ class Conversation:
                     match said:
                         case UserInput(content=task):
                             result = await self._work(task)
-                        case CommandEvent(name=name):
-                            self._obey(name)
+                        case CommandEvent(name=name) if name in self._commands:
+                            self._commands[name]()
+                        case CommandEvent():
+                            result = await self._send_prompt(said) or result
             finally:
                 unsubscribe()
         return result
@@ -86,9 +92,16 @@ class Conversation:
             self._bus.emit(StatusEvent("error", result.error))
         return result
 
-    def _obey(self, name: str) -> None:
-        if obey := self._commands.get(name):
-            obey()
-        else:
-            hint = did_you_mean(name, self._commands)
-            self._bus.emit(StatusEvent("warning", f"there is no command '{name}'; {hint}"))
+    async def _send_prompt(self, said: CommandEvent) -> WorkerResult | None:
+        """Show the message of a prompt, and work on it like any other; None where nothing was sent."""
+        try:
+            task = await self._fill(said.name, said.args)
+        except ToolError as error:
+            self._bus.emit(StatusEvent("error", str(error)))
+            return None
+        if task is None:
+            hint = did_you_mean(said.name, self._commands)
+            self._bus.emit(StatusEvent("warning", f"there is no command '{said.name}'; {hint}"))
+            return None
+        self._bus.emit(StatusEvent("info", f"/{said.name} says: {task}"))
+        return await self._work(task)

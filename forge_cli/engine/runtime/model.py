@@ -31,6 +31,11 @@ class ReplayedModel(ModelProvider, Repeated, Protocol):
         ...
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """Those that the first turn was offered."""
+        ...
+
+    @property
     def keeps_still(self) -> bool:
         """Must nothing on disk change?"""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,11 +22,13 @@ from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
+from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.turns.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.turns.environment import describe_changes
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, stated
-from forge_cli.engine.turns.loop import EnvironmentNews, Loop
+from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
@@ -50,6 +53,12 @@ class OpenWorker:
     price: LatePrice
     loop: Loop
     open_calls: OpenCalls
+    requests: WorkerRequests | None
+
+    def start_task(self, tally: Tally, budget: Budget) -> None:
+        """What servers have the model answer from now on counts in this task."""
+        if self.requests and self.spec.wiring.replay is None:  # the record has no such turns
+            self.requests.model, self.requests.task = self.model.provider, (tally, budget)
 
     def new_budget(self) -> Budget:
         """What the next task may use."""
@@ -125,7 +134,9 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
     )
-    loop = _loop(spec, settings, model, assembly, redactor, delegate)
+    window = settings.options(model.provider.name).context or model.provider.context_window
+    deferred = await _defer(spec, settings, window, assembly, notify)
+    loop = _loop(spec, window, model, assembly, deferred, redactor, delegate)
     return OpenWorker(
         spec=spec,
         workspace=workspace,
@@ -135,6 +146,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         price=price,
         loop=loop,
         open_calls=open_calls,
+        requests=assembly.requests,
     )
 
 
@@ -216,11 +228,27 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
     return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 
+async def _defer(
+    spec: RuntimeSpec, settings: Settings, window: int | None, assembly: Assembly, notify: Notify
+) -> DeferredTools:
+    """Which definitions the model reads; a session that is repeated offers what was offered then."""
+    deferred = DeferredTools(
+        assembly.toolbox,
+        ToolRoom.of(settings.tool_share_of(spec.worker), window),
+        known=spec.past.tools if spec.past else (),
+        recorded=spec.wiring.replay.tools if spec.wiring.replay else None,
+        tell=partial(notify, "info"),
+    )
+    await deferred.start()
+    return deferred
+
+
 def _loop(
     spec: RuntimeSpec,
-    settings: Settings,
+    window: int | None,
     model: ChosenModel,
     assembly: Assembly,
+    deferred: DeferredTools,
     redactor: Redactor,
     delegate: Delegate,
 ) -> Loop:
@@ -238,12 +266,13 @@ def _loop(
     context = Context(
         history=history,
         bus=spec.bus,
-        window=settings.options(provider.name).context or provider.context_window,
+        window=window,
         counted=past.counted if past else None,
     )
     return Loop(
         model=provider,
         toolbox=toolbox,
+        deferred=deferred,
         guard=guard,
         bus=spec.bus,
         interrupt=spec.interrupt,

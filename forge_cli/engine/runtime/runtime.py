@@ -30,6 +30,7 @@ from forge_cli.engine.runtime.children import Children, ChildSpec
 from forge_cli.engine.runtime.conversation import Conversation
 from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, open_worker
+from forge_cli.engine.runtime.prompts import Prompts
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
 from forge_cli.engine.runtime.stream import EventStream
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
@@ -171,7 +172,7 @@ class WorkerRuntime:
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:
-                self._announcer.start(opened.start(), self.tools)
+                self._announcer.start(opened.start(), self.tools, await Prompts(opened.loop.toolbox).announced())
         except BaseException:
             with suppress(ForgeError):
                 await self._stack.aclose()
@@ -194,6 +195,7 @@ class WorkerRuntime:
             self.interrupt_signal.reset()
         budget = opened.new_budget()
         self._work_so_far, self._result = WorkSoFar(Tally(), budget), None
+        opened.start_task(self._work_so_far.tally, budget)
         self._children.start_task(opened.as_parent(budget))
         try:
             ending = Ending(await self._work(opened, task, attachments, self._work_so_far.tally, budget))
@@ -289,7 +291,12 @@ class WorkerRuntime:
             await opened.loop.guard.call(ToolCall(new_id("manual"), tool, dict(args)), Caller.PERSON)
 
         self._conversation = Conversation(
-            self.bus, self.interrupt_signal, run=self.run, call=call, clear=opened.loop.forget
+            self.bus,
+            self.interrupt_signal,
+            run=self.run,
+            call=call,
+            clear=opened.loop.forget,
+            fill=Prompts(opened.loop.toolbox).fill,
         )
         return await self._conversation.go()
 

@@ -33,11 +33,11 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.surrogates import TextJoiner
-from forge_cli.core.tool import llm_tools
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
+from forge_cli.engine.turns.deferred import DeferredTools
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
@@ -99,6 +99,7 @@ class Tally:
 class Loop:
     model: ModelProvider
     toolbox: Toolbox
+    deferred: DeferredTools
     guard: Guard
     bus: EventBus
     interrupt: InterruptSignal
@@ -189,9 +190,8 @@ class Loop:
     async def _turn(self, ask: Ask) -> tuple[Message, str]:
         """One turn of the model, with room made before it where there is little left, or where it says so."""
         started = time.monotonic()
-        offers = await self.toolbox.refresh()
+        tools = await self.deferred.refresh()
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
-        tools = llm_tools([offer.tool for offer in offers.values()])
         specs = [ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools]
         lasting = {tool.name for tool in tools if tool.lasting}
         await self.context.make_room(self.system, specs, lasting, ask)
@@ -303,6 +303,7 @@ class Loop:
         results.update((outcome.call.id, _result(outcome)) for outcome in turn.outcomes)
         if turn.parked:
             raise turn.parked
+        self.deferred.note(turn.outcomes)
         self.history.append(Message("tool", results=tuple(results[call.id] for call in calls)))
         if self.interrupt.interrupted:
             raise Interrupted(self.interrupt.reason)

@@ -168,7 +168,7 @@ class Input:
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor: int | None = descriptor
-        self._lock = anyio.Lock()
+        self._lock = anyio.Lock(fast_acquire=True)
 
     async def write(self, data: bytes, *, timeout: float | None = 5.0) -> None:
         """Write all of it; a process that does not read it in time is an error that says how much it took."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 from pydantic import FileUrl
@@ -29,6 +30,12 @@ PAGES = 100
 BACK_OFF = 0.5
 
 
+class Callback(Protocol):
+    """Answers a request of a server, as the SDK calls it."""
+
+    async def __call__(self, context: Any, params: Any) -> Any: ...
+
+
 class Unreachable(Exception):
     """The server cannot be connected to; the sentence says why."""
 
@@ -44,10 +51,14 @@ class Connection:
         transport: OpenTransport,
         roots: Callable[[], list[str]],
         log: Callable[[str], None],
+        sample: Callback | None = None,
+        elicit: Callback | None = None,
     ) -> None:
+        """``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none."""
         self.name = name
         self.server = server
         self.tools: list[mcp_types.Tool] = []
+        self.prompts: list[mcp_types.Prompt] = []
         self.changed = False
         """Whether the server has said that its tools are others now."""
         self.failure: str | None = None
@@ -58,6 +69,13 @@ class Connection:
         self._transport = transport
         self._roots = roots
         self._log = log
+        self._sample = sample
+        self._elicit = elicit
+        self._limits: set[anyio.CancelScope] = set()
+        """The time limits of requests that wait for an answer."""
+        self._left: dict[anyio.CancelScope, float] = {}
+        """Seconds that each has left, while a request of the server's own is answered."""
+        self._answering = 0
         self._client: Client | None = None
         self._settled = anyio.Event()
         self._wake = anyio.Event()
@@ -151,6 +169,9 @@ class Connection:
     async def read_resource(self, uri: str) -> mcp_types.ReadResourceResult:
         return await self._ask(lambda client: client.read_resource(uri))
 
+    async def get_prompt(self, name: str, args: dict[str, str]) -> mcp_types.GetPromptResult:
+        return await self._ask(lambda client: client.get_prompt(name, args))
+
     async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
         """Ask the server for something; whatever goes wrong is a ToolError that names the server."""
         from mcp import MCPError
@@ -159,8 +180,12 @@ class Connection:
         if self._client is None:
             raise ToolError(f"the MCP server {self.name} is not connected: {self.failure or 'it was closed'}")
         try:
-            with anyio.fail_after(self.server.timeout):
-                return await request(self._client)
+            with anyio.fail_after(self.server.timeout) as limit:
+                self._limits.add(limit)
+                try:
+                    return await request(self._client)
+                finally:
+                    self._limits.discard(limit)
         except TimeoutError:
             raise ToolError(f"the MCP server {self.name} did not answer within {self.server.timeout:g} s") from None
         except MCPError as error:
@@ -172,6 +197,26 @@ class Connection:
         except Exception as error:  # a connection that breaks, an answer that is not one
             self.lost(_first_line(error))
             raise ToolError(f"the call of the MCP server {self.name} failed: {_first_line(error)}") from None
+
+    def _untimed(self, answer: Callback | None) -> Callback | None:
+        """While the server waits for a person or the model, the time of its calls stands still."""
+        if answer is None:
+            return None
+
+        async def wait(context: Any, params: Any) -> Any:
+            if not self._answering:
+                self._left = {limit: limit.deadline - anyio.current_time() for limit in self._limits}
+            self._answering += 1
+            for limit in self._left:
+                limit.deadline = math.inf
+            try:
+                return await answer(context, params)
+            finally:
+                self._answering -= 1
+                for limit, seconds in ({} if self._answering else self._left).items():
+                    limit.deadline = anyio.current_time() + seconds
+
+        return wait
 
     async def _open(self, stack: AsyncExitStack) -> None:
         from mcp import Client
@@ -190,6 +235,8 @@ class Connection:
         client = Client(
             self._transport(),
             list_roots_callback=list_roots,
+            sampling_callback=self._untimed(self._sample),
+            elicitation_callback=self._untimed(self._elicit),
             message_handler=hear,
             logging_callback=log,
             log_level="info",
@@ -203,6 +250,7 @@ class Connection:
                 self.connecting = time.monotonic() - started
                 self.tools = await self._list(self._client)
                 self.latency = time.monotonic() - started - self.connecting
+                self.prompts = await self._list_prompts(self._client)
         except TimeoutError:
             problem = f"it did not answer within {self.server.connect_timeout:g} s"
             raise Unreachable(f"{problem}{self._quote()}") from None
@@ -215,6 +263,20 @@ class Connection:
     def _quote(self) -> str:
         lines = self.last_words.strip().splitlines()
         return f"; its last words: {_one_line(lines[-1])}" if lines else ""
+
+    async def _list_prompts(self, client: Client) -> list[mcp_types.Prompt]:
+        if client.server_capabilities.prompts is None:
+            return []
+        found: list[mcp_types.Prompt] = []
+        cursor: str | None = None
+        with suppress(Exception):  # whoever cannot list prompts has none
+            for _ in range(PAGES):
+                page = await client.list_prompts(cursor=cursor)
+                found += page.prompts
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+        return found
 
     async def _list(self, client: Client) -> list[mcp_types.Tool]:
         if client.server_capabilities.tools is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import ToolError
@@ -13,14 +14,20 @@ if TYPE_CHECKING:
 
 def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
     """The value of a call; one that the server calls an error is a ToolError."""
-    text = "\n".join(filter(None, map(_text, result.content)))
+    text = "\n".join(filter(None, map(block_text, result.content)))
     if result.is_error:
         raise ToolError(text or "the tool failed, and said nothing")
     if result.structured_content is not None:
-        more = [_text(block) for block in result.content if block.type != "text"]
+        more = [block_text(block) for block in result.content if block.type != "text"]
         value = Json(result.structured_content)
         return Json(value.data, model_text="\n".join([value.text(), *more])) if more else value
     return Text(text)
+
+
+def prompt_text(messages: Iterable[mcp_types.PromptMessage]) -> str:
+    """The messages of a prompt as one of the person's; what is not theirs is marked."""
+    texts = [(each.role, block_text(each.content)) for each in messages]
+    return "\n\n".join(text if role == "user" else f"{role}: {text}" for role, text in texts)
 
 
 def resource_text(resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> str:
@@ -31,7 +38,8 @@ def resource_text(resource: mcp_types.TextResourceContents | mcp_types.BlobResou
     return f"[resource: {resource.uri}, {resource.mime_type or 'binary'}]"
 
 
-def _text(block: mcp_types.ContentBlock) -> str:
+def block_text(block: mcp_types.ContentBlock) -> str:
+    """The text of a part of a result or a message; of anything else, what it is."""
     match block.type:
         case "text":
             return block.text

@@ -16,6 +16,7 @@ from forge_cli.core.bounds import OPENING
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.hookspecs import hookimpl
+from forge_cli.core.prompts import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.thirdparty import only_looks
@@ -31,8 +32,9 @@ from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.http import http_transport
 from forge_cli.toolsets.mcp.offer import Quarantined, names_for, offered_tool
 from forge_cli.toolsets.mcp.pins import Pins
+from forge_cli.toolsets.mcp.requests import ServerRequests
 from forge_cli.toolsets.mcp.resources import resource_tools
-from forge_cli.toolsets.mcp.results import convert_result
+from forge_cli.toolsets.mcp.results import convert_result, prompt_text
 from forge_cli.toolsets.mcp.stdio import KEPT, ServerStreams, child_transport
 
 if TYPE_CHECKING:
@@ -48,6 +50,10 @@ class McpConfig(ToolsetConfig):
     """``servers`` by name; one without a definition is defined in the user's own settings."""
 
     servers: dict[ServerName, McpServer | None]
+    sampling: bool = False
+    """Whether servers that say nothing of it may have the worker's model answer."""
+    elicitation: bool = False
+    """Whether they may ask the person for input."""
 
 
 class McpToolset(Toolset):
@@ -99,6 +105,21 @@ class McpToolset(Toolset):
     def left_out(self) -> Mapping[str, tuple[Source, str]]:
         """Servers that are not there, and tools that are not offered, each with the reason."""
         return self._left_out
+
+    async def prompts(self) -> Sequence[PromptSpec]:
+        return [_describe_prompt(name, prompt) for name, (_, prompt) in self._prompts().items()]
+
+    async def get_prompt(self, name: str, args: Mapping[str, str]) -> str:
+        connection, prompt = self._prompts()[name]
+        filled = await connection.get_prompt(prompt.name, dict(args))
+        return prompt_text(filled.messages)
+
+    def _prompts(self) -> dict[str, tuple[Connection, mcp_types.Prompt]]:
+        found: dict[str, tuple[Connection, mcp_types.Prompt]] = {}
+        for connection in self.connections:
+            names = names_for(connection.name, (prompt.name for prompt in connection.prompts))
+            found.update((names[prompt.name], (connection, prompt)) for prompt in connection.prompts)
+        return found
 
     def instructions(self) -> str | None:
         said = [
@@ -184,7 +205,16 @@ class McpToolset(Toolset):
         def log(text: str) -> None:
             self.env.notify("debug", f"the MCP server {name} logs {text}")
 
-        connection = Connection(name, server, transport=transport, roots=self._roots, log=log)
+        requests = ServerRequests(name, self.env.session)
+        connection = Connection(
+            name,
+            server,
+            transport=transport,
+            roots=self._roots,
+            log=log,
+            sample=requests.sample if _said(server.sampling, self.config.sampling) else None,
+            elicit=requests.elicit if _said(server.elicitation, self.config.elicitation) else None,
+        )
         return connection
 
     def _start(self, server: McpServer, env: dict[str, str]) -> Child:
@@ -212,6 +242,19 @@ class McpToolset(Toolset):
         if (key or sentence) not in self._told:
             self._told.add(key or sentence)
             self.env.notify("warning", sentence)
+
+
+def _describe_prompt(name: str, prompt: mcp_types.Prompt) -> PromptSpec:
+    """For people: what cannot be seen in it is made visible."""
+    arguments = [
+        PromptArgument(each.name, visible(each.description or ""), bool(each.required))
+        for each in prompt.arguments or ()
+    ]
+    return PromptSpec(name, visible(prompt.description or prompt.title or ""), tuple(arguments))
+
+
+def _said(own: bool | None, general: bool) -> bool:
+    return general if own is None else own
 
 
 def _not_looked_at(server: McpServer) -> str | None:

@@ -97,7 +97,7 @@ def test_a_child_has_a_track_of_its_own() -> None:
         ((), []),
         (("look",), ["the task"]),
     ]
-    assert own.tools == {"look"}
+    assert own.tools == ("look",)
 
 
 def test_a_turn_for_a_summary_stands_beside_the_conversation() -> None:

@@ -15,6 +15,26 @@ TOOL = {
 }
 
 
+FORM = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "minimum": 1, "description": "How large"},
+        "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+    },
+    "required": ["size"],
+}
+SAID = {"role": "user", "content": {"type": "text", "text": "Say hi."}}
+QUESTIONS = {
+    "roots": ("roots/list", {}),
+    "samples": ("sampling/createMessage", {"messages": [SAID], "maxTokens": 100, "systemPrompt": "Be brief."}),
+    "elicits": ("elicitation/create", {"mode": "form", "message": "Which one?", "requestedSchema": FORM}),
+    "links": (
+        "elicitation/create",
+        {"mode": "url", "message": "Log in.", "url": "https://example.org", "elicitationId": "e1"},
+    ),
+}
+
+
 def tools() -> list[dict]:
     match MODE:
         case "invisible":
@@ -44,7 +64,10 @@ def answer(request: dict) -> None:
         case "initialize":
             found = {
                 "protocolVersion": "2025-11-25",
-                "capabilities": {"tools": {"listChanged": True}, **({"resources": {}} if MODE == "resources" else {})},
+                "capabilities": {
+                    "tools": {"listChanged": True},
+                    **({MODE: {}} if MODE in ("resources", "prompts") else {}),
+                },
                 "serverInfo": {"name": "test", "version": "1"},
             }
             send({"id": request["id"], "result": found})
@@ -59,8 +82,27 @@ def answer(request: dict) -> None:
         case "resources/read":
             contents = [{"uri": request["params"]["uri"], "text": "what it says"}]
             send({"id": request["id"], "result": {"contents": contents}})
+        case "prompts/list":
+            arguments = [{"name": "topic", "required": True}, {"name": "style", "description": "How"}]
+            prompts = [{"name": "write up", "description": "Write it up.", "arguments": arguments}, {"name": "bare"}]
+            send({"id": request["id"], "result": {"prompts": prompts}})
+        case "prompts/get":
+            send({"id": request["id"], "result": {"messages": prompt(**request["params"])}})
         case _ if "id" in request:
             send({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
+
+
+def prompt(name: str, arguments: dict, **more: object) -> list[dict]:
+    said = {"user": f"{name}: {json.dumps(arguments)}", "assistant": "At once."}
+    return [{"role": role, "content": {"type": "text", "text": text}} for role, text in said.items()]
+
+
+def ask(method: str, params: dict) -> dict:
+    """Ask the client for something, and wait for the answer."""
+    send({"id": "mine", "method": method, "params": params})
+    while (answered := json.loads(sys.stdin.readline())).get("id") != "mine":
+        pass
+    return answered.get("result") or answered["error"]
 
 
 def call(request: dict) -> None:
@@ -82,6 +124,9 @@ def call(request: dict) -> None:
         case "structured":
             content = [{"type": "text", "text": '{"count": 2}'}]
             send({"id": request["id"], "result": {"content": content, "structuredContent": {"count": 2}}})
+        case "roots" | "samples" | "elicits" | "links":
+            found = ask(*QUESTIONS[MODE])
+            send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(found)}]}})
         case "waits":
             LEFT.write_text("called")
         case "logs":

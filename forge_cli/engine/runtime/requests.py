@@ -1,0 +1,183 @@
+"""What the servers of a worker ask of its session: turns of its model, within its limits, and answers of the person."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import anyio
+
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Effect, risk_of
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.ended import Ended
+from forge_cli.core.errors import ForgeError, ToolError
+from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.fields import FormField, derive_fields, shown
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.messages import ModelProvider, ModelRequest, Restart, TextDelta, TurnEnd
+from forge_cli.core.requests import SampleReply, SampleRequest
+from forge_cli.core.schema import InputSchema, InvalidInput
+from forge_cli.core.signature import JsonObject, SchemaError
+from forge_cli.core.text import cut, visible
+from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.engine.turns.loop import Tally
+
+SAMPLING = "sampling"
+"""What such a request calls itself in place of a tool."""
+UNANSWERED = "it was interrupted before anybody answered"
+TRIES = 3
+SHOWN = 2000
+"""Characters of the messages that a person is shown before the model reads them."""
+
+
+@dataclass(kw_only=True)
+class WorkerRequests:
+    """Serves one worker; the model and the task at hand are known only once it works."""
+
+    worker: str
+    controller: ApprovalController
+    interrupt: InterruptSignal
+    model: ModelProvider | None = None
+    task: tuple[Tally, Budget] | None = None
+    _allowed: set[str] = field(default_factory=set)
+    _one_at_a_time: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def _bus(self) -> EventBus:
+        return self.controller.bus
+
+    async def sample(self, request: SampleRequest) -> SampleReply:
+        """Let the model answer, once the person has agreed to it for this session; the worker's limits count."""
+        if self.model is None or self.task is None:
+            raise ToolError("no worker is at work whose model could answer")
+        async with self._one_at_a_time:
+            await self._get_consent(request)
+        tally, budget = self.task
+        try:
+            budget.start_turn()
+            text, end = await self._listen(self.model, request)
+        except (Ended, ForgeError) as error:
+            raise ToolError(f"the model did not answer: {error}") from None
+        tally.usage += end.usage
+        budget.spend(end.usage)
+        used = f"{end.usage.input_tokens:,} tokens in, {end.usage.output_tokens:,} out"
+        self._bus.emit(StatusEvent("info", f"{request.asker} had an answer from {self.model.name}: {used}"))
+        return SampleReply(text, self.model.name, end.stop)
+
+    async def _listen(self, model: ModelProvider, request: SampleRequest) -> tuple[str, TurnEnd]:
+        text, end = "", None
+        with self.interrupt.scope():
+            try:
+                async with aclosing(model.stream(ModelRequest(request.system, request.messages, ()))) as deltas:
+                    async for delta in deltas:
+                        match delta:
+                            case TextDelta():
+                                text += delta.text
+                            case Restart():
+                                text = ""
+                            case TurnEnd():
+                                end = delta
+            except (Ended, ForgeError):
+                raise
+            except Exception as error:  # third-party code: a provider
+                raise ToolError(f"{model.name} failed: {error_text(error)}") from error
+        if end is None:
+            raise ToolError(f"{model.name} stopped in the middle of its answer")
+        return text, end
+
+    async def _get_consent(self, wanted: SampleRequest) -> None:
+        """Ask once in a session for each asker; a yes holds until it ends."""
+        if wanted.asker in self._allowed:
+            return
+        request = self._approval_request(wanted)
+        decision = self.controller.settled(None)
+        if decision is None:
+            decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
+            with self.interrupt.scope():
+                decision = await self.controller.request_approval(request, may_park=False)
+        self._record(request, decision)
+        if not decision.approved:
+            raise ToolError(f"the model was not asked: {decision.note or 'the user said no'}")
+        self._allowed.add(wanted.asker)
+
+    def _approval_request(self, wanted: SampleRequest) -> ApprovalRequest:
+        said = "\n".join(f"{message.role}: {message.text}" for message in wanted.messages)
+        system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
+        return ApprovalRequest(
+            request_id=new_id("approval"),
+            tool_call_id=new_id(SAMPLING),
+            tool_name=SAMPLING,
+            args={"asker": wanted.asker, **system, "messages": cut(said, SHOWN)},
+            description=f"{wanted.asker} wants {self.model.name if self.model else 'the model'} to answer",
+            reason="the server reads the answer; a yes holds for whatever it asks of the model in this session",
+            risk=risk_of(frozenset({Effect.NETWORK})),
+            rule="toolsets.mcp.sampling",
+            where=None,
+            once=True,
+        )
+
+    def _record(self, request: ApprovalRequest, decision: ApprovalDecision) -> None:
+        self._bus.emit(
+            ApprovalDecided(
+                request.tool_call_id,
+                verdict=Approval.ASK.value,
+                approved=decision.approved,
+                by=decision.by,
+                rule=request.rule,
+                where=None,
+                reason=request.reason if decision.note is None else f"{request.reason}; {decision.note}",
+                cached=False,
+                request_id=request.request_id,
+            )
+        )
+
+    async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
+        """Put a form to the person, a line for each field; what does not fit is asked again."""
+        if not self._bus.attended:
+            self._bus.emit(StatusEvent("info", f"{asker} asks for input, and nobody is there: declined"))
+            return None
+        try:
+            form, fitting = derive_fields(schema), InputSchema.of(schema)
+        except SchemaError as error:
+            raise ToolError(f"its form is unsound: {error}") from None
+        with self.interrupt.scope():
+            async with self._one_at_a_time:
+                return await self._put_form(f"{asker} asks: {visible(message)}", form, fitting)
+        return None
+
+    async def _put_form(self, question: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
+        agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ")
+        if (agreed or "").strip().lower() not in ("y", "yes"):
+            return None
+        for _ in range(TRIES):
+            given = await self._fill_in(form)
+            try:
+                return None if given is None else schema.validate(given)
+            except InvalidInput as error:
+                self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
+        return None
+
+    async def _fill_in(self, form: list[FormField]) -> JsonObject | None:
+        """The lines by field; None where one that is required stays empty."""
+        given: JsonObject = {}
+        for each in form:
+            line = await self._bus.ask_input(_prompt(each))
+            if line is None or (not line.strip() and each.required):
+                return None
+            if line.strip():
+                given[each.name] = line.strip()
+            elif each.has_default:
+                given[each.name] = each.default
+        return given
+
+
+def _prompt(asked: FormField) -> str:
+    """``size, how large it is (small, large; empty: small): ``"""
+    about = f", {visible(cut(asked.description, 300, 'end'))}" if asked.description else ""
+    hints = ["|".join(shown(option).strip("'") for option in asked.options)] if asked.options else []
+    if asked.type in ("number", "boolean", "json"):
+        hints.append({"number": "a number", "boolean": "true or false", "json": "JSON"}[asked.type])
+    hints.append("required" if asked.required else f"empty: {shown(asked.default) if asked.has_default else 'none'}")
+    return f"{visible(asked.name)}{about} ({'; '.join(hints)}): "
