@@ -44,6 +44,8 @@ class SessionLog:
     path: Path
     sync: Callable[[int], None] = sync_data
     """Waits until a file is on the disk."""
+    apart: bool = False
+    """Are other sessions left out of account? There may be a hundred thousand of them, made by one batch."""
     _fd: int = -1
     _lock: int = -1
     _size: int = 0
@@ -57,23 +59,23 @@ class SessionLog:
         self._proof = Proof(self.path)
 
     @classmethod
-    def create(cls, session: str) -> Self:
+    def create(cls, session: str, *, apart: bool = False) -> Self:
         """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
         folder = sessions_folder()
         make_private(folder)
-        log = cls(folder / f"{session}{SUFFIX}")
+        log = cls(folder / f"{session}{SUFFIX}", apart=apart)
         log._lock = lock(log.path)
         log._look_around()
         return log
 
     @classmethod
-    def resume(cls, path: Path) -> tuple[Self, Log]:
+    def resume(cls, path: Path, *, apart: bool = False) -> tuple[Self, Log]:
         """The log of a session to be resumed, and what it holds; half a line at its end goes with the first write.
 
         Until then nothing is changed: it may turn out to be another file altogether. One that cannot be written is
         not resumed, for what is done without a log is done again the next time.
         """
-        log = cls(path)
+        log = cls(path, apart=apart)
         try:
             log._lock = lock(path)
             log._fd = os.open(path, _FLAGS)
@@ -90,6 +92,8 @@ class SessionLog:
         return log, read
 
     def _look_around(self) -> None:
+        if self.apart:
+            return
         sweep(sessions_folder())
         self._latest = _latest(self.path)
 
@@ -197,7 +201,7 @@ class SessionLog:
 
     def _be_last(self) -> None:
         """Be the last one by the clock of the files, even if that was set back."""
-        if self._written and os.fstat(self._fd).st_mtime_ns <= (latest := _latest(self.path)):
+        if self._written and not self.apart and os.fstat(self._fd).st_mtime_ns <= (latest := _latest(self.path)):
             os.utime(self._fd, ns=(latest + 1, latest + 1))
 
 
