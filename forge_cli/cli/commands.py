@@ -29,7 +29,7 @@ class CommandEntry:
 
 COMMANDS = {
     "run": CommandEntry("forge_cli.cli.run", "Run a worker on one task."),
-    "batch": CommandEntry("forge_cli.cli.batch.run", "Run a worker on many inputs, and resume that anywhere."),
+    "batch": CommandEntry("forge_cli.cli.batch.run", "Run a worker on many inputs; the same command again resumes it."),
     "batch status": CommandEntry("forge_cli.cli.batch.status", "Say how a batch stands."),
     "tools list": CommandEntry("forge_cli.cli.tools.list", "List every tool, and what is broken."),
     "tools show": CommandEntry("forge_cli.cli.tools.show", "Show one tool."),

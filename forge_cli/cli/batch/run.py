@@ -141,7 +141,7 @@ def batch(
         typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
     ] = None,
 ) -> None:
-    """Run a worker on many inputs; the same command again resumes what is not done."""
+    """Run a worker on many inputs; the same command again resumes it."""
     if keys and not restart:
         hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)

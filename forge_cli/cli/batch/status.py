@@ -26,7 +26,10 @@ def status(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results file of a batch.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say how a batch stands: exit 0 all completed, 1 not yet or some failed, 5 the budget is spent, 10 some parked."""
+    """Say how a batch stands.
+
+    Exit 0: all are completed, 1: not yet, or some have failed, 5: the budget is spent, 10: some are parked.
+    """
     journal = journal_of(results)
     if not journal.exists():
         hint = "give the file that forge batch -o names, with its journal beside it"
