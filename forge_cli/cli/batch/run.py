@@ -20,11 +20,11 @@ from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.executors import ExecutorEnv
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.engine.batch.batch import Batch, Folders
+from forge_cli.engine.batch.batch import Batch, ItemFolders
 from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
-from forge_cli.engine.batch.plan import Restart, make_plan
+from forge_cli.engine.batch.plan import RestartChoice, make_plan
 from forge_cli.engine.batch.store import BatchStore, journal_of, read_record
 from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
@@ -55,12 +55,12 @@ class BatchCall:
     work: BatchWork
     inputs: BatchInputs
     results: Path
-    folders: Folders
+    folders: ItemFolders
     budget: Limits
     concurrency: int
     executor: str
     retries: int
-    restart: Restart | None
+    restart: RestartChoice | None
     as_json: bool
 
 
@@ -167,12 +167,12 @@ def batch(
             leave_out=(results, journal_of(results)),
         ),
         results=results,
-        folders=Folders(workspace, each_in),
+        folders=ItemFolders(workspace, each_in),
         budget=Limits(max_tokens=max_tokens, max_cost=max_cost),
         concurrency=concurrency,
         executor=executor,
         retries=retries,
-        restart=Restart(frozenset(keys) if keys else None) if restart else None,
+        restart=RestartChoice(frozenset(keys) if keys else None) if restart else None,
         as_json=as_json,
     )
     with data_output() as out:

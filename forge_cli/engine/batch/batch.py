@@ -43,7 +43,7 @@ class NotOpened(ForgeError):
 
 
 @dataclass(frozen=True)
-class Folders:
+class ItemFolders:
     """Where items work: all in one folder, or each in one of its own."""
 
     workspace: Path
@@ -75,7 +75,7 @@ class Batch:
     plan: BatchPlan
     store: BatchStore
     executor: Executor
-    folders: Folders
+    folders: ItemFolders
     interrupt: InterruptSignal
     pool: Budget
     tell: Tell

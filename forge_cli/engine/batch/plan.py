@@ -18,7 +18,7 @@ _SETTLED = ("completed", "parked")
 
 
 @dataclass(frozen=True)
-class Restart:
+class RestartChoice:
     """What begins anew although it was done: these keys, or everything."""
 
     keys: frozenset[str] | None = None
@@ -50,7 +50,7 @@ class BatchPlan:
                 yield item, known.session if known.resumes else new_session_id()
 
 
-def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Restart | None) -> BatchPlan:
+def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: RestartChoice | None) -> BatchPlan:
     """Read all inputs once; UsageError where something has changed since it was done, unless it begins anew.
 
     ``digest`` is that of the worker.
@@ -80,7 +80,7 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
     return BatchPlan(inputs, _restarted(record, restart), counts)
 
 
-def _restarted(record: BatchRecord, restart: Restart | None) -> BatchRecord:
+def _restarted(record: BatchRecord, restart: RestartChoice | None) -> BatchRecord:
     if restart:
         kept: dict[str, ItemRecord] = {key: item for key, item in record.items.items() if not restart.covers(key)}
         record.items = kept
