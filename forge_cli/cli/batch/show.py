@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from forge_cli.cli.streams import draw_below, erase_live_lines
+from forge_cli.cli.streams import draw_below, erase_live_lines, live_lines
 from forge_cli.core.batches import BatchEvent
+from forge_cli.core.errors import ExitCode
 from forge_cli.core.wrap import wrap_for
 from forge_cli.ui.terminal.batch import BatchScreen
 from forge_cli.ui.terminal.live import LiveLines, can_draw
@@ -32,7 +33,9 @@ class BatchReport:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Live lines stand on the terminal for as long as this lasts."""
-        if self._live:
+        if started := live_lines():
+            started.lines = self.screen.lines
+        elif self._live:
             live = LiveLines(sys.stderr.fileno(), self.screen.lines, since=self._since)
             draw_below(live)
             live.start()
@@ -54,13 +57,14 @@ class BatchReport:
     def summary(self, results: str, code: int) -> None:
         """How it ended, what went wrong last, and what to do next."""
         counts = self.screen.counts
+        if code >= ExitCode.HUNG_UP and self._live:
+            sys.stderr.write("\n")  # after the ^C that the terminal shows
         lines = [f"forge: {self.screen.line(time.monotonic() - self._since)}"]
-        if counts.failed:
-            lines += [f"  {error}" for error in self.screen.errors]
+        lines += [f"  {error}" for error in self.screen.failures]
         lines.append(f"  results: {results}")
         if counts.parked:
             lines.append("  forge approvals list shows what is parked; after the answers, the same command resumes it")
-        if counts.waiting and code == 5:
+        if counts.waiting and code == ExitCode.LIMIT:
             lines.append("  the budget is spent; the same command resumes the rest with a new one")
         elif counts.waiting:
             lines.append("  the same command resumes the rest")

@@ -6,7 +6,7 @@ import heapq
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,7 @@ class Batch:
         for _, _, attempt in self._again:  # there is no time to try them again
             if attempt.failure:
                 self._keep(attempt, attempt.failure, cut=False)
+                self._finished(replace(attempt, number=attempt.number - 1), attempt.failure)
         if self._problem:
             raise self._problem
         code = self._exit_code()
@@ -203,7 +204,7 @@ class Batch:
         self._say(
             "itemFinished",
             key=end.key,
-            session=attempt.session,
+            session=end.result["session_id"],
             attempt=attempt.number,
             result=end.result,
             retry_in=retry_in,

@@ -11,6 +11,7 @@ from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, sp
 LAST_ERRORS = 3
 BAR = 24
 LONGEST_ERROR = 200
+_NO_ERROR = ("completed", "parked", "interrupted")
 _FULL, _EMPTY = "█", "░"
 
 
@@ -21,6 +22,8 @@ class BatchScreen:
         self.name = name
         self.counts, self.spending = BatchCounts(), Spending()
         self.errors: deque[str] = deque(maxlen=LAST_ERRORS)
+        self.failures: deque[str] = deque(maxlen=LAST_ERRORS)
+        """The last ones that were final."""
         self._ended = 0
         self._ready = False
 
@@ -29,11 +32,15 @@ class BatchScreen:
         if event.type != "itemFinished" or event.result is None:
             return
         self._ended += event.retry_in is None
-        if problem := event.result.get("error"):
-            first = visible(str(problem).partition("\n")[0])
-            again = f" (again in {duration(event.retry_in)})" if event.retry_in is not None else ""
-            status = visible(str(event.result.get("status")))
-            self.errors.append(cut(f"{visible(event.key or '')}: {status}: {first}", LONGEST_ERROR, "end") + again)
+        status = str(event.result.get("status"))
+        if status not in _NO_ERROR:
+            first = visible(str(event.result.get("error")).partition("\n")[0])
+            error = cut(f"{visible(event.key or '')}: {visible(status)}: {first}", LONGEST_ERROR, "end")
+            if event.retry_in is None:
+                self.failures.append(error)
+                self.errors.append(error)
+            else:
+                self.errors.append(f"{error} (again in {duration(event.retry_in)})")
 
     def lines(self, seconds: float) -> list[str]:
         """What stands on a terminal while it runs."""
@@ -57,7 +64,7 @@ class BatchScreen:
 
     def _facts(self, seconds: float) -> list[str]:
         counts, rate = self.counts, self._ended / seconds * 60 if seconds else 0.0
-        left = (counts.waiting + counts.running) / rate * 60 if rate else None
+        left = (counts.waiting + counts.running) / rate * 60 if rate and counts.running else None
         facts = [f"{compact(self.spending.tokens)} tokens", cost_text(self.spending)]
         facts += [f"{rate:.0f} a minute" if rate >= 10 else f"{rate:.1f} a minute"] if rate else []
         facts += [f"about {duration(left)} left"] if left else []
