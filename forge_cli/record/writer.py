@@ -34,7 +34,13 @@ def is_acted_upon(line: Line) -> bool:
     A result is acted upon by the next request or the next approved call, whose line brings it along: the results of a
     turn need no waiting of their own.
     """
-    return line.type in _ACTED_UPON or (line.type == ApprovalDecided.type and line.data.get("approved") is True)
+    return line.type in _ACTED_UPON or is_consent(line)
+
+
+def is_consent(line: Line) -> bool:
+    """Does a line let a call be made?"""
+    approved = line.type == ApprovalDecided.type and line.data.get("approved") is True
+    return approved or line.type == ApprovalResponse.type
 
 
 @dataclass
@@ -45,7 +51,10 @@ class SessionLog:
     sync: Callable[[int], None] = sync_data
     """Waits until a file is on the disk."""
     apart: bool = False
-    """Are other sessions left out of account? There may be a hundred thousand of them, made by one batch."""
+    """Is it one of many, made by a batch? Then other sessions are left out of account, and only consent is waited for.
+
+    After a power cut the model may take a turn again that was lost, but no call is made twice.
+    """
     _fd: int = -1
     _lock: int = -1
     _size: int = 0
@@ -125,7 +134,7 @@ class SessionLog:
                 self._begin(data)
             else:
                 self._append(data)
-                if any(map(is_acted_upon, lines)):
+                if any(map(is_consent if self.apart else is_acted_upon, lines)):
                     self.sync(self._fd)
             self._written = True
             if time.time_ns() - _COARSE <= self._latest:
@@ -151,7 +160,7 @@ class SessionLog:
             with suppress(OSError):
                 part.unlink()
             raise
-        for folder in self.path.parents[:3]:
+        for folder in self.path.parents[: 1 if self.apart else 3]:
             sync_folder(folder)
 
     def _append(self, data: bytes) -> None:
