@@ -26,7 +26,7 @@ class BatchCounts:
 
     @property
     def waiting(self) -> int:
-        return self.total - self.completed - self.failed - self.parked - self.running
+        return max(0, self.total - self.completed - self.failed - self.parked - self.running)
 
     def add(self, state: ItemState, number: int = 1) -> None:
         if state != "interrupted":

@@ -228,3 +228,30 @@ def test_results_without_their_journal_are_not_touched(cli, project: Project) ->
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, project.read("items.results.jsonl")) == (2, "mine\n")
     assert cli("batch", "status", "items.results.jsonl").code == 3
+
+
+def test_an_executor_may_come_from_a_package(install, project: Project) -> None:
+    code = """
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from forge_cli import ExecutorFactory, hookimpl
+from forge_cli.engine.batch.local import make_local
+
+
+@asynccontextmanager
+async def make(address, env):
+    Path("address").write_text(f"{address} {env.concurrency}")
+    async with make_local("", env) as executor:
+        yield executor
+
+
+@hookimpl
+def forge_executors():
+    return [ExecutorFactory("far", make)]
+"""
+    site = install("forge-executor-far", "far_executor", code, "executor.far = far_executor")
+    write_items(project, {"a": ""})
+    words = ("batch", "worker.yaml", "items.jsonl", "--executor", "far:tcp://host:1", "--concurrency", "3")
+    done = project.forge(*words, env={"PYTHONPATH": str(site)})
+    assert (done.returncode, project.read("address"), statuses(project)) == (0, "tcp://host:1 3", {"a": "completed"})
