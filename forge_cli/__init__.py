@@ -17,6 +17,7 @@ _ROOMS = {
     "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event InputPrompt"
     " Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd SessionStart"
     " StatusEvent Streaming ToolOutput ToolResult ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
+    "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd",
     "core.fields": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",
     "core.hookspecs": "hookimpl",

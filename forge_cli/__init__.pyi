@@ -47,6 +47,11 @@ from forge_cli.core.events import TurnEndEvent as TurnEndEvent
 from forge_cli.core.events import TurnStart as TurnStart
 from forge_cli.core.events import UserInput as UserInput
 from forge_cli.core.events import WorkerUpdate as WorkerUpdate
+from forge_cli.core.executors import BatchItem as BatchItem
+from forge_cli.core.executors import Executor as Executor
+from forge_cli.core.executors import ExecutorEnv as ExecutorEnv
+from forge_cli.core.executors import ExecutorFactory as ExecutorFactory
+from forge_cli.core.executors import ItemEnd as ItemEnd
 from forge_cli.core.fields import FormField as FormField
 from forge_cli.core.fields import derive_fields as derive_fields
 from forge_cli.core.grants import GrantOffer as GrantOffer

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,9 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
+from forge_cli.core.executors import BatchItem, ExecutorEnv, ExecutorFactory
 from forge_cli.core.signature import JsonObject
+from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
@@ -168,6 +170,67 @@ class Project:
                 del os.environ["FORGE_HOME"]
             else:
                 os.environ["FORGE_HOME"] = before
+
+
+EXECUTOR_WORKER = """
+name: contract
+instructions: You try an executor.
+model: script:script.yaml
+toolsets: {custom: {module: ./tools.py, tools: [wait], approval: {default: preApproved}}}
+"""
+EXECUTOR_TOOLS = """
+import asyncio
+
+async def wait() -> None:
+    \"\"\"Wait to be interrupted.\"\"\"
+    await asyncio.Event().wait()
+"""
+
+
+async def check_executor(factory: ExecutorFactory, project: Project, address: str = "", timeout: float = 60) -> None:
+    """The contract of executors: runs items with it, and an AssertionError says what it does not do.
+
+    Every item ends exactly once, with the result of its session; nobody who waits for an end and gives up loses one;
+    what is cancelled ends as ``interrupted``, and is resumed under the same id.
+    """
+    project.write("tools.py", EXECUTOR_TOOLS)
+    project.write("worker.yaml", EXECUTOR_WORKER)
+    project.write("script.yaml", "turns: [{text: 'Done: {task}'}]")
+    project.write("waits.yaml", "turns: [{calls: [{tool: wait}]}, {text: done}]")
+    work = BatchWork(worker=str(project.folder / "worker.yaml"))
+    with project.environment(), anyio.fail_after(timeout):
+        async with factory.make(address, ExecutorEnv(ItemPerformer(work), 4)) as executor:
+            for number in range(8):
+                executor.submit(_executor_item(project, str(number)))
+            with anyio.move_on_after(0):
+                await executor.next_end()
+                raise AssertionError("next_end does not wait, so it cannot be cancelled")
+            ends = [await executor.next_end() for _ in range(8)]
+            answers = {end.key: (end.result["response"], end.result["session_id"]) for end in ends}
+            _expect(answers, {str(n): (f"Done: task {n}", f"contract-{n}") for n in range(8)})
+            with anyio.move_on_after(0.1):
+                raise AssertionError(f"an item ended twice: {await executor.next_end()}")
+        waiting = ItemPerformer(replace(work, model="script:waits.yaml"))
+        for status, perform in (("interrupted", waiting), ("completed", ItemPerformer(work))):
+            async with factory.make(address, ExecutorEnv(perform, 4)) as executor:
+                executor.submit(_executor_item(project, "w"))
+                if status == "interrupted":
+                    executor.cancel("interrupted")
+                end = await executor.next_end()
+                _expect((end.key, end.result["status"], end.result["session_id"]), ("w", status, "contract-w"))
+        async with factory.make(address, ExecutorEnv(ItemPerformer(replace(work, model="none:x")), 4)) as executor:
+            executor.submit(_executor_item(project, "bad"))
+            end = await executor.next_end()
+            _expect((end.opened, end.result["status"], end.result["exit_code"]), (False, "failed", 3))
+
+
+def _expect(found: object, wanted: object) -> None:
+    if found != wanted:
+        raise AssertionError(f"{found} is not {wanted}")
+
+
+def _executor_item(project: Project, key: str) -> BatchItem:
+    return BatchItem(key, f"task {key}", f"contract-{key}", str(project.folder))
 
 
 def _person(answers: list[ApprovalDecision | bool], seen: Seen) -> Callable[[ApprovalRequest], Any]:

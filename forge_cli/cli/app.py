@@ -45,7 +45,7 @@ def main(mask: set[signal.Signals] | None = None) -> int:
     args, debug = take_debug(sys.argv[1:])
     report = find_report(args)
     signal.pthread_sigmask(signal.SIG_SETMASK, before if mask is None else mask)
-    if args[:1] == ["run"]:
+    if args[:1] in (["run"], ["batch"]):
         from forge_cli.cli.early import show_sign_of_life
 
         show_sign_of_life(args, since)

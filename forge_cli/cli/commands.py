@@ -29,6 +29,8 @@ class CommandEntry:
 
 COMMANDS = {
     "run": CommandEntry("forge_cli.cli.run", "Run a worker on one task."),
+    "batch": CommandEntry("forge_cli.cli.batch.run", "Run a worker on many inputs; the same command again resumes it."),
+    "batch status": CommandEntry("forge_cli.cli.batch.status", "Say how a batch stands."),
     "tools list": CommandEntry("forge_cli.cli.tools.list", "List every tool, and what is broken."),
     "tools show": CommandEntry("forge_cli.cli.tools.show", "Show one tool."),
     "tools call": CommandEntry(
@@ -140,8 +142,12 @@ class LazyCommand(TyperCommand):
     def __init__(self, name: str, entry: CommandEntry) -> None:
         super().__init__(name, short_help=entry.help, rich_markup_mode=None)
         self.entry = entry
+        self.inner: dict[str, LazyCommand] = {}
+        """Commands that are named by its first argument, as in ``batch status``."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        if args and (inner := self.inner.get(args[0])):
+            return inner.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         real = get_command(import_module(self.entry.module).app)
         end_on_signals()
         return real.make_context(info_name, args, parent, **extra)
@@ -160,8 +166,9 @@ def command_tree() -> TyperGroup:
             tree.commands[group] = CommandGroup(
                 name=group, help=GROUPS[group], no_args_is_help=True, context_settings=HELP, rich_markup_mode=None
             )
-        inner = tree.commands[group]
-        inner.commands[name] = LazyCommand(name, entry)  # type: ignore[attr-defined]
+        outer = tree.commands[group]
+        inner = outer.inner if isinstance(outer, LazyCommand) else outer.commands  # type: ignore[attr-defined]
+        inner[name] = LazyCommand(name, entry)
     return tree
 
 

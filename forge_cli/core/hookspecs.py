@@ -10,6 +10,7 @@ import pluggy
 from forge_cli.core.results import Custom, ResultValue
 
 if TYPE_CHECKING:
+    from forge_cli.core.executors import ExecutorFactory
     from forge_cli.core.messages import ModelFactory
     from forge_cli.core.toolset import Toolset
 
@@ -43,4 +44,12 @@ def forge_renderers() -> Mapping[str, Renderer]:  # type: ignore[empty-body]
     """Renderers for custom result kinds, by kind.
 
     Called when a result of a kind ``NAMESPACE.something`` is shown; the entry point is called ``render.NAMESPACE``.
+    """
+
+
+@hookspec
+def forge_executors() -> Iterable[ExecutorFactory]:  # type: ignore[empty-body]
+    """The executors of this plugin.
+
+    Called when ``forge batch --executor NAME`` is asked for and the plugin's entry point is called ``executor.NAME``.
     """

@@ -113,6 +113,13 @@ def file_digests(worker: NamedWorker) -> dict[str, str]:
     return {os.path.relpath(path, worker.root): _digest(path) for path in sorted(files)}
 
 
+def worker_digest(worker: Worker) -> str:
+    """The hash of a worker with everything that it names: its code, its schema, its child workers."""
+    files = sorted({path.resolve() for each in _with_children(worker) for path in _named_files(each)})
+    known = [(os.path.relpath(path, worker.folder), _digest(path)) for path in files]
+    return sha256(json.dumps(known).encode()).hexdigest()
+
+
 def _tree(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, followlinks=False):
         yield from (path for name in folders if (path := Path(place, name)).is_symlink())  # what is behind is not known

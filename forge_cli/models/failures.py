@@ -17,6 +17,7 @@ import anyio
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.notify import Notify
+from forge_cli.core.pace import current_pace
 from forge_cli.core.text import cut, visible
 
 ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
@@ -29,6 +30,7 @@ OTHER_MODEL = "or take another model: forge models list"
 
 _SHOWN = 300
 _AGAIN = frozenset({408, 409, 425, 429})
+_BUSY = frozenset({429, 503, 529})
 _NEVER_AGAIN = frozenset({501, 505})
 _NO_ROOM = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _TOO_LONG = (
@@ -50,8 +52,12 @@ class ProviderFailure(Exception):
         wait: float | None = None,
         too_long: bool = False,
         quick: bool = False,
+        busy: bool = False,
     ) -> None:
-        """``quick`` says that nobody is there to be spared: the next attempt may come soon."""
+        """``quick`` says that nobody is there to be spared: the next attempt may come soon.
+
+        ``busy`` says that the provider has too much to do, so that others had better wait as well.
+        """
         super().__init__(problem)
         self.problem = problem
         self.hint = hint
@@ -59,6 +65,7 @@ class ProviderFailure(Exception):
         self.wait = wait
         self.too_long = too_long
         self.quick = quick
+        self.busy = busy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +136,7 @@ class Endpoint:
             case _:
                 problem = f"{self.address} failed"
                 hint = f"try again later; {self.status_page} tells more" if self.status_page else "try again later"
-        return ProviderFailure(f"{problem} ({said})", hint, wait=wait)
+        return ProviderFailure(f"{problem} ({said})", hint, wait=wait, busy=status in _BUSY)
 
     def _final(
         self, status: int, said: str, code: str, headers: Mapping[str, str], model: str
@@ -185,7 +192,10 @@ class Retry:
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
         again = f"trying again in {delay:.2g} s" if delay else "trying again"
         self.notify("warning", f"{self.model}: {problem}; {again} ({attempt + 1} of {failure.attempts})")
-        await anyio.sleep(delay)
+        if failure.busy and (pace := current_pace.get()):
+            await pace.back_off(delay)
+        else:
+            await anyio.sleep(delay)
 
     def _delay(self, attempt: int) -> float:
         """Longer each time, and not for everybody at the same moment."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
-from forge_cli.core.events import CLIENTS, VERSION
+from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import clean_text
 from forge_cli.files.worker import Worker
 from forge_cli.record.changes import ChangeLog, change_log
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
+    SUFFIX,
     Log,
     SessionLost,
     broken_link,
@@ -22,8 +24,10 @@ from forge_cli.record.log import (
     new_session_id,
     read_session,
     session_files,
+    sessions_folder,
 )
 from forge_cli.record.overview import overview
+from forge_cli.record.pending import requests_of
 from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Sink
 from forge_cli.record.resume import Past, Resumed, last_start, read_past
@@ -94,6 +98,47 @@ def open_session(
             proven = log is not None and is_proven(path, read.lines)
             resumed = _resumed(read, past if proven else past.without_consent())
             yield OpenSession(read.session, log, resumed, read.lines)
+
+
+@contextmanager
+def open_item_session(worker: Worker, session: str) -> Iterator[OpenSession]:
+    """The session of an item of a batch, by its whole id: resumed where it has a log, else a new one.
+
+    Other sessions are not looked at, and nothing is done without a log.
+    """
+    path = sessions_folder() / f"{session}{SUFFIX}"
+    with ExitStack() as stack:
+        if not path.exists():
+            try:
+                yield OpenSession(session, stack.enter_context(SessionLog.create(session, apart=True)))
+            except OSError as error:
+                raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
+            return
+        log, read = SessionLog.resume(path, apart=True)
+        stack.enter_context(log)
+        check_log(read)
+        past = read_past(read.lines)
+        proven = is_proven(path, read.lines)
+        yield OpenSession(session, log, _resumed(read, past if proven else past.without_consent()), read.lines)
+
+
+def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
+    """How a session ended last, where nothing but answers came after its end."""
+    for line in reversed(lines):
+        if line.type == SessionEnd.type:
+            return line.event.result if isinstance(line.event, SessionEnd) else None
+        if line.type != ApprovalResponse.type:
+            return None
+    return None
+
+
+def is_answered(session: str) -> bool:
+    """Has a parked session got an answer to everything that it waits for? One that is gone waits for nothing."""
+    path = sessions_folder() / f"{session}{SUFFIX}"
+    if not path.exists():
+        return True
+    read = read_session(path)
+    return all(waiting.answer is not None for waiting in requests_of(read_past(read.lines), read.lines))
 
 
 def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:

@@ -36,7 +36,13 @@ def is_acted_upon(line: Line) -> bool:
     A result is acted upon by the next request or the next approved call, whose line brings it along: the results of a
     turn need no waiting of their own.
     """
-    return line.type in _ACTED_UPON or (line.type == ApprovalDecided.type and line.data.get("approved") is True)
+    return line.type in _ACTED_UPON or is_consent(line)
+
+
+def is_consent(line: Line) -> bool:
+    """Does a line let a call be made?"""
+    approved = line.type == ApprovalDecided.type and line.data.get("approved") is True
+    return approved or line.type == ApprovalResponse.type
 
 
 @dataclass
@@ -46,6 +52,11 @@ class SessionLog:
     path: Path
     sync: Callable[[int], None] = sync_data
     """Waits until a file is on the disk."""
+    apart: bool = False
+    """Is it one of many, made by a batch? Then other sessions are left out of account, and only consent is waited for.
+
+    After a power cut the model may take a turn again that was lost, but no call is made twice.
+    """
     _fd: int = -1
     _lock: int = -1
     _size: int = 0
@@ -59,23 +70,23 @@ class SessionLog:
         self._proof = Proof(self.path)
 
     @classmethod
-    def create(cls, session: str) -> Self:
+    def create(cls, session: str, *, apart: bool = False) -> Self:
         """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
         folder = sessions_folder()
         make_private(folder)
-        log = cls(folder / f"{session}{SUFFIX}")
+        log = cls(folder / f"{session}{SUFFIX}", apart=apart)
         log._lock = lock(log.path)
         log._look_around()
         return log
 
     @classmethod
-    def resume(cls, path: Path) -> tuple[Self, Log]:
+    def resume(cls, path: Path, *, apart: bool = False) -> tuple[Self, Log]:
         """The log of a session to be resumed, and what it holds; half a line at its end goes with the first write.
 
         Until then nothing is changed: it may turn out to be another file altogether. One that cannot be written is
         not resumed, for what is done without a log is done again the next time.
         """
-        log = cls(path)
+        log = cls(path, apart=apart)
         try:
             log._lock = lock(path)
             log._fd = move_out_of_reach(os.open(path, _FLAGS))
@@ -92,6 +103,8 @@ class SessionLog:
         return log, read
 
     def _look_around(self) -> None:
+        if self.apart:
+            return
         sweep(sessions_folder())
         self._latest = _latest(self.path)
 
@@ -123,7 +136,7 @@ class SessionLog:
                 self._begin(data)
             else:
                 self._append(data)
-                if any(map(is_acted_upon, lines)):
+                if any(map(is_consent if self.apart else is_acted_upon, lines)):
                     self.sync(self._fd)
             self._written = True
             if time.time_ns() - _COARSE <= self._latest:
@@ -149,7 +162,7 @@ class SessionLog:
             with suppress(OSError):
                 part.unlink()
             raise
-        for folder in self.path.parents[:3]:
+        for folder in self.path.parents[: 1 if self.apart else 3]:
             sync_folder(folder)
 
     def _append(self, data: bytes) -> None:
@@ -199,7 +212,7 @@ class SessionLog:
 
     def _be_last(self) -> None:
         """Be the last one by the clock of the files, even if that was set back."""
-        if self._written and os.fstat(self._fd).st_mtime_ns <= (latest := _latest(self.path)):
+        if self._written and not self.apart and os.fstat(self._fd).st_mtime_ns <= (latest := _latest(self.path)):
             os.utime(self._fd, ns=(latest + 1, latest + 1))
 
 

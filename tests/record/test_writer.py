@@ -120,6 +120,16 @@ def test_the_results_of_a_turn_wait_together(keeper: Project) -> None:
     assert len(counts) == 9, "the file; two turns begun and ended, three calls approved, the end"
 
 
+def test_one_of_many_waits_for_the_disk_only_where_a_call_may_follow(keeper: Project) -> None:
+    place, counts = keeper.folder / "disk", list[int]()
+    with keeper.environment(), SessionLog.create("s1", apart=True) as log:
+        write = disk(place)
+        log.sync = lambda descriptor: counts.append(descriptor) or write(descriptor)
+        seen = keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
+    assert [outcome.value.text() for outcome in seen.outcomes] == ["toolStarted approvalDecided"] * 3
+    assert len(counts) == 4, "the file; three calls approved"
+
+
 def test_a_disk_that_fails_stops_the_work(keeper: Project) -> None:
     def broken(descriptor: int) -> None:
         if b"approvalDecided" in os.pread(descriptor, 1 << 20, 0):

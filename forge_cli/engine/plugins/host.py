@@ -14,6 +14,7 @@ import pluggy
 from forge_cli.core import hookspecs
 from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
+from forge_cli.core.executors import ExecutorFactory
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.results import Custom
@@ -25,7 +26,7 @@ from forge_cli.engine.plugins.scan import OWN, Plugin, installed
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
 
-MODEL, RENDER = "model.", "render."
+MODEL, RENDER, EXECUTOR = "model.", "render.", "executor."
 
 
 class PluginError(ForgeError):
@@ -90,7 +91,7 @@ class PluginHost:
         return next(each for each in self.plugins if (each.name, each.distribution) == (name, distribution))
 
     def toolset_plugins(self) -> list[Plugin]:
-        return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER))]
+        return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER, EXECUTOR))]
 
     def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
         """The toolset class of that name, with the plugin it comes from."""
@@ -132,6 +133,19 @@ class PluginHost:
             if isinstance(factory, ModelFactory) and factory.prefix == prefix:
                 return factory
         raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no model provider '{prefix}'")
+
+    def executor(self, name: str) -> ExecutorFactory:
+        """The factory behind ``--executor NAME``."""
+        plugin = self._find(EXECUTOR + name, f"executor '{name}'", None)
+        if plugin is None:
+            known = [each.name.removeprefix(EXECUTOR) for each in self.plugins if each.name.startswith(EXECUTOR)]
+            hint = did_you_mean(name, known, f"executors are: {', '.join(known)}; pip install forge-executor-{name}")
+            raise WorkerError(None, f"there is no executor '{name}'", hint=hint)
+        factories: list[ExecutorFactory] = self._call_hook(plugin, "forge_executors")
+        for factory in factories:
+            if isinstance(factory, ExecutorFactory) and factory.name == name:
+                return factory
+        raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no executor '{name}'")
 
     def renderer(self, value: Custom, distribution: str | None = None) -> Renderer | None:
         """The renderer of a custom result, where a plugin has one; a plugin that fails here only costs its rendering.

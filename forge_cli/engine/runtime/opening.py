@@ -64,7 +64,8 @@ class OpenWorker:
         """What the next task may use."""
         spec, own = self.spec, self.spec.worker.config.limits
         limits = own if spec.parent else stated(spec.limits, own, self.settings.limits)
-        return Budget(limits, self.price, spec.parent.budget if spec.parent else None, worker=spec.worker.name)
+        parent, pool = (spec.parent.budget, None) if spec.parent else (None, spec.wiring.pool)
+        return Budget(limits, self.price, parent, worker=spec.worker.name, pool=pool)
 
     def as_parent(self, budget: Budget) -> Parent:
         """What the children of a task with this budget get."""
@@ -216,7 +217,8 @@ def _price(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePri
     """What the model costs; a limit of cost that could not be kept is refused, unless nothing is paid for."""
     price = LatePrice(model.provider.name, settings.options(model.provider.name))
     if spec.wiring.replay is None:
-        inherited = [budget.limits for budget in spec.parent.budget.chain] if spec.parent else []
+        above = spec.parent.budget if spec.parent else spec.wiring.pool
+        inherited = [budget.limits for budget in above.chain] if above else []
         price.require([spec.limits, spec.worker.config.limits, *inherited], settings.limits)
     return price
 

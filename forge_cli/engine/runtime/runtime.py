@@ -167,7 +167,8 @@ class WorkerRuntime:
         """Open everything the worker names; what is wrong with it is raised here, before anything runs."""
         spec = self._spec
         try:
-            with opening_deadline(Limits() if spec.parent else stated(spec.limits, spec.worker.config.limits)):
+            shared = spec.parent or spec.wiring.pool
+            with opening_deadline(Limits() if shared else stated(spec.limits, spec.worker.config.limits)):
                 opened = await open_worker(spec, self._stack, self._announcer.notify, self._children.delegate)
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))

@@ -16,6 +16,7 @@ from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.model import ReplayedModel
+from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits, Worker
@@ -40,6 +41,8 @@ class Wiring:
     """Folders that the user adds to those of the worker."""
     home: Path | None = None
     """What stands for ``~/.forge``, where it is not that of the user."""
+    pool: Budget | None = None
+    """What the sessions of a batch may use together."""
     keeper: ChangeKeeper | None = None
     """Keeps what files held before the session changed them."""
 

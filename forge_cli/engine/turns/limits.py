@@ -80,6 +80,8 @@ class Budget:
     clock: Callable[[], float] = time.monotonic
     worker: str = ""
     """Whose budget it is, for a sentence that is read by another one."""
+    pool: Budget | None = None
+    """What several tasks may use together, this one among them."""
     turns: int = field(default=0, init=False)
     child_turns: int = field(default=0, init=False)
     usage: Usage = field(default_factory=Usage, init=False)
@@ -97,12 +99,21 @@ class Budget:
         budget: Budget | None = self
         while budget:
             yield budget
-            budget = budget.parent
+            budget = budget.parent or budget.pool
 
     @property
     def cost(self) -> float | None:
         """In dollars, with that of child workers; None when a part of it is unknown."""
         return self._known_cost if self._priced else None
+
+    @property
+    def is_spent(self) -> bool:
+        """Is nothing left of the tokens or the dollars?"""
+        try:
+            self._check(self)
+        except LimitReached:
+            return True
+        return False
 
     def start_turn(self) -> None:
         """Count a turn that is about to begin; LimitReached when nothing is left for it."""
@@ -203,7 +214,8 @@ def deadline(budget: Budget, signal: InterruptSignal) -> Iterator[None]:
     seconds = budget.seconds_left()
     loop = asyncio.get_running_loop()
     timer = None if seconds is None else loop.call_later(seconds, signal.interrupt, OUT_OF_TIME)
-    dog = watchdog() if budget.parent is None else None
+    alone = budget.parent is None and budget.pool is None
+    dog = watchdog() if alone else None
     if dog and seconds is not None:
         dog.set_deadline(seconds, OUT_OF_TIME)
     try:

@@ -31,6 +31,7 @@ from forge_cli.core.messages import (
     TurnEnd,
     Usage,
 )
+from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.surrogates import TextJoiner
 from forge_cli.core.wire import error_text
@@ -236,7 +237,7 @@ class Loop:
         keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
         try:
             with self.interrupt.scope() as scope:
-                async with aclosing(self._deltas(request)) as deltas:
+                async with paced_request(), aclosing(self._deltas(request)) as deltas:
                     async for delta in deltas:
                         match delta:
                             case TextDelta():

@@ -1,0 +1,160 @@
+"""Batches: items of three turns against a server that takes 200 ms, and a hundred thousand items that are done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from table import Row, main, megabytes
+
+ITEMS, TURNS, SECONDS, CONCURRENCY = 1000, 3, 0.2, 100
+DONE = 100_000
+WORKER = """
+name: counter
+instructions: You count.
+toolsets: {custom: {module: ./tools.py, tools: [add], approval: {default: preApproved}}}
+"""
+TOOLS = '''
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+'''
+
+
+def answer(turn: int) -> bytes:
+    """A stream of the Chat Completions API: a call, or the last words."""
+    call = {"index": 0, "id": f"call_{turn}", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
+    last = turn >= TURNS - 1
+    delta = {"content": "done"} if last else {"tool_calls": [call]}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5}
+    chunks = [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop" if last else "tool_calls"}]},
+        {"choices": [], "usage": usage},
+    ]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(body)}\r\n\r\n"
+    return (head + body).encode()
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while head := await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b"":
+        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        told = json.loads(await reader.readexactly(length))
+        await asyncio.sleep(SECONDS)
+        writer.write(answer(sum(message["role"] == "assistant" for message in told["messages"])))
+        await writer.drain()
+
+
+async def serve_for_ever() -> None:
+    server = await asyncio.start_server(_serve_quietly, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def _serve_quietly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        await serve(reader, writer)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
+
+
+@contextmanager
+def slow_api() -> Iterator[str]:
+    command = [sys.executable, str(Path(__file__).resolve()), "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+        finally:
+            process.terminate()
+
+
+def forge(folder: str, *words: str, url: str = "") -> tuple[float, float]:
+    """Seconds on the wall, and the peak of memory of all commands so far."""
+    env = {**os.environ, "FORGE_HOME": f"{folder}/home", "OPENAI_BASE_URL": url, "NO_PROXY": "127.0.0.1"}
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "forge_cli", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr}")
+    return time.monotonic() - began, megabytes(resource.getrusage(resource.RUSAGE_CHILDREN))
+
+
+def write(folder: str, items: int) -> None:
+    Path(folder, "worker.yaml").write_text(WORKER)
+    Path(folder, "tools.py").write_text(TOOLS)
+    with Path(folder, "items.jsonl").open("w") as file:
+        file.writelines(json.dumps({"id": str(number), "task": f"count {number}"}) + "\n" for number in range(items))
+
+
+def throughput(rounds: int) -> list[Row]:
+    """The best of the rounds decides; one item alone says what starting costs."""
+    took, memory = [], 0.0
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder, slow_api() as url:
+            write(folder, ITEMS)
+            words = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock", "--concurrency", str(CONCURRENCY))
+            wall, memory = forge(folder, *words, url=url)
+            took.append(wall)
+    ideal = ITEMS * TURNS * SECONDS / CONCURRENCY
+    figures = f"{min(took):.1f} / {ideal:.1f} s for {ITEMS} items"
+    return [
+        Row(f"{CONCURRENCY} at once, x ideal", min(took) / ideal, 1.25, figures),
+        Row("memory, MB", memory, 300.0),
+    ]
+
+
+def many_done() -> list[Row]:
+    """One item is done, and its line is repeated for all others."""
+    with tempfile.TemporaryDirectory() as folder, slow_api() as url:
+        write(folder, 1)
+        words = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock")
+        forge(folder, *words, url=url)
+        write(folder, DONE)
+        _repeat(Path(folder), DONE)
+        before = megabytes(resource.getrusage(resource.RUSAGE_CHILDREN))
+        resume, memory = forge(folder, *words, url=url)
+        status, _ = forge(folder, "batch", "status", "items.results.jsonl")
+    return [
+        Row(f"status of {DONE} items, s", status, 10.0),
+        Row(f"resume of {DONE} items that are done, s", resume, 15.0, f"memory {max(before, memory):.0f} MB"),
+    ]
+
+
+def _repeat(folder: Path, items: int) -> None:
+    from forge_cli.engine.batch.inputs import BatchInputs
+    from forge_cli.engine.batch.template import TaskTemplate
+
+    results, journal = folder / "items.results.jsonl", folder / "items.results.jsonl.journal"
+    line, start = json.loads(results.read_text()), json.loads(journal.read_text().splitlines()[1])
+    with results.open("a") as lines, journal.open("a") as starts:
+        for item in list(BatchInputs(str(folder / "items.jsonl"), TaskTemplate()))[1:items]:
+            session = f"{start['session']}-{item.key}"
+            again = {"key": item.key, "input": item.recorded, "result": {**line["result"], "session_id": session}}
+            lines.write(json.dumps(again) + "\n")
+            starts.write(json.dumps({**start, "key": item.key, "session": session, "input": item.digest}) + "\n")
+
+
+def measure(rounds: int) -> list[Row]:
+    return [*throughput(rounds), *many_done()]
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--serve"]:
+            asyncio.run(serve_for_ever())
+        case _:
+            main(measure, rounds=3)

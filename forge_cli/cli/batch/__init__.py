@@ -1,0 +1,1 @@
+"""``forge batch``: one worker on many inputs."""

@@ -1,0 +1,218 @@
+"""``forge batch``: one worker on many inputs, each a session of its own; the same command again resumes it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from forge_cli.cli.batch.show import BatchReport
+from forge_cli.cli.options import DirectoryOption, added_zone, chosen_mode, new_app, work_folder
+from forge_cli.cli.output import data_output, stop_on_loss
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
+from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.errors import ExitCode, UsageError
+from forge_cli.core.executors import ExecutorEnv
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.engine.batch.batch import Batch, ItemFolders
+from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
+from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.plan import RestartChoice, make_plan
+from forge_cli.engine.batch.store import BatchStore, journal_of, read_record
+from forge_cli.engine.batch.template import TaskTemplate
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.trust import worker_digest
+from forge_cli.files.worker import Limits
+
+app = new_app()
+
+CONCURRENCY, RETRIES = 8, 2
+EXIT_CODES = """\b
+Exit codes:
+  0    every item is completed
+  1    some have failed
+  2    usage, or something has changed since it was done
+  3    the worker or the inputs are invalid
+  5    the budget of all items is spent
+  10   some are parked
+  130  interrupted; the same command resumes it
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchCall:
+    """What the command line asked for."""
+
+    work: BatchWork
+    inputs: BatchInputs
+    results: Path
+    folders: ItemFolders
+    budget: Limits
+    concurrency: int
+    executor: str
+    retries: int
+    restart: RestartChoice | None
+    as_json: bool
+
+
+def _positive(limit: float | None) -> float | None:
+    if limit is not None and not 0 < limit < math.inf:
+        raise typer.BadParameter("must be a number greater than 0")
+    return limit
+
+
+@app.command("batch", epilog=EXIT_CODES)
+def batch(
+    worker: WorkerArgument,
+    inputs: Annotated[
+        str,
+        typer.Argument(metavar="INPUTS", help="A .jsonl or .csv file, a folder, a quoted pattern of files, or -."),
+    ],
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="With --restart: only these items.", hidden=True)
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="TEMPLATE", help="The task, filled from the fields: 'Sum up {title}'."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="RESULTS", help="The results file; INPUTS.results.jsonl without it."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", metavar="N", min=1, help="How many items run at once.")
+    ] = CONCURRENCY,
+    executor: Annotated[
+        str, typer.Option("--executor", metavar="NAME[:ADDRESS]", help="Where items run; local is this process.")
+    ] = "local",
+    retries: Annotated[
+        int, typer.Option("--retries", metavar="N", min=0, help="How often a failed item is tried again.")
+    ] = RETRIES,
+    each_in: Annotated[
+        str | None,
+        typer.Option("--each-in", metavar="DIR", help="Give each item a folder of its own, DIR/{key}."),
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew, also what is completed; KEYs behind it limit that to them.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option("-m", "--model", metavar="PROVIDER:MODEL", help="Wins over the worker's model and FORGE_MODEL."),
+    ] = None,
+    approval_mode: Annotated[
+        ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
+    ] = False,
+    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since nobody is asked.")] = OnAsk.DENY,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option("--output-schema", metavar="FILE", help="Each answer must be JSON that fits this schema."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an event a line.")] = False,
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop an item after N turns of the model.")
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        typer.Option("--max-time", metavar="SECONDS", callback=_positive, help="Stop an item after this time."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens of all items.")
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", metavar="USD", callback=_positive, help="Stop when all items have spent this."),
+    ] = None,
+    no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False,
+    directory: DirectoryOption = None,
+    add_dir: Annotated[
+        list[str] | None,
+        typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
+    ] = None,
+) -> None:
+    """Run a worker on many inputs; the same command again resumes it."""
+    if keys and not restart:
+        hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
+        raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
+    results, workspace = Path(output or default_results(inputs)), work_folder(directory)
+    if results.is_dir() or not results.absolute().parent.is_dir():
+        raise UsageError(f"-o {results}: name a file in a folder that is there")
+    call = BatchCall(
+        work=BatchWork(
+            worker=find_trusted_worker(worker, interactive=False),
+            model=model,
+            mode=chosen_mode(approval_mode, yes),
+            on_ask=on_ask,
+            limits=Limits(max_turns=max_turns, max_time=max_time),
+            schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
+            zones=tuple(added_zone(text) for text in add_dir or ()),
+            plugins=not no_plugins,
+        ),
+        inputs=BatchInputs(
+            inputs,
+            TaskTemplate(task),
+            workspace=None if each_in else workspace,
+            data=_piped() if inputs == STDIN else None,
+            leave_out=(results, journal_of(results)),
+        ),
+        results=results,
+        folders=ItemFolders(workspace, each_in),
+        budget=Limits(max_tokens=max_tokens, max_cost=max_cost),
+        concurrency=concurrency,
+        executor=executor,
+        retries=retries,
+        restart=RestartChoice(frozenset(keys) if keys else None) if restart else None,
+        as_json=as_json,
+    )
+    with data_output() as out:
+        code = in_loop(_carry_out, call, out)
+    raise typer.Exit(code)
+
+
+def _piped() -> bytes:
+    if sys.stdin.isatty():
+        raise UsageError("- reads the inputs from standard input, which is a terminal", hint="pipe them in")
+    return sys.stdin.buffer.read()
+
+
+async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
+    interrupt = InterruptSignal()
+    pool, pace = Budget(call.budget, None), SharedPace(call.concurrency)
+    performer = ItemPerformer(call.work, pool, pace)
+    name, _, address = call.executor.partition(":")
+    factory = PluginHost(only=None if call.work.plugins else ()).executor(name)
+    report = BatchReport(performer.worker.name, out, as_json=call.as_json)
+    stop_on_loss(out, interrupt.interrupt)
+    with report.shown(), interruptible(interrupt.interrupt), BatchStore(call.results) as store:
+        digest = worker_digest(performer.worker)
+        plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
+        if call.restart:
+            store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        store.begin(str(performer.worker.path), digest, plan.counts.total, now)
+        async with factory.make(address, ExecutorEnv(performer, call.concurrency)) as executor:
+            batch = Batch(
+                plan=plan,
+                store=store,
+                executor=executor,
+                folders=call.folders,
+                interrupt=interrupt,
+                pool=pool,
+                tell=report,
+                concurrency=call.concurrency,
+                retries=call.retries,
+            )
+            code = await batch.run()
+    report.summary(str(call.results), code)
+    return code

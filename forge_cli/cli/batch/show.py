@@ -1,0 +1,73 @@
+"""What ``forge batch`` tells while it runs: live lines on a terminal, a line now and then elsewhere, or events."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from forge_cli.cli.streams import draw_below, erase_live_lines, live_lines
+from forge_cli.core.batches import BatchEvent
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.wrap import wrap_for
+from forge_cli.ui.terminal.batch import BatchScreen
+from forge_cli.ui.terminal.live import LiveLines, can_draw
+
+EVERY = 5.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class BatchReport:
+    """Passes the events of a batch on to whoever looks."""
+
+    def __init__(self, name: str, out: TextIO, *, as_json: bool) -> None:
+        self.screen = BatchScreen(name)
+        self._out, self._as_json = out, as_json
+        self._since = self._last = time.monotonic()
+        self._live = can_draw(sys.stderr) and not os.environ.get("CI")
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Live lines stand on the terminal for as long as this lasts."""
+        if started := live_lines():
+            started.lines = self.screen.lines
+        elif self._live:
+            live = LiveLines(sys.stderr.fileno(), self.screen.lines, since=self._since)
+            draw_below(live)
+            live.start()
+        try:
+            yield
+        finally:
+            erase_live_lines()
+
+    def __call__(self, event: BatchEvent) -> None:
+        self.screen.take(event)
+        if self._as_json:
+            self._out.write(json.dumps(event.wire(), ensure_ascii=False) + "\n")
+            self._out.flush()
+        now = time.monotonic()
+        if not self._live and now - self._last >= EVERY:
+            self._last = now
+            sys.stderr.write(f"forge: {self.screen.line(now - self._since)}\n")
+
+    def summary(self, results: str, code: int) -> None:
+        """How it ended, what went wrong last, and what to do next."""
+        counts = self.screen.counts
+        if code >= ExitCode.HUNG_UP and self._live:
+            sys.stderr.write("\n")  # after the ^C that the terminal shows
+        lines = [f"forge: {self.screen.line(time.monotonic() - self._since)}"]
+        lines += [f"  {error}" for error in self.screen.failures]
+        lines.append(f"  results: {results}")
+        if counts.parked:
+            lines.append("  forge approvals list shows what is parked; after the answers, the same command resumes it")
+        if counts.waiting and code == ExitCode.LIMIT:
+            lines.append("  the budget is spent; the same command resumes the rest with a new one")
+        elif counts.waiting:
+            lines.append("  the same command resumes the rest")
+        elif counts.failed:
+            lines.append("  the same command tries again what failed")
+        sys.stderr.write("\n".join(wrap_for(sys.stderr, line) for line in lines) + "\n")

@@ -1,0 +1,75 @@
+"""Executors: where the items of a batch run; one comes with forge, others are plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
+
+
+@dataclass(frozen=True)
+class BatchItem:
+    """One item of a batch, for an executor; it can be pickled."""
+
+    key: str
+    task: str
+    session: str
+    """The id of its session: one that is there already is resumed, otherwise it is a new one."""
+    workspace: str
+    """The working directory of its tools."""
+
+
+@dataclass(frozen=True)
+class ItemEnd:
+    """How an item ended."""
+
+    key: str
+    result: JsonObject
+    """The object that ``forge run --output-format json`` prints."""
+    opened: bool = True
+    """Could the worker be opened? What is wrong with it otherwise is wrong for every item."""
+
+
+Perform = Callable[[BatchItem, InterruptSignal], Awaitable[ItemEnd]]
+"""Does one item, and never raises; the signal makes it save itself and end as ``interrupted``."""
+
+
+class Executor(Protocol):
+    """Runs items. Every item that was submitted ends exactly once, whatever happens to it."""
+
+    def submit(self, item: BatchItem) -> None:
+        """Begin an item, without waiting for it."""
+        ...
+
+    async def next_end(self) -> ItemEnd:
+        """Wait for an item to end, in whatever order they do; may be cancelled without losing one."""
+        ...
+
+    def cancel(self, reason: str) -> None:
+        """Let every item that runs save itself: it ends as ``interrupted``."""
+        ...
+
+
+@dataclass(frozen=True)
+class ExecutorEnv:
+    """What an executor gets."""
+
+    perform: Perform
+    """Can be pickled; in another process it has no part in the budget and the pace of the batch."""
+    concurrency: int
+    """The most items that are submitted at a time."""
+
+
+@dataclass(frozen=True)
+class ExecutorFactory:
+    """How ``--executor NAME[:ADDRESS]`` is made: ``make`` gets the address, which may be empty.
+
+    What it gives is entered before the first item, and left when no item runs any more.
+    """
+
+    name: str
+    make: Callable[[str, ExecutorEnv], AbstractAsyncContextManager[Executor]]

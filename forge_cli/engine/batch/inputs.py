@@ -1,0 +1,237 @@
+"""What a batch works on: rows of a file or of standard input, or files; each is an item with a key of its own."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.text import visible
+from forge_cli.engine.batch.template import TaskTemplate
+from forge_cli.files.regular import open_regular, read_regular
+
+STDIN = "-"
+FIELDS_OF_A_FILE = ("path", "name", "text")
+_MAGIC = "*?["
+
+
+@dataclass(frozen=True)
+class InputRow:
+    """What one item is given: its key, its fields, and where they stand."""
+
+    key: str
+    fields: JsonObject
+    where: Mark
+    recorded: JsonObject
+    """The fields that its result line repeats; the text of a file stands in the file."""
+
+
+@dataclass(frozen=True)
+class InputItem:
+    """An item that can be worked on."""
+
+    key: str
+    task: str
+    recorded: JsonObject
+    digest: str
+    """Of everything that it was given: another one means that the input has changed."""
+
+
+class BatchInputs:
+    """The items of a batch, read anew whenever they are iterated over, so that many of them take little memory.
+
+    ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. ``data`` holds the lines of standard
+    input, which can be read only once.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        template: TaskTemplate,
+        *,
+        workspace: Path | None = None,
+        data: bytes | None = None,
+        leave_out: Iterable[Path] = (),
+    ) -> None:
+        """``workspace`` is where paths of files are relative to; without one they are absolute."""
+        self.source = source
+        self._template, self._workspace, self._data = template, workspace, data
+        self._left_out = frozenset(path.resolve() for path in leave_out)
+
+    def __iter__(self) -> Iterator[InputItem]:
+        for row in self._rows():
+            task = self._template.fill(row.fields, row.where)
+            yield InputItem(row.key, task, row.recorded, _digest(task, row.fields))
+
+    def checked(self) -> Iterator[InputItem]:
+        """The same, but a key that two items have is an error, and so is nothing at all."""
+        seen: dict[str, int] = {}
+        for number, item in enumerate(self, 1):
+            if (first := seen.setdefault(item.key, number)) != number:
+                problem = f"the items {first} and {number} have the same key '{visible(item.key)}'"
+                raise WorkerError(Mark(self.source), problem, hint="give each row an id of its own")
+            yield item
+        if not seen:
+            raise WorkerError(Mark(self.source), "there is nothing in it")
+
+    def _rows(self) -> Iterator[InputRow]:
+        if self.source == STDIN:
+            return _json_rows((self._data or b"").splitlines(), Mark("-"))
+        path = Path(self.source)
+        if path.is_dir():
+            return self._files(sorted(each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
+        match path.suffix.lower():
+            case ".jsonl" | ".ndjson" if not _is_pattern(self.source):
+                return _json_rows(_open(path), Mark(self.source))
+            case ".csv" if not _is_pattern(self.source):
+                return _csv_rows(path)
+        if _is_pattern(self.source) and not path.exists():
+            return self._files(sorted(Path(found) for found in glob.glob(self.source, recursive=True)))
+        if not path.exists():
+            raise WorkerError(Mark(self.source), "there is no such file or folder")
+        hint = "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md', or - for standard input"
+        raise WorkerError(Mark(self.source), "its name does not say what it holds", hint=hint)
+
+    def _files(self, paths: Iterable[Path]) -> Iterator[InputRow]:
+        for path in paths:
+            if path.is_file() and path.resolve() not in self._left_out:
+                shown = {"path": self._shown(path), "name": path.name}
+                yield InputRow(str(path), {**shown, "text": _text(path)}, Mark(str(path)), shown)
+
+    def _shown(self, path: Path) -> str:
+        """As the tools of the worker find it."""
+        real = path.resolve()
+        inside = self._workspace is not None and real.is_relative_to(self._workspace)
+        return str(real.relative_to(self._workspace)) if inside and self._workspace else str(real)
+
+
+def default_results(source: str) -> str:
+    """The name of the results file where none is named."""
+    if source == STDIN:
+        return "stdin.results.jsonl"
+    plain = [part for part in Path(source).parts if not _is_pattern(part)]
+    name = Path(plain[-1] if plain else "").name
+    known = Path(name).stem if Path(name).suffix.lower() in (".jsonl", ".ndjson", ".csv") else name
+    return f"{known.strip('.') or 'batch'}.results.jsonl"
+
+
+def _is_pattern(text: str) -> bool:
+    return any(sign in text for sign in _MAGIC)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _digest(task: str, fields: Mapping[str, Any]) -> str:
+    whole = json.dumps([task, fields], ensure_ascii=True, sort_keys=True, default=str)
+    return hashlib.sha256(whole.encode()).hexdigest()[:32]
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> ForgeError:
+    missing = isinstance(error, FileNotFoundError)
+    problem = "there is no such file or folder" if missing else f"it cannot be read: {error.strerror}"
+    return WorkerError(Mark(str(path)), problem)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_regular(path).decode("utf-8", "replace")
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _json_rows(lines: Iterable[bytes], source: Mark) -> Iterator[InputRow]:
+    for number, line in enumerate(lines, 1):
+        where = Mark(source.file, number)
+        text = _decode(line, where)
+        if text.strip():
+            fields = _json_object(text, where)
+            yield InputRow(_key(fields, number, where), fields, where, fields)
+
+
+def _decode(line: bytes, where: Mark) -> str:
+    try:
+        return line.decode("utf-8-sig" if where.line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        column = len(line[: error.start].decode("utf-8")) + 1
+        raise WorkerError(Mark(where.file, where.line, column), "this is not UTF-8") from None
+
+
+def _json_object(text: str, where: Mark) -> JsonObject:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise WorkerError(Mark(where.file, where.line, error.colno), f"this is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise WorkerError(where, f"this is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise WorkerError(where, "a row must be a JSON object", hint='such as {"id": "a", "task": "Sum up a.txt"}')
+    return found
+
+
+def _csv_rows(path: Path) -> Iterator[InputRow]:
+    with _open(path) as file:
+        lines = (_decode(line, Mark(str(path), number)) for number, line in enumerate(file, 1))
+        reader = csv.reader(lines, strict=True)
+        names: list[str] | None = None
+        number, line = 0, 1
+        try:
+            for cells in reader:
+                where, line = Mark(str(path), line), reader.line_num + 1
+                if not cells:
+                    continue
+                if names is None:
+                    names = _header(cells, where)
+                    continue
+                number += 1
+                if len(cells) != len(names):
+                    problem = f"this row has {len(cells)} fields, the first one has {len(names)}"
+                    raise WorkerError(Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem)
+                fields: JsonObject = dict(zip(names, cells, strict=True))
+                yield InputRow(_key(fields, number, where), fields, where, fields)
+        except csv.Error as error:
+            raise WorkerError(Mark(str(path), reader.line_num), f"this is not CSV: {error}") from None
+
+
+def _header(names: list[str], where: Mark) -> list[str]:
+    for column, name in enumerate(names, 1):
+        if not name.strip() or name in names[: column - 1]:
+            problem = f"the name of column {column} is {'there twice' if name.strip() else 'empty'}"
+            raise WorkerError(Mark(where.file, where.line, column), problem)
+    return names
+
+
+def _key(fields: Mapping[str, Any], number: int, where: Mark) -> str:
+    """The field ``id``, else the number of the row."""
+    if "id" not in fields:
+        return str(number)
+    key = fields["id"]
+    if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
+        raise WorkerError(where, "the field 'id' must be a text or a whole number, and not empty")
+    return str(key)
+
+
+def folder_name(key: str) -> str:
+    """A key as the name of one folder; different keys have different names."""
+    kept = "".join(char if char.isalnum() or char in "-_. " else _quoted(char) for char in key)
+    return kept if kept.strip(".") else kept.replace(".", "%2E")
+
+
+def _quoted(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in os.fsencode(char))

@@ -1,0 +1,78 @@
+"""The pace of a batch: how many requests go out at once, fewer of them for everybody when the provider is busy."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+
+class SharedPace:
+    """No request before the provider wants one again, half as many at once, and one more after each success.
+
+    The first request is answered before others go out: it brings the prompt into the provider's cache for all of them.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
+        self._limit = 1
+        self._warm = False
+        self._running = 0
+        self._not_before = 0.0
+        self._waiting: deque[anyio.Event] = deque()
+
+    @property
+    def limit(self) -> int:
+        """How many requests may go out at once right now."""
+        return self._limit
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next request may go out."""
+        return max(0.0, self._not_before - self._clock())
+
+    @asynccontextmanager
+    async def request(self) -> AsyncIterator[None]:
+        await self._wait_turn()
+        self._running += 1
+        self._wake()
+        try:
+            yield
+            self._limit = min(self._most, self._limit + 1)
+        finally:
+            self._running -= 1
+            if not self._warm:
+                self._warm, self._limit = True, self._most
+            self._wake()
+
+    async def back_off(self, seconds: float) -> None:
+        if not self.pause:  # those that were under way together are told together, which counts once
+            self._limit, self._warm = max(1, min(self._limit, self._running) // 2), True
+        self._not_before = max(self._not_before, self._clock() + seconds)
+        self._running -= 1
+        try:
+            await self._wait_turn()
+        finally:
+            self._running += 1
+            self._wake()
+
+    async def _wait_turn(self) -> None:
+        while (pause := self.pause) or self._running >= self._limit:
+            event = anyio.Event()
+            self._waiting.append(event)
+            try:
+                with anyio.move_on_after(pause or None):
+                    await event.wait()
+            finally:
+                if event in self._waiting:
+                    self._waiting.remove(event)
+                else:
+                    self._wake()
+
+    def _wake(self) -> None:
+        if not self.pause:
+            for _ in range(min(len(self._waiting), self._limit - self._running)):
+                self._waiting.popleft().set()

@@ -1,0 +1,119 @@
+"""One item of a batch: a session like any other, headless, new or resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.executors import BatchItem, ItemEnd
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.pace import Pace, current_pace
+from forge_cli.core.wire import error_text
+from forge_cli.core.zones import Zone
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.result import WorkerResult
+from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.worker import Limits, Worker, load_worker
+from forge_cli.record.open import OpenSession, open_item_session, result_so_far
+from forge_cli.sandbox.secrets import Redactor, own_redactor
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchWork:
+    """What all items of a batch have in common."""
+
+    worker: str
+    """The path of its file."""
+    model: str | None = None
+    mode: ApprovalMode | None = None
+    on_ask: OnAsk = OnAsk.DENY
+    limits: Limits = field(default_factory=Limits)
+    """Of each item."""
+    schema: OutputSchema | None = None
+    zones: tuple[Zone, ...] = ()
+    plugins: bool = True
+
+
+@dataclass(frozen=True)
+class ItemPerformer:
+    """Does items of a batch, any number of them side by side."""
+
+    work: BatchWork
+    pool: Budget = field(default_factory=lambda: Budget(Limits(), None))
+    """What all items may use together."""
+    pace: Pace | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., ItemPerformer], tuple[Any, ...]]:
+        return ItemPerformer, (self.work,)
+
+    @cached_property
+    def worker(self) -> Worker:
+        return load_worker(self.work.worker)
+
+    @cached_property
+    def _host(self) -> PluginHost:
+        return PluginHost(only=None if self.work.plugins else (), worker=self.worker)
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        return own_redactor()
+
+    async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
+        """Begin or resume an item, and work on it to its end; whatever goes wrong becomes its result."""
+        current_pace.set(self.pace)  # each item is a task of its own
+        try:
+            _make_folder(item.workspace)
+            with open_item_session(self.worker, item.session) as session:
+                done = result_so_far(session.lines)
+                if done and done.get("status") == "completed":
+                    return ItemEnd(item.key, dict(done))
+                return await self._work(item, session, interrupt)
+        except ForgeError as error:
+            return self._failed(item, error)
+        except Exception as error:  # tools and plugins are third-party code
+            return self._failed(item, ForgeError(error_text(error)))
+
+    async def _work(self, item: BatchItem, session: OpenSession, interrupt: InterruptSignal) -> ItemEnd:
+        work = self.work
+        runtime = WorkerRuntime(
+            worker=self.worker,
+            model=work.model,
+            approval_mode=work.mode,
+            interrupt_signal=interrupt,
+            workspace=Path(item.workspace),
+            on_ask=work.on_ask,
+            limits=work.limits,
+            output_schema=work.schema,
+            session=session,
+            wiring=Wiring(host=self._host, zones=work.zones, pool=self.pool),
+        )
+        try:
+            await runtime.initialize()
+        except ForgeError as error:
+            return self._failed(item, error, opened=False)
+        try:
+            unfinished = session.resumed is not None and session.resumed.past.unfinished
+            result = await runtime.run("" if unfinished else item.task)
+            runtime.end()
+        finally:
+            await runtime.aclose()
+        return ItemEnd(item.key, self._redactor.redact(result.wire()))
+
+    def _failed(self, item: BatchItem, error: ForgeError, *, opened: bool = True) -> ItemEnd:
+        result = WorkerResult.not_begun(error, session_id=item.session, worker=self.worker.name)
+        return ItemEnd(item.key, self._redactor.redact(result.wire()), opened)
+
+
+def _make_folder(path: str) -> None:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ForgeError(f"{path}: the folder cannot be made: {error.strerror}") from None

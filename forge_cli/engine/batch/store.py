@@ -1,0 +1,247 @@
+"""What a batch keeps: the results file with a line an item, and beside it a journal of what was begun.
+
+Both are only appended to, a whole line at a time. The journal says which session an item has before anything happens
+in it, so that after any crash it is known what to resume.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from forge_cli.core.batches import ItemState
+from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
+from forge_cli.core.signature import JsonObject
+from forge_cli.files.lock import acquire
+from forge_cli.files.regular import open_regular
+from forge_cli.files.sync import sync_data, sync_folder
+
+VERSION = 1
+JOURNAL = ".journal"
+RESUMED_EXIT = 7
+"""An item that failed because the model did not answer is resumed, not begun anew."""
+
+
+@dataclass(slots=True)
+class ItemRecord:
+    """What is known of one item that was begun."""
+
+    session: str
+    digest: str
+    state: ItemState = "interrupted"
+    resumes: bool = True
+    """Is its session resumed when it is worked on again?"""
+    error: str | None = None
+
+
+@dataclass
+class BatchRecord:
+    """How a batch stands, read from its two files."""
+
+    worker: str = ""
+    worker_digest: str = ""
+    total: int = 0
+    exit_code: int | None = None
+    """How the last invocation ended; None while it runs, or where it was killed."""
+    items: dict[str, ItemRecord] = field(default_factory=dict)
+    usage: JsonObject = field(default_factory=dict)
+    cost: float | None = 0.0
+
+    def in_state(self, state: ItemState) -> list[str]:
+        return [key for key, item in self.items.items() if item.state == state]
+
+
+def journal_of(results: Path) -> Path:
+    return results.with_name(f"{results.name}{JOURNAL}")
+
+
+def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
+    """What a result means for the batch; ``cut`` says that the budget of all items was spent."""
+    match result.get("status"):
+        case "completed":
+            return "completed"
+        case "parked":
+            return "parked"
+        case "interrupted":
+            return "interrupted"
+        case "limit" if cut:
+            return "interrupted"
+        case _:
+            return "failed"
+
+
+def is_resumed(result: Mapping[str, Any]) -> bool:
+    """Is the session of an item resumed when it is tried again? Otherwise it begins anew."""
+    return result.get("status") in ("parked", "interrupted", "limit") or result.get("exit_code") == RESUMED_EXIT
+
+
+def read_record(results: Path) -> BatchRecord:
+    """How a batch stands; nothing where there is no journal yet."""
+    record, all_from, key_from = BatchRecord(), 0, dict[str, int]()
+    cut: set[str] = set()
+    for line, _ in _lines(journal_of(results)):
+        match line:
+            case {"type": "batch"}:
+                record.worker, record.worker_digest = str(line.get("worker")), str(line.get("digest"))
+                record.total, record.exit_code = int(line.get("total") or 0), None
+            case {"type": "restart", "offset": int(offset)}:
+                if (keys := line.get("keys")) is None:
+                    all_from = offset
+                    record.items.clear()
+                for key in keys or ():
+                    key_from[key] = offset
+                    record.items.pop(key, None)
+            case {"type": "start", "key": str(key), "session": str(session), "input": str(digest)}:
+                record.items[key] = ItemRecord(session, digest)
+                cut.discard(key)
+            case {"type": "cut", "key": str(key)}:
+                cut.add(key)
+            case {"type": "end"}:
+                record.exit_code = line.get("exit_code")
+    for line, offset in _lines(results):
+        key, result = line.get("key"), line.get("result")
+        if not isinstance(key, str) or not isinstance(result, dict):
+            raise WorkerError(Mark(str(results)), "this is not a results file of forge batch")
+        _count(record, result)
+        item = record.items.get(key)
+        if offset < max(all_from, key_from.get(key, 0)) or item is None or item.session != result.get("session_id"):
+            continue
+        item.state, item.resumes = item_state(result, cut=key in cut), is_resumed(result)
+        item.error = result.get("error")
+    return record
+
+
+def _count(record: BatchRecord, result: Mapping[str, Any]) -> None:
+    usage, cost = result.get("usage"), result.get("cost")
+    for name, tokens in usage.items() if isinstance(usage, dict) else ():
+        if isinstance(tokens, int):
+            record.usage[name] = record.usage.get(name, 0) + tokens
+    unknown = record.cost is None or not isinstance(cost, int | float)
+    record.cost = None if unknown else (record.cost or 0.0) + float(cost or 0)
+
+
+def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
+    """The whole lines of a file with their offsets; half a line at its end does not count."""
+    try:
+        opened = open_regular(file)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise WorkerError(Mark(str(file)), f"it cannot be read: {error.strerror}") from None
+    offset = 0
+    with opened:
+        for number, line in enumerate(opened, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                found = None
+            if not isinstance(found, dict):
+                raise WorkerError(Mark(str(file), number), "this line is not one that forge batch wrote")
+            yield found, offset
+            offset += len(line)
+
+
+class BatchStore:
+    """The two files, open for one process at a time."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self._results = self._journal = -1
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        journal = journal_of(self.results)
+        if self.results.exists() and self.results.stat().st_size and not journal.exists():
+            hint = f"put its journal {journal.name} back beside it, or name a new file with -o"
+            raise UsageError(f"{self.results}: there are results, but not what belongs to them", hint=hint)
+        try:
+            self._journal = acquire(journal, wait=False)
+            self._results = os.open(self.results, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            _drop_torn_line(self._journal)
+            self._size = _drop_torn_line(self._results)
+        except BlockingIOError:
+            raise ForgeError(f"{self.results} is in use by another forge batch", hint="wait for it to end") from None
+        except OSError as error:
+            self.close()
+            raise UsageError(f"-o {self.results}: it cannot be written: {error.strerror}") from None
+        sync_folder(self.results.absolute().parent)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for descriptor in (self._results, self._journal):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._results = self._journal = -1
+
+    def begin(self, worker: str, digest: str, total: int, time: str) -> None:
+        """Keep what this invocation works on."""
+        self._note({"type": "batch", "v": VERSION, "worker": worker, "digest": digest, "total": total, "time": time})
+
+    def restart(self, keys: list[str] | None) -> None:
+        """What was done so far does not count any more; None means all of it."""
+        self._note({"type": "restart", "keys": keys, "offset": self._size})
+
+    def start(self, key: str, session: str, digest: str) -> None:
+        """An item is about to begin, or to be resumed, in this session."""
+        self._note({"type": "start", "key": key, "session": session, "input": digest})
+
+    def end(self, exit_code: int) -> None:
+        self._note({"type": "end", "exit_code": exit_code})
+
+    def finish(self, key: str, fields: JsonObject, result: JsonObject, *, cut: bool) -> None:
+        """Write the line of an item that has ended; it is on the disk before anything else happens."""
+        if cut:
+            self._note({"type": "cut", "key": key})
+        line = _encode({"key": key, "input": fields, "result": result})
+        self._append(self._results, line)
+        sync_data(self._results)
+        self._size += len(line)
+
+    def _note(self, line: JsonObject) -> None:
+        self._append(self._journal, _encode(line))
+
+    def _append(self, descriptor: int, data: bytes) -> None:
+        size = os.fstat(descriptor).st_size
+        try:
+            if os.write(descriptor, data) == len(data):
+                return
+            problem = "the disk is full"
+        except OSError as error:
+            problem = str(error.strerror)
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        hint = "make room, then give the same command again"
+        raise ForgeError(f"{self.results}: a result cannot be written: {problem}", hint=hint)
+
+
+def _encode(line: JsonObject) -> bytes:
+    """A lone surrogate becomes its own escape, which is JSON as well."""
+    return (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _drop_torn_line(descriptor: int) -> int:
+    """Cut off half a line that a crash has left at the end; returns the size."""
+    end = os.fstat(descriptor).st_size
+    size = end
+    while size:
+        start = max(0, size - (1 << 16))
+        if (found := os.pread(descriptor, size - start, start).rfind(b"\n")) >= 0:
+            size = start + found + 1
+            break
+        size = start
+    if size != end:
+        os.ftruncate(descriptor, size)
+    return size

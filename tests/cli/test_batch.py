@@ -1,0 +1,257 @@
+"""``forge batch``: every item once, whatever happens in between.
+
+Covers forge_cli.cli.batch.run, forge_cli.cli.batch.status, forge_cli.cli.batch.show, forge_cli.engine.batch.batch,
+forge_cli.engine.batch.plan, forge_cli.engine.batch.store, forge_cli.core.batches, forge_cli.core.executors.
+"""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from forge_cli.testing import Project
+
+from .batches import effects, results, sorter, statuses, write_items
+
+
+@pytest.fixture(autouse=True)
+def _worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    sorter(project)
+    monkeypatch.setattr("forge_cli.engine.batch.batch.LONGEST_DELAY", 0.01)
+
+
+def events(out: str) -> list[dict]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_every_item_is_a_session_and_has_a_line(cli, project: Project) -> None:
+    write_items(project, {"a": "", "b": "", "c": ""})
+    done = cli("batch", "worker.yaml", "items.jsonl")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("forge: 3 completed · 60 tokens · ")
+    assert done.err.endswith("  results: items.results.jsonl\n")
+    lines = results(project)
+    assert {line["key"]: line["result"]["response"] for line in lines} == {key: f"done {key}" for key in "abc"}
+    assert {line["key"]: line["input"] for line in lines}["b"] == {"id": "b", "task": "b"}
+    kept = {path.stem for path in (project.home / "sessions").glob("*.jsonl")}
+    assert {line["result"]["session_id"] for line in lines} == kept
+    shown = json.loads(cli("run", "worker.yaml", "x", "--output-format", "json").out)
+    assert list(lines[0]["result"]) == list(shown)
+
+
+def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    write_items(project, {"a": "", "c": "", "b": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    assert sorted(line["key"] for line in results(project)) == ["a", "b", "c"]
+    assert effects(project, "notes.txt") == ["a", "b", "c"]
+
+
+def test_what_failed_is_tried_again_in_the_same_session(cli, project: Project) -> None:
+    write_items(project, {"a": "flaky", "b": "break"})
+    done = cli("batch", "worker.yaml", "items.jsonl", "--retries", "1")
+    assert done.code == 1
+    assert statuses(project) == {"a": "completed", "b": "failed"}
+    assert "  b: failed: no answer for b\n" in done.err
+    assert "the same command tries again what failed" in done.err
+    assert effects(project, "notes.txt") == ["a", "b"]
+    write_items(project, {"a": "flaky", "b": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    assert statuses(project) == {"a": "completed", "b": "completed"}
+
+
+def test_what_is_parked_is_taken_up_once_it_is_answered(cli, project: Project) -> None:
+    write_items(project, {"a": "pay", "b": "pay", "c": ""})
+    words = ("batch", "worker.yaml", "items.jsonl", "--on-ask", "park")
+    done = cli(*words)
+    assert (done.code, statuses(project)) == (10, {"a": "parked", "b": "parked", "c": "completed"})
+    assert cli("batch", "status", "items.results.jsonl").code == 10
+    answered = next(line["result"]["session_id"] for line in results(project) if line["key"] == "b")
+    waiting = json.loads(cli("approvals", "list", "--json").out)
+    request = next(row for row in waiting if row["session"] == answered)
+    assert cli("approvals", "answer", answered, request["request"], "yes").code == 0
+    assert cli(*words).code == 10
+    assert (statuses(project), effects(project, "paid.txt")) == (
+        {"a": "parked", "b": "completed", "c": "completed"},
+        ["b"],
+    )
+
+
+def test_what_changed_after_it_was_done_is_told_before_anything_runs(cli, project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    write_items(project, {"a": "", "b": "other", "c": ""})
+    done = cli("batch", "worker.yaml", "items.jsonl")
+    assert (done.code, len(results(project))) == (2, 2)
+    assert done.err.startswith("forge: the input of b has changed since it was done\n  --restart b does")
+    assert cli("batch", "worker.yaml", "items.jsonl", "--restart", "nobody").code == 2
+    assert cli("batch", "worker.yaml", "items.jsonl", "--restart", "b").code == 0
+    assert sorted(line["key"] for line in results(project)) == ["a", "b", "b", "c"]
+    project.write("tools.py", project.read("tools.py") + "\n# changed\n")
+    done = cli("batch", "worker.yaml", "items.jsonl")
+    assert done.code == 2
+    assert done.err.startswith("forge: the worker has changed since 3 items of it were done\n")
+    assert cli("batch", "worker.yaml", "items.jsonl", "--restart").code == 0
+    assert len(results(project)) == 7
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    assert len(results(project)) == 7
+
+
+def test_a_worker_may_be_mended_while_nothing_is_done(cli, project: Project) -> None:
+    write_items(project, {"a": "break"})
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+    project.write("tools.py", project.read("tools.py") + "\n# changed\n")
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+
+
+def test_one_budget_for_all_items_and_the_rest_later(cli, project: Project) -> None:
+    write_items(project, {str(number): "" for number in range(12)})
+    words = ("batch", "worker.yaml", "items.jsonl", "--max-tokens", "70", "--concurrency", "2", "--json")
+    done = cli(*words)
+    last = events(done.out)[-1]
+    assert (done.code, last["type"], last["exit_code"]) == (5, "batchEnd", 5)
+    assert 70 <= sum(last["usage"].values()) <= 90  # what is under way may take its turn to the end
+    assert "the budget is spent" in done.err
+    status = cli("batch", "status", "items.results.jsonl", "--json")
+    assert (status.code, json.loads(status.out)["counts"]["failed"]) == (5, 0)
+    assert cli(*words[:3]).code == 0
+    assert sorted(line["key"] for line in results(project) if line["result"]["status"] == "completed") == sorted(
+        map(str, range(12))
+    )
+    assert effects(project, "notes.txt") == sorted(map(str, range(12)))
+
+
+def test_an_item_at_its_own_limit_has_failed(cli, project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    done = cli("batch", "worker.yaml", "items.jsonl", "--max-turns", "1", "--retries", "0")
+    assert (done.code, statuses(project)) == (1, {"a": "limit", "b": "limit"})
+    assert cli("batch", "worker.yaml", "items.jsonl", "--max-turns", "1", "--retries", "0").code == 0
+    assert effects(project, "notes.txt") == ["a", "b"]
+
+
+def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
+    write_items(project, {"a": "flaky"})
+    seen = events(cli("batch", "worker.yaml", "items.jsonl", "--json").out)
+    kinds = ["batchStart", "itemStarted", "itemFinished", "itemStarted", "itemFinished", "batchEnd"]
+    assert [event["type"] for event in seen] == kinds
+    assert [event["counts"]["running"] for event in seen] == [0, 1, 0, 1, 0, 0]
+    assert seen[2]["retry_in"] >= 0
+    assert [event.get("attempt") for event in seen] == [None, 1, 1, 2, 2, None]
+    assert seen[1]["session_id"] == seen[3]["session_id"] == seen[4]["result"]["session_id"]
+
+
+def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
+    write_items(project, {"a": "", "b/c": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/{key}/x").code == 0
+    assert sorted(path.name for path in (project.folder / "work").iterdir()) == ["a", "b%2Fc"]
+    sessions = json.loads(cli("sessions", "list", "--json").out)
+    assert {row["workspace"] for row in sessions} == {f"{project.folder}/work/{name}/x" for name in ("a", "b%2Fc")}
+
+
+def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
+    write_items(project, {"a": "", "b": "hang", "c": "hang", "d": ""})
+    forge = start("batch", "worker.yaml", "items.jsonl", "--json", "--concurrency", "2")
+    _wait_for(project.folder / "hangs-b")
+    _wait_for(project.folder / "hangs-c")
+    forge.signal(signal.SIGINT)
+    done = forge.end()
+    assert done.code == 130
+    assert "the same command resumes the rest" in done.err
+    assert statuses(project) == {"a": "completed", "b": "interrupted", "c": "interrupted"}
+    project.write("released", "")
+    before = {line["key"]: line["result"]["session_id"] for line in results(project)}
+    assert project.forge("batch", "worker.yaml", "items.jsonl").returncode == 0
+    after = {line["key"]: line["result"]["session_id"] for line in results(project)}
+    assert set(statuses(project).values()) == {"completed"}
+    assert {key: after[key] for key in before} == before
+
+
+def _wait_for(path: Path) -> None:
+    end = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} never came"
+        time.sleep(0.01)
+
+
+def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Project) -> None:
+    write_items(project, {"b": "hang"})
+    start("batch", "worker.yaml", "items.jsonl")
+    _wait_for(project.folder / "hangs-b")
+    done = cli("batch", "worker.yaml", "items.jsonl")
+    assert (done.code, "in use by another forge batch" in done.err) == (1, True)
+    status = json.loads(cli("batch", "status", "items.results.jsonl", "--json").out)
+    assert (status["active"], status["counts"]["running"]) == (True, 1)
+
+
+def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    whole = project.read("items.results.jsonl")
+    project.write("items.results.jsonl", whole[:-20])
+    assert cli("batch", "status", "items.results.jsonl").code == 1
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    assert sorted(project.read("items.results.jsonl")) == sorted(whole)
+    assert effects(project, "notes.txt") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (["worker.yaml", "none.jsonl"], 3, "none.jsonl:1:1: there is no such file or folder"),
+        (["worker.yaml", "items.jsonl", "--task", "{x}"], 2, "there is no field 'x'"),
+        (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
+        (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a file in a folder"),
+        (["worker.yaml", "items.jsonl", "--executor", "dask"], 3, "there is no executor 'dask'"),
+        (["worker.yaml", "items.jsonl", "--executor", "local:x"], 2, "has no address"),
+        (["worker.yaml", "items.jsonl", "-m", "nobody:x"], 3, "there is no model provider 'nobody'"),
+        (["worker.yaml", "items.jsonl", "--max-cost", "1"], 3, "the price of drawn:model is unknown"),
+        (["nobody", "items.jsonl"], 3, "there is no worker 'nobody'"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence_and_nothing_half_done(
+    cli, project: Project, words: list[str], code: int, problem: str
+) -> None:
+    write_items(project, {"a": "", "b": ""})
+    done = cli("batch", *words)
+    assert (done.code, done.out) == (code, "")
+    assert problem in done.err
+    found = project.folder / "items.results.jsonl"
+    assert not found.exists() or found.read_text() == ""
+
+
+def test_results_without_their_journal_are_not_touched(cli, project: Project) -> None:
+    write_items(project, {"a": ""})
+    project.write("items.results.jsonl", "mine\n")
+    done = cli("batch", "worker.yaml", "items.jsonl")
+    assert (done.code, project.read("items.results.jsonl")) == (2, "mine\n")
+    assert cli("batch", "status", "items.results.jsonl").code == 3
+
+
+def test_an_executor_may_come_from_a_package(install, project: Project) -> None:
+    code = """
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from forge_cli import ExecutorFactory, hookimpl
+from forge_cli.engine.batch.local import make_local
+
+
+@asynccontextmanager
+async def make(address, env):
+    Path("address").write_text(f"{address} {env.concurrency}")
+    async with make_local("", env) as executor:
+        yield executor
+
+
+@hookimpl
+def forge_executors():
+    return [ExecutorFactory("far", make)]
+"""
+    site = install("forge-executor-far", "far_executor", code, "executor.far = far_executor")
+    write_items(project, {"a": ""})
+    words = ("batch", "worker.yaml", "items.jsonl", "--executor", "far:tcp://host:1", "--concurrency", "3")
+    done = project.forge(*words, env={"PYTHONPATH": str(site)})
+    assert (done.returncode, project.read("address"), statuses(project)) == (0, "tcp://host:1 3", {"a": "completed"})

@@ -1,0 +1,128 @@
+"""What a batch works on.
+
+Covers forge_cli.engine.batch.inputs, forge_cli.engine.batch.template.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.errors import ForgeError, Mark, UsageError
+from forge_cli.engine.batch.inputs import BatchInputs, default_results, folder_name
+from forge_cli.engine.batch.template import TaskTemplate
+
+
+def tasks(source: Path | str, template: str | None = None, **options: object) -> dict[str, str]:
+    inputs = BatchInputs(str(source), TaskTemplate(template), **options)  # type: ignore[arg-type]
+    return {item.key: item.task for item in inputs.checked()}
+
+
+def test_a_row_has_its_task_or_fields_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": "x", "task": "one", "n": 7}\n\n{"task": "two", "n": [1, null]}\n')
+    assert tasks(file) == {"x": "one", "3": "two"}
+    assert tasks(file, "{task}: {n} {{n}}") == {"x": "one: 7 {n}", "3": "two: [1, null] {n}"}
+
+
+def test_rows_of_a_table_are_named_by_their_number(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes('\ufeffname,note\nAna,"two\nlines"\nÖzil,\n'.encode())
+    assert tasks(file, "{name}: {note}") == {"1": "Ana: two\nlines", "2": "Özil: "}
+
+
+def test_files_are_items_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("n/b.md", "n/a.md", "n/c.txt", "n/.hidden"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"text of {name}")
+    assert tasks("n", "{name}", workspace=tmp_path) == {"n/a.md": "a.md", "n/b.md": "b.md", "n/c.txt": "c.txt"}
+    assert tasks("n/*.md", "{path}: {text}", workspace=tmp_path) == {
+        "n/a.md": "n/a.md: text of n/a.md",
+        "n/b.md": "n/b.md: text of n/b.md",
+    }
+    assert tasks("n/a*", "{path}") == {"n/a.md": str(tmp_path / "n/a.md")}
+    assert tasks("n", "{name}", leave_out=[tmp_path / "n/a.md", tmp_path / "n/b.md"]) == {"n/c.txt": "c.txt"}
+
+
+def test_standard_input_brings_rows() -> None:
+    assert tasks("-", data=b'{"task": "a"}\n{"task": "b"}') == {"1": "a", "2": "b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place", "problem"),
+    [
+        ("a.jsonl", b'{"task": "x"}\n{"task": }\n', (2, 10), "not JSON"),
+        ("a.jsonl", b'{"task": "x"}\n[1]\n', (2, 1), "must be a JSON object"),
+        ("a.jsonl", '{"t": "é'.encode() + b"\xff", (1, 9), "not UTF-8"),
+        ("a.jsonl", b"\n \n", (1, 1), "nothing in it"),
+        ("a.jsonl", b'{"task": " "}', (1, 1), "the task is empty"),
+        ("a.jsonl", b'{"task": "x", "id": ""}', (1, 1), "'id' must be"),
+        ("a.jsonl", b'{"task": "x", "id": 1}\n{"task": "y", "id": "1"}', (1, 1), "items 1 and 2 have the same key '1'"),
+        ("a.csv", b"task,b\nx,y\n\nz\n", (4, 2), "has 1 fields, the first one has 2"),
+        ("a.csv", b"task,task\nx,y\n", (1, 2), "column 2 is there twice"),
+        ("a.csv", b'task\n"x"y\n', (2, 1), "not CSV"),
+        ("a.txt", b"x", (1, 1), "does not say what it holds"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(
+    tmp_path: Path, name: str, content: bytes, place: tuple[int, int], problem: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ForgeError) as caught:
+        tasks(tmp_path / name)
+    assert problem in caught.value.message
+    assert (caught.value.where, caught.value.exit_code) == (Mark(str(tmp_path / name), *place), 3)
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.csv", "a"):
+        with pytest.raises(ForgeError, match="no such file"):
+            tasks(tmp_path / name)
+    with pytest.raises(ForgeError, match="nothing in it"):
+        tasks(f"{tmp_path}/*.md", "{path}")
+
+
+def test_an_unknown_field_is_a_usage_error(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"title": "x"}\n')
+    with pytest.raises(UsageError, match="no field 'titel'.*\n.*did you mean 'title'"):
+        tasks(file, "{titel}")
+    with pytest.raises(UsageError, match="no field 'task'"):
+        tasks(file)
+
+
+def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+
+    def digest(row: str, template: str | None = None) -> str:
+        file.write_text(row)
+        (item,) = BatchInputs(str(file), TaskTemplate(template))
+        return item.digest
+
+    first = digest('{"task": "a", "n": 1}')
+    assert digest('{"n": 1, "task": "a"}') == first
+    assert len({first, digest('{"task": "a", "n": 2}'), digest('{"task": "a", "n": 1}', "x{n}")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("in/tickets.jsonl", "tickets.results.jsonl"),
+        ("a.b.csv", "a.b.results.jsonl"),
+        ("-", "stdin.results.jsonl"),
+        ("notes/", "notes.results.jsonl"),
+        ("notes/*.md", "notes.results.jsonl"),
+        ("*.md", "batch.results.jsonl"),
+        (".", "batch.results.jsonl"),
+    ],
+)
+def test_the_results_are_named_after_the_inputs(source: str, name: str) -> None:
+    assert default_results(source) == name
+
+
+def test_every_key_has_a_folder_of_its_own() -> None:
+    keys = ["a", "a/b", "a%2Fb", "..", ".", "%2E%2E", "a b", "é"]
+    names = [folder_name(key) for key in keys]
+    assert len(set(names)) == len(keys)
+    assert not any("/" in name or name in (".", "..") for name in names)

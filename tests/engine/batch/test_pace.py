@@ -1,0 +1,125 @@
+"""The pace of a batch.
+
+Covers forge_cli.engine.batch.pace, forge_cli.core.pace.
+"""
+
+import anyio
+import pytest
+
+from forge_cli.core.pace import current_pace
+from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.models.failures import ProviderFailure, Retry
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Traffic:
+    """Requests that end when they are told to."""
+
+    def __init__(self, pace: SharedPace) -> None:
+        self.pace = pace
+        self.sent: list[int] = []
+        self.gates: dict[int, anyio.Event] = {}
+
+    async def send(self, number: int) -> None:
+        async with self.pace.request():
+            self.sent.append(number)
+            await self.gates.setdefault(number, anyio.Event()).wait()
+
+    async def end(self, *numbers: int) -> None:
+        for number in numbers:
+            self.gates[number].set()
+        await anyio.wait_all_tasks_blocked()
+
+
+async def test_the_first_request_is_answered_before_others_go_out() -> None:
+    traffic = Traffic(SharedPace(3))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(traffic.send, number)
+            await anyio.wait_all_tasks_blocked()
+            assert traffic.sent == [0]
+            await traffic.end(0)
+            assert traffic.sent == [0, 1, 2, 3]
+            await traffic.end(2)
+            assert traffic.sent == [0, 1, 2, 3, 4]
+            await traffic.end(1, 3, 4)
+
+
+async def test_a_busy_provider_slows_everybody_down_together() -> None:
+    pace, clock, told = SharedPace(8), anyio.current_time, list[str]()
+    retry = Retry("m", lambda level, message: told.append(message), str)
+    async with pace.request():
+        pass
+    assert pace.limit == 8
+    sent, under_way = list[float](), anyio.Event()
+
+    async def ask(*, busy: bool) -> None:
+        async with pace.request():
+            if busy:
+                await under_way.wait()
+                await retry.wait(1, ProviderFailure("busy", wait=0.3, busy=True))
+            sent.append(clock())
+
+    with anyio.fail_after(10):
+        started = clock()
+        async with anyio.create_task_group() as group:
+            current_pace.set(pace)
+            for _ in range(4):
+                group.start_soon(lambda: ask(busy=True))
+            await anyio.wait_all_tasks_blocked()
+            under_way.set()
+            await anyio.wait_all_tasks_blocked()
+            assert pace.limit == 2  # four at once were told so, which counts once
+            assert 0 < pace.pause <= 0.3
+            for _ in range(2):
+                group.start_soon(lambda: ask(busy=False))
+    assert len(told) == 4
+    assert len(sent) == 6
+    assert min(sent) - started >= 0.29
+    assert pace.limit == 8
+
+
+async def test_half_as_many_go_out_after_a_pause_and_one_more_after_each_success() -> None:
+    traffic = Traffic(SharedPace(4))
+    with anyio.fail_after(10):
+        async with traffic.pace.request():
+            pass
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(traffic.send, number)
+            await anyio.wait_all_tasks_blocked()
+            async with traffic.pace.request():
+                await traffic.end(0, 1, 2)
+                await traffic.pace.back_off(0.05)
+            assert traffic.pace.limit == 2
+            for number in range(10, 15):
+                group.start_soon(traffic.send, number)
+            await anyio.wait_all_tasks_blocked()
+            assert traffic.sent[3:] == [10, 11]
+            await traffic.end(10)
+            assert traffic.sent[3:] == [10, 11, 12, 13]
+            await traffic.end(11)
+            assert traffic.sent[3:] == [10, 11, 12, 13, 14]
+            await traffic.end(12, 13, 14)
+
+
+async def test_who_gives_up_waiting_leaves_the_turn_to_others() -> None:
+    traffic = Traffic(SharedPace(1))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(traffic.send, 0)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.move_on_after(0.01):
+                await traffic.send(1)
+            group.start_soon(traffic.send, 2)
+            await anyio.wait_all_tasks_blocked()
+            await traffic.end(0)
+            assert traffic.sent == [0, 2]
+            await traffic.end(2)
