@@ -190,8 +190,8 @@ def test_a_tree() -> None:
         "git.status",
         "├── branch: main",
         "└── staged",
-        "    ├── 0: a",
-        "    └── 1: {}",
+        "    ├── a",
+        "    └── {}",
     ]
 
 
@@ -269,7 +269,7 @@ def test_a_list_of_files_as_a_tree_and_a_table() -> None:
 def test_text_that_holds_data_has_its_views_too() -> None:
     rows = '[{"id": 1, "name": "Ann"}]'
     assert shown(Text(rows, DisplayHints("table"))) == shown(Json([{"id": 1, "name": "Ann"}], DisplayHints("table")))
-    assert shown(FileContent("/a", rows, 1, DisplayHints("tree"))).splitlines() == ["0", "├── id: 1", "└── name: Ann"]
+    assert shown(FileContent("/a", rows, 1, DisplayHints("tree"))).splitlines() == ["[0]", "├── id: 1", "└── name: Ann"]
     assert shown(Text("id,name\n1,Ann\n", DisplayHints(language="csv"))).split() == ["id", "name", "1", "Ann"]
     assert shown(Text("no data", DisplayHints("tree"))) == "no data\n"
 
@@ -289,8 +289,8 @@ def test_a_language_alone_means_code() -> None:
         ("text/csv", "id,id,name\n1,2\n", "id  id  name\n1   2"),
         ("TEXT/CSV", "", "\n"),
         ("text/tab-separated-values", "id\tname\n1\tAnn\n", "id  name\n1   Ann"),
-        ("image/png", "iVBORw0KGgo=", "(an image: image/png, 9 bytes)"),
-        ("image/\x1b[2J", {"url": "x"}, "(an image: image/\\x1b[2j)"),
+        ("image/png", "iVBORw0KGgo=", "image.png, 8 bytes"),
+        ("image/\x1b[2J", {"url": "x"}, "image.\\x1b[2j"),
         ("text/plain", "words", "words"),
     ],
 )
