@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.hookspecs import Renderer, hookimpl
-from forge_cli.core.results import Custom, ResultValue, Text
+from forge_cli.core.results import Custom, DisplayHints, ResultValue, Text
 from forge_cli.core.tool import tool
 from forge_cli.core.toolset import Toolset
 
@@ -50,7 +50,7 @@ def checklist(value: Custom) -> ResultValue:
     entries: Sequence[dict[str, str]] = value.data["plan"]
     lines = [f"{BOXES.get(entry['status'], '[?]')} {entry['step']}" for entry in entries]
     why = [str(value.data["explanation"])] if value.data.get("explanation") else []
-    return Text("\n".join([*why, *lines]))
+    return Text("\n".join([*why, *lines]), DisplayHints(language="checklist"))
 
 
 @hookimpl

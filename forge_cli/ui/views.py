@@ -14,12 +14,13 @@ from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.hookspecs import Renderer
 from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
-from forge_cli.core.text import counted, visible
+from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
+from forge_cli.ui.images import describe_image
 
 FindRenderer = Callable[[Custom, str | None], Renderer | None]
 """The renderer of a custom result that a tool of this distribution gave, where there is one."""
-Form = Literal["text", "markdown", "code", "table", "tree", "diff", "hidden"]
+Form = Literal["text", "markdown", "code", "json", "checklist", "table", "tree", "diff", "hidden"]
 
 MIME_TYPES = {
     "text/markdown": "markdown",
@@ -29,7 +30,13 @@ MIME_TYPES = {
     "text/x-diff": "diff",
     "text/x-patch": "diff",
 }
-FORMS: dict[str, Form] = {"markdown": "markdown", "csv": "table", "tsv": "table", "diff": "diff"}
+FORMS: dict[str, Form] = {
+    "markdown": "markdown",
+    "csv": "table",
+    "tsv": "table",
+    "diff": "diff",
+    "checklist": "checklist",
+}
 """What a language looks like where no view is preferred; every other one is code."""
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -63,6 +70,8 @@ class View:
     names_only: bool = False
     """A tree of names, where nothing is said of those at its ends."""
     language: str = "text"
+    name: str = ""
+    """Of the file that it is, whose end may tell the language."""
     collapsed: bool | None = None
     max_height: int | None = None
     exact: bool = False
@@ -110,14 +119,16 @@ def _is_exact(value: ResultValue) -> bool:
 
 def _view(value: ResultValue, hints: DisplayHints, find: FindRenderer, distribution: str | None, exact: bool) -> View:
     match value:
-        case Text(content=content) | FileContent(content=content):
+        case Text(content=content):
             return _formed(View("text", content), hints, exact)
+        case FileContent(content=content):
+            return _formed(View("text" if exact else "code", content, name=value.path), hints, exact)
         case Diff():
             return _diff(value, hints, exact)
         case FileList():
             return _files(value, hints, exact)
         case Json(data=data):
-            return _formed(View("text", jsonable(data)), hints, exact)
+            return _formed(_structured(jsonable(data)), hints, exact)
         case Custom():
             return _custom(value, hints, find, distribution, exact)
 
@@ -131,18 +142,18 @@ def _custom(value: Custom, hints: DisplayHints, find: FindRenderer, distribution
             if not is_fault(error):
                 raise
             note = f"(the renderer of {value.kind} failed: {fault_text(error)})"
-    view = View("text", jsonable(value.data), value.summary or "", note, value.kind)
+    data = jsonable(value.data)
+    form: Form = "tree" if isinstance(data, dict | list) and data and not exact else "text"
+    view = View(form, data, value.summary or "", note, value.kind)
     mime = (value.mime_type or "").partition(";")[0].strip().lower()
     if mime.startswith("image/") and hints.preferred_view is None and not exact:
-        return replace(view, data=_image(mime, value.data))
+        return replace(view, form="text", data=describe_image(mime, value.data))
     language = "json" if mime.endswith("+json") else MIME_TYPES.get(mime)
     return _formed(view, hints if hints.language else replace(hints, language=language), exact)
 
 
-def _image(mime: str, data: Any) -> str:
-    """An image by its name: its data is nothing to read."""
-    size = f", {counted(len(data) * 3 // 4, 'byte')}" if isinstance(data, str) else ""
-    return f"(an image: {mime}{size})"
+def _structured(data: Any) -> View:
+    return View("text" if isinstance(data, str) else "json", data)
 
 
 def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
@@ -155,10 +166,14 @@ def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
             return replace(view, form="table", data=grid)
         case "tree" if isinstance(tree := _parsed(data, language), dict | list):
             return replace(view, form="tree", data=tree)
+        case "code" if language == "diff" and isinstance(data, str):
+            return replace(view, form="diff")
         case "code":
             return replace(view, form="code", data=_tidy(data, language), language=language)
-        case "markdown" | "diff" as form if isinstance(data, str) and not (exact and form == "markdown"):
+        case "markdown" | "diff" | "checklist" as form if isinstance(data, str) and not (exact and form == "markdown"):
             return replace(view, form=form)
+        case "text":
+            return replace(view, form="text")
         case _:
             return view
 

@@ -59,8 +59,9 @@ def test_an_error_that_was_never_raised_has_no_place() -> None:
     assert place_of(ValueError("x")) is None
 
 
-def test_nobody_listens_and_nothing_happens() -> None:
+def test_nobody_listens_and_nothing_is_said(capfd: pytest.CaptureFixture[str]) -> None:
     tell_traceback(ValueError("x"))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_exception_that_cannot_be_shown(heard: list[str]) -> None:

@@ -210,6 +210,7 @@ def test_whoever_sweeps_is_never_taken_for_the_owner() -> None:
     timer.start()
     unlock(path, lock(path))
     timer.join()
+    assert os.listdir(path.parent) == []
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "dangling", "loop", "device"])

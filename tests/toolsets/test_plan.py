@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from forge_cli.core.events import ApprovalDecided
-from forge_cli.core.results import Custom, Text
+from forge_cli.core.results import Custom, DisplayHints, Text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.plan import checklist
@@ -52,7 +52,9 @@ def test_it_is_a_checklist_on_the_terminal(worker: Project) -> None:
     (outcome,) = update(worker, plan=STEPS, explanation="first things first").outcomes
     ticked = ["[x] read the notes", "[>] write the report", "[ ] send it"]
     assert shown(outcome.value) == ["first things first", *ticked]
-    assert checklist(update(worker, plan=STEPS).outcomes[0].value) == Text("\n".join(ticked))
+    assert checklist(update(worker, plan=STEPS).outcomes[0].value) == Text(
+        "\n".join(ticked), DisplayHints(language="checklist")
+    )
 
 
 def test_a_trace_shows_it(worker: Project) -> None:

@@ -2,28 +2,40 @@
 
 import re
 
-from forge_cli.ui.terminal.cells import cell_width
+from forge_cli.core.wrap import cell_len
 
 TOKEN = re.compile(
     r"\x1b\[(?P<args>[\d;?]*)(?P<csi>[A-Za-z])|\x1b(?P<esc>[78D])|(?P<control>[\r\n\x07\x08])|(?P<char>.)", re.S
 )
 
 
-class Screen:
-    """Rows of characters, a cursor, and what has scrolled away above."""
+class Cell(str):
+    """A letter in its style, which is the parameters of an SGR sequence."""
 
-    def __init__(self, columns: int, rows: int) -> None:
-        self.columns, self.rows = columns, rows
-        self.grid: list[list[str]] = [[] for _ in range(rows)]
-        self.above: list[str] = []
+    style = ""
+
+
+class Screen:
+    """Rows of cells and a cursor; a wide letter has an empty cell behind it.
+
+    With a ``height``, what has no room scrolls away and is ``above``; without one the rows grow downwards.
+    """
+
+    def __init__(self, columns: int = 80, height: int | None = None) -> None:
+        self.columns, self.height = columns, height
+        self.rows: list[list[str]] = [[] for _ in range(height or 1)]
+        self.above: list[list[str]] = []
         self.row = self.column = 0
         self.saved = 0, 0
+        self.style = ""
+        self.bells = 0
+        self.modes: dict[str, bool] = {}
 
     def feed(self, text: str) -> "Screen":
         for found in TOKEN.finditer(text):
             match found.lastgroup:
                 case "csi":
-                    self.command(found["csi"], int(found["args"].strip("?").split(";")[0] or 0))
+                    self.command(found["csi"], found["args"])
                 case "esc":
                     self.escape(found["esc"])
                 case "control":
@@ -33,29 +45,40 @@ class Screen:
         return self
 
     def put(self, char: str) -> None:
-        width = cell_width(char)
+        cell, width = Cell(char), cell_len(char)
+        cell.style = self.style
+        row = self.rows[self.row]
+        row.extend(" " * (self.column - len(row)))
+        if width == 0:
+            row[-1] += char
+            return
         if self.column + width > self.columns:
             self.column = 0
             self.down()
-        line = self.grid[self.row]
-        line.extend(" " * (self.column - len(line)))
-        line[self.column : self.column + width] = [char, *[""] * (width - 1)]
+            row = self.rows[self.row]
+        row[self.column : self.column + width] = [cell, *[""] * (width - 1)]
         self.column += width
 
     def control(self, char: str) -> None:
-        if char == "\r":
-            self.column = 0
-        elif char == "\n":
-            self.down()
-        elif char == "\x08":
-            self.column = max(0, self.column - 1)
+        match char:
+            case "\r":
+                self.column = 0
+            case "\n":
+                self.down()
+            case "\x08":
+                self.column = max(0, self.column - 1)
+            case _:
+                self.bells += 1
 
     def down(self) -> None:
-        if self.row + 1 < self.rows:
+        if self.row + 1 < len(self.rows):
             self.row += 1
+        elif self.height is None:
+            self.row += 1
+            self.rows.append([])
         else:
-            self.above.append("".join(self.grid.pop(0)))
-            self.grid.append([])
+            self.above.append(self.rows.pop(0))
+            self.rows.append([])
 
     def escape(self, kind: str) -> None:
         match kind:
@@ -66,27 +89,40 @@ class Screen:
             case _:
                 self.down()
 
-    def command(self, kind: str, number: int) -> None:
+    def command(self, kind: str, args: str) -> None:
+        number = int(args.strip("?").split(";")[0] or 0)
         match kind, number:
+            case (("h" | "l"), _):
+                self.modes[args.strip("?")] = kind == "h"
+            case "m", _:
+                self.style = args if self.style == "" or args[:1] in ("", "0") else f"{self.style};{args}"
             case "A", _:
                 self.row = max(0, self.row - (number or 1))
             case "B", _:
-                self.row = min(self.rows - 1, self.row + (number or 1))
+                self.row = min(len(self.rows) - 1, self.row + (number or 1))
             case "C", _:
                 self.column = min(self.columns - 1, self.column + (number or 1))
             case "J", 0:
-                del self.grid[self.row][self.column :]
-                for line in self.grid[self.row + 1 :]:
+                del self.rows[self.row][self.column :]
+                for line in self.rows[self.row + 1 :]:
                     line.clear()
+                if self.height is None:
+                    del self.rows[self.row + 1 :]
             case "K", 0:
-                del self.grid[self.row][self.column :]
-            case "m" | "h" | "l", _:
-                pass
+                del self.rows[self.row][self.column :]
             case other:
                 raise AssertionError(f"nobody told this terminal about {other}")
 
     @property
     def lines(self) -> list[str]:
-        """Everything that can be seen or scrolled to, without empty lines at the end."""
-        shown = [*self.above, *("".join(line) for line in self.grid)]
-        return "\n".join(line.rstrip() for line in shown).rstrip("\n").split("\n")
+        """Everything that can be seen or scrolled to; of a screen with a height without empty lines at the end."""
+        shown = ["".join(row).rstrip() for row in (*self.above, *self.rows)]
+        while self.height is not None and len(shown) > 1 and not shown[-1]:
+            shown.pop()
+        return shown
+
+    @property
+    def styled_lines(self) -> list[str]:
+        """The same with their styles, each letter in an SGR sequence of its own."""
+        rows = [*self.above, *self.rows][: len(self.lines)]
+        return ["".join(f"\x1b[0;{getattr(cell, 'style', '')}m{cell}" for cell in row if cell) for row in rows]

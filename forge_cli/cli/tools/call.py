@@ -134,7 +134,10 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
             if invocation.interactive:
                 if not interactive:
                     raise UsageError("-i asks questions, and there is no terminal to ask them on")
-                args = await fill_form(offer.tool, args, new_console())
+                filled = await fill_form(offer.tool, args, new_console())
+                if filled is None:
+                    return ExitCode.INTERRUPTED
+                args = filled
             with interruptible(lambda reason: bus.emit(Interrupt(reason))):
                 outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
             _show(outcome, offer.tool.author_of(outcome.value), invocation.as_json, host, out)

@@ -27,8 +27,8 @@ LEAST = 24
 """Cells that the args of a call have at least on a line with other things."""
 OUTPUT_LINES = 3
 """Lines that a running command shows of its output."""
-BODY_LINES, TAIL_LINES, DIFF_LINES, DEBUG_LINES = 8, 5, 20, 20
-"""Lines of a result below its call: of a text, of what a command said last, of a change, and of everything."""
+BODY_LINES, TAIL_LINES, DRAWING_LINES, DEBUG_LINES = 8, 5, 20, 20
+"""Lines of a result below its call: of a text, of what a command said last, of what is drawn, and of everything."""
 SLOW = 1000
 """Milliseconds from which on it is said how long a call took."""
 NO_OUTPUT = "(no output)"
@@ -60,6 +60,8 @@ class OpenCall:
     args: str
     who: str = ""
     """Indentation and the name of its worker, where that is not the root."""
+    main: str = ""
+    """The args that need no name, where the others can be seen in the result."""
     since: float = field(default_factory=time.monotonic)
     announced: bool = False
     """Does a line of its own say already that it was taken up?"""
@@ -77,8 +79,13 @@ class OpenCall:
         took = time.monotonic() - self.since
         slow = f" · {duration(took)}" if took * 1000 >= SLOW else ""
         more = f" · {self.progress}" if self.progress else ""
-        below = [f"{DIM}{' ' * cell_width(self.who)}    {line}{RESET}" for line in self.output[-OUTPUT_LINES:]]
+        below = [f"{DIM}{' ' * indentation(self.who)}  │ {line}{RESET}" for line in self.output[-OUTPUT_LINES:]]
         return [f"{self.who}{CYAN}{spin(seconds)}{RESET} {title}{DIM}{more}{slow}{RESET}", *below]
+
+
+def indentation(who: str) -> int:
+    """How far to the right the calls of a worker stand."""
+    return len(who) - len(who.lstrip())
 
 
 def mark_of(status: OutcomeStatus) -> tuple[str, str]:
@@ -99,11 +106,17 @@ def short_args(args: Mapping[str, Any]) -> str:
     return visible(" ".join(filter(None, shown)))
 
 
+def main_args(args: Mapping[str, Any]) -> str:
+    return short_args({name: value for name, value in args.items() if name in MAIN})
+
+
 def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
     if isinstance(value, str) and (name in MAIN or (alone and "\n" not in value)):
         return cut(" ⏎ ".join(value.strip().splitlines()), SHOWN, "end")
     if isinstance(value, str) and "\n" in value.strip():
         return "" if beside_main else f"{name}=({counted(len(value.splitlines()), 'line')})"
+    if isinstance(value, list | dict) and len(json.dumps(jsonable(value))) > INLINE:
+        return f"{name}=({counted(len(value), 'item')})"
     [shown] = format_args({name: value})
     return shown
 
@@ -154,6 +167,9 @@ def describe_value(value: ResultValue, view: View) -> str:
             return "empty" if count == 0 else counted(count, "entry").replace("entrys", "entries")
         case Diff():
             return _changes(value)
+        case _ if view.form == "json":
+            short = json.dumps(view.data, ensure_ascii=False)
+            return visible(short) if len(short) <= INLINE else ""
         case _ if view.head or view.note or (is_command(value) and view.text == NO_OUTPUT):
             return ""
         case _ if view.form == "text" and "\n" not in view.text.strip() and len(view.text) <= INLINE:

@@ -1,47 +1,218 @@
-"""A form on the terminal: the arguments of a tool, asked one by one."""
+"""A form on the terminal: the args of a tool, asked one by one, each checked where it was typed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 
 from forge_cli.core.fields import FormField, derive_fields
+from forge_cli.core.schema import InvalidInput
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.text import visible
+from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Tool
 from forge_cli.ui.terminal.line import LineEditor
+from forge_cli.ui.terminal.render import Indented, plain
+
+SHOWN = 200
+"""Characters of a value in the recap."""
+QUOTES = '"""'
+"""Around a text of several lines."""
+CONTINUED = "... "
+CONFIRM = "[Enter] calls it, the name of a field changes it, [n] leaves > "
+_YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+_LEFT_OUT = object()
 
 
-async def fill_form(tool: Tool, given: Mapping[str, object], console: Console) -> JsonObject:
-    """Ask for each argument that is not given; an empty line takes the default, or leaves it out.
+async def fill_form(tool: Tool, given: Mapping[str, object], console: Console) -> JsonObject | None:
+    """Ask for each arg that is not given, and show all of them before the call; None where somebody leaves the form.
 
-    The end of input ends the form: what is still missing is then missing.
+    An empty line takes the default, or leaves the arg out. What does not fit the schema is asked for again.
     """
-    found: JsonObject = dict(given)
-    lines = LineEditor(console)
-    for field in derive_fields(tool):
-        if field.name in found:
-            continue
-        line = await lines.read(visible(_question(field)))
+    form = _Form(tool, given, LineEditor(console))
+    asked = [field for field in form.fields.values() if field.name not in given]
+    for field in asked:
+        if not await form.ask(field):
+            return form.args if form.misses_something else None
+    return await form.confirm() if asked else form.args
+
+
+class _Form:
+    def __init__(self, tool: Tool, given: Mapping[str, object], lines: LineEditor) -> None:
+        self.fields = {field.name: field for field in derive_fields(tool)}
+        self.args: JsonObject = dict(given)
+        self._tool = tool
+        self._lines = lines
+
+    @property
+    def misses_something(self) -> bool:
+        return any(field.required and field.name not in self.args for field in self.fields.values())
+
+    async def ask(self, field: FormField) -> bool:
+        """Ask until there is a value that fits; False at the end of input."""
+        while (text := await self._read(field)) is not None:
+            try:
+                value = _value(field, text)
+                self._check(field, value)
+            except InvalidInput as error:
+                self._say(str(error).removeprefix(f"{field.name}: "), "yellow")
+                continue
+            self.args.pop(field.name, None)
+            self.args |= {} if value is _LEFT_OUT else {field.name: value}
+            return True
+        return False
+
+    async def confirm(self) -> JsonObject | None:
+        """Show what would be called, until somebody agrees or leaves."""
+        while True:
+            problem = self._recap()
+            line = await self._lines.read(CONFIRM)
+            match line and line.strip():
+                case None | "n" | "no":
+                    return None
+                case "" | "y" | "yes" if problem is None:
+                    return self.args
+                case name if field := self.fields.get(str(name)):
+                    if not await self.ask(field):
+                        return None
+                case "" | "y" | "yes":
+                    continue
+                case _:
+                    self._say(f"there is no such field; there are: {', '.join(self.fields)}", "yellow")
+
+    def _recap(self) -> str | None:
+        defaults = {field.name: field.default for field in self.fields.values() if field.default is not None}
+        shown = {name: f"{_shown(value)} (default)" for name, value in defaults.items()}
+        shown |= {name: _shown(value) for name, value in self.args.items()}
+        self._say(f"{self._tool.name} would be called with{':' if shown else ' no args.'}", "bold", by=0)
+        width = max(map(len, shown), default=0)
+        for name in sorted(shown, key=[*self.fields, *shown].index):
+            self._say(f"{name:<{width}}  {shown[name]}")
+        try:
+            self._tool.schema.validate(self.args)
+        except InvalidInput as error:
+            self._say(str(error), "yellow")
+            return str(error)
+        return None
+
+    def _check(self, field: FormField, value: object) -> None:
+        """InvalidInput with what the schema says of this field; others may still be missing."""
+        if value is _LEFT_OUT:
+            return
+        try:
+            self._tool.schema.validate({**self.args, field.name: value})
+        except InvalidInput as error:
+            own = [each for each in error.problems if each.startswith(tuple(f"{field.name}{mark}" for mark in ":.["))]
+            if own:
+                raise InvalidInput(*own) from None
+
+    async def _read(self, field: FormField) -> str | None:
+        """What was typed: one line, or as many as its quotes or its brackets take."""
+        line = await self._lines.read(visible(_question(field)))
         if line is None:
-            break
-        if line.rstrip("\n"):
-            found[field.name] = line.rstrip("\n")
-    return found
+            return None
+        text = line.removesuffix("\n")
+        while _is_open(field, text):
+            more = await self._lines.read(CONTINUED)
+            if not (more or "").strip() and field.type == "json":
+                break
+            if more is None:
+                return None
+            text += "\n" + more.removesuffix("\n")
+        return text
+
+    def _say(self, text: str, style: str = "", by: int = 2) -> None:
+        self._lines.console.print(Indented(plain(visible(text), style=style), by, hang=2), end="")
+
+
+def _is_open(field: FormField, text: str) -> bool:
+    """Does it go on in the next line?"""
+    if field.type == "json":
+        return text.strip() != "" and not _is_json(text) and text.lstrip()[:1] in "[{"
+    return text.startswith(QUOTES) and not text.endswith(QUOTES, len(QUOTES))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _value(field: FormField, text: str) -> Any:
+    """What a line means for a field; InvalidInput where it means nothing."""
+    if not text.strip():
+        if field.required:
+            empty = ', "" is an empty text' if field.type == "text" else ""
+            raise InvalidInput(f"it needs a value{empty}")
+        return _LEFT_OUT
+    match field.type:
+        case "json":
+            return _json(field, text)
+        case "boolean":
+            return _YES_NO.get(text.strip().lower(), text)
+        case "select":
+            return _choice(field, text.strip())
+        case "text" if text == '""':
+            return ""
+        case "text" if text.startswith(QUOTES):
+            return text[len(QUOTES) : -len(QUOTES)].removeprefix("\n")
+        case _:
+            return text
+
+
+def _json(field: FormField, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InvalidInput("nested too deeply") from None
+    except ValueError as error:
+        raise InvalidInput(f"must be JSON: {error}") from None
+
+
+def _choice(field: FormField, text: str) -> Any:
+    """An option by its name, or by its number in the list."""
+    named = [option for option in field.options if _option(option) == text]
+    if named or not _is_numbered(field):
+        return named[0] if named else text
+    if text.isdecimal() and 1 <= int(text[:9]) <= len(field.options):
+        return field.options[int(text[:9]) - 1]
+    return text
+
+
+def _is_numbered(field: FormField) -> bool:
+    """Numbers beside options that are numbers themselves would be misread."""
+    return field.type == "select" and not any(_option(option).isdecimal() for option in field.options)
+
+
+def _option(option: object) -> str:
+    return option if isinstance(option, str) else json.dumps(option, ensure_ascii=False)
+
+
+def _shown(value: object) -> str:
+    return cut(" ⏎ ".join(_option(value).split("\n")), SHOWN, "end")
 
 
 def _question(field: FormField) -> str:
     about = f" ({field.description})" if field.description else ""
-    options = ("true", "false") if field.type == "boolean" else field.options
-    choices = f" {'|'.join(map(str, options))}" if options else ""
-    return f"{field.name}{about}{choices}{_fallback(field)}: "
+    return f"{field.name}{about}{_choices(field)}{_fallback(field)}: "
+
+
+def _choices(field: FormField) -> str:
+    if field.type == "boolean":
+        return " true|false"
+    names = [_option(option) for option in field.options]
+    if _is_numbered(field):
+        names = [f"{number} {name}" for number, name in enumerate(names, 1)]
+    return f" {', '.join(names)}" if _is_numbered(field) else f" {'|'.join(names)}" * bool(names)
 
 
 def _fallback(field: FormField) -> str:
     if field.required:
-        return ""
+        return " JSON" if field.type == "json" else ""
     if field.default is None:
         return " [optional]"
-    return f" [{field.default if isinstance(field.default, str) else json.dumps(field.default)}]"
+    return f" [{_shown(field.default)}]"

@@ -89,7 +89,7 @@ async def _write(
     edit = await _choose_file(edits, ask_line) if edits else None
     if edit is None:
         return None
-    console.print(Indented(render(edit.diff, exact=True, lines=None), 2), end="")
+    console.print(Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end="")
     if not await _agrees(ask_line):
         return None
     try:

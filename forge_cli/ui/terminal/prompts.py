@@ -246,7 +246,7 @@ def _preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[Renderabl
     if request.preview is None:
         return
     view = view_of(request.preview, find, request.distribution, exact=True)
-    yield Indented(render_view(view, lines=None), 2)
+    yield Indented(render_view(view, lines=None), 4, bar=True)
     is_difference = isinstance(request.preview, Diff) and view.form == "diff"
     if recap := request.recap or (recap_differences([view.text.split("\n")]) if is_difference else None):
         yield _one_line(f"  {recap}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
-from itertools import groupby
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.highlighter import JSONHighlighter
 from rich.segment import Segment
+from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
@@ -17,11 +18,17 @@ from rich.tree import Tree
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import readable, visible
 from forge_cli.core.wrap import NARROWEST, row_spans
+from forge_cli.ui.terminal.diffs import DrawnDiff
 from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of
 
 LINES = 20
 WIDE = 120
 """Columns where there is no terminal."""
+HIGHLIGHTED = 100_000
+"""Characters of code that are coloured; what is longer would take too long."""
+BAR = "│ "
+_CHECKS = {"[x] ": ("✓ ", "dim"), "[>] ": ("▸ ", "bold"), "[ ] ": ("☐ ", "")}
+"""How a checklist marks what is done, what is being done and what is open, where there is a terminal."""
 
 
 def render(
@@ -44,6 +51,8 @@ def render_view(view: View, *, lines: int | None = LINES) -> RenderableType:
     if view.form == "hidden":
         return Group()
     above = [plain(visible(view.note), style="dim")] if view.note else []
+    if view.head and view.collapsed and lines is not None:
+        return Group(*above, plain(f"{view.head} ...", exact=view.exact))
     above += [plain(view.head, exact=view.exact)] if view.head else []
     drawn = _draw(view, view.height(lines))
     return Group(*above, drawn) if above else drawn
@@ -70,20 +79,28 @@ class Indented:
     """Something further to the right, and whole: rich's own Padding would crop the lines that are too long.
 
     On a terminal a long line continues under itself, ``hang`` further in, so that no part of it can pass for a line of
-    ours at the left edge.
+    ours at the left edge. With ``bar`` there is one along its left side: what comes from outside is framed by it.
     """
 
     inside: RenderableType
     by: int
     hang: int = 0
+    bar: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         width = max(options.max_width - self.by, NARROWEST)
         for line in Segment.split_lines(console.render(self.inside, options.update(width=width))):
             margin = self.by
             for row in _rows(line, width, self.hang) if console.is_terminal else [line]:
-                yield from (Segment(" " * margin), *row, Segment.line())
+                yield from (*self._margin(margin, console), *row, Segment.line())
                 margin = self.by + self.hang
+
+    def _margin(self, size: int, console: Console) -> Iterator[Segment]:
+        if not self.bar or not console.is_terminal:
+            yield Segment(" " * size)
+            return
+        before = self.by - len(BAR)
+        yield from (Segment(" " * before), Segment(BAR, Style(dim=True)), Segment(" " * (size - self.by)))
 
 
 def _rows(line: list[Segment], width: int, hang: int) -> Iterator[list[Segment]]:
@@ -121,32 +138,63 @@ def _draw(view: View, lines: int | None) -> RenderableType:
         case "tree":
             return Folded(_tree(view.label, view.data, lines, view), lines)
         case "diff":
-            return Group(*_styled_lines(view.text.removesuffix("\n").split("\n"), lines, exact=view.exact))
+            return DrawnDiff(view.text.removesuffix("\n"), lines, exact=view.exact)
         case _:
             return _draw_text(view, plain(view.text.removesuffix("\n"), lines, exact=view.exact))
 
 
 def _draw_text(view: View, shown: Styled) -> RenderableType:
     match view.form:
-        case "code":
-            from rich.syntax import Syntax
-
-            return Folded(Syntax(shown.plain, view.language, background_color="default", word_wrap=True))
+        case "code" if len(shown.plain) <= HIGHLIGHTED:
+            return Folded(_syntax(shown.plain, view))
+        case "json" if len(shown.plain) <= HIGHLIGHTED:
+            return JSONHighlighter()(shown)
         case "markdown":
-            from rich.markdown import Markdown
-
-            return Folded(Markdown(shown.plain, hyperlinks=False))
+            return Folded(_markdown(shown.plain))
+        case "checklist":
+            return Checklist(shown)
         case _:
             return shown
 
 
-def _styled_lines(lines: Sequence[str], limit: int | None, *, exact: bool) -> list[Styled]:
-    styles = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
-    alike = groupby(lines[:limit], key=lambda line: styles.get(line[:1], ""))
-    shown = [plain("\n".join(group), style=style, exact=exact) for style, group in alike]
-    if limit is not None and len(lines) > limit:
-        shown.append(plain(f"... {len(lines) - limit} more lines", style="dim"))
-    return shown
+def _syntax(text: str, view: View) -> RenderableType:
+    from rich.syntax import Syntax
+
+    # with a blank as its content only the name of the file is looked at
+    language = Syntax.guess_lexer(view.name, " ") if view.name and view.language == "text" else view.language
+    return Syntax(text, language, theme="ansi_dark", background_color="default", word_wrap=True, tab_size=8)
+
+
+def _markdown(text: str) -> RenderableType:
+    from rich.markdown import CodeBlock, Heading, Markdown
+
+    class LeftHeading(Heading):
+        """Rich draws the first one in the middle of a box."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Styled]:
+            self.text.justify = "left"
+            yield self.text
+
+    class PlainCode(CodeBlock):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+            yield _syntax(str(self.text).rstrip(), View("code", "", language=self.lexer_name))
+
+    class Plain(Markdown):
+        elements = Markdown.elements | {"heading_open": LeftHeading, "fence": PlainCode, "code_block": PlainCode}
+
+    return Plain(text, hyperlinks=False)
+
+
+@dataclass(frozen=True)
+class Checklist:
+    """Lines that begin with ``[x]``, ``[>]`` or ``[ ]``."""
+
+    shown: Styled
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Styled]:
+        for line in self.shown.split("\n"):
+            mark, style = _CHECKS.get(line.plain[:4], ("", ""))
+            yield Styled(mark + line.plain[4:], style) if mark and console.is_terminal else line
 
 
 def _table(grid: Grid, lines: int | None, *, exact: bool) -> Table:
@@ -162,8 +210,8 @@ def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view:
     entries = list(data.items() if isinstance(data, dict) else enumerate(data))
     for key, item in entries if lines is None else entries[: lines + 1]:
         if isinstance(item, dict | list) and item:
-            tree.children.append(_tree(str(key), item, lines, view))
+            tree.children.append(_tree(str(key) if isinstance(data, dict) else f"[{key}]", item, lines, view))
         else:
-            shown = str(key) if view.names_only else f"{key}: {cell(item)}"
+            shown = str(key) if view.names_only else f"{key}: {cell(item)}" if isinstance(data, dict) else cell(item)
             tree.add(plain((visible if view.exact else readable)(shown, keep=""), exact=view.exact))
     return tree

@@ -36,7 +36,7 @@ from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.calls import (
     BODY_LINES,
     DEBUG_LINES,
-    DIFF_LINES,
+    DRAWING_LINES,
     NO_OUTPUT,
     OUTPUT_LINES,
     SEPARATOR,
@@ -50,7 +50,9 @@ from forge_cli.ui.terminal.calls import (
     describe_value,
     fit_line,
     format_args,
+    indentation,
     is_command,
+    main_args,
     mark_of,
     short_args,
     tail,
@@ -177,7 +179,8 @@ class Trace:
     def _line(self, level: int, text: str, style: str) -> None:
         if self._level >= level:
             who = f"{self._indent}{self._from.worker}: " if self._from else ""
-            self._print(plain(visible(who + self._redactor.redact_text(text)), style=style))
+            shown = plain(visible(who + self._redactor.redact_text(text)), style=style)
+            self._print(Indented(shown, 0, hang=len(self._indent) + 2), end="")
 
     def _print(self, shown: Styled | Indented, end: str = "\n") -> None:
         self._before_line()
@@ -196,7 +199,7 @@ class Trace:
         args = self._redactor.redact(jsonable(event.args))
         shown = visible(" ".join(format_args(args))) if self._debug else short_args(args)
         key = call_key(event, event.tool_call_id)
-        self.open_calls[key] = OpenCall(visible(event.tool_name), shown, self._who(inner))
+        self.open_calls[key] = OpenCall(visible(event.tool_name), shown, self._who(inner), main_args(args))
         if self._debug:
             self._announce(key)
 
@@ -254,27 +257,31 @@ class Trace:
         facts = [*filter(None, (visible(reason), took, "approved by -y" if call.by_mode else ""))]
         mark, style = mark_of(event.status)
         width = self._console.width - 1 if self._console.is_terminal else None
+        if isinstance(value, Diff) and call.main and call.args:
+            call.args = call.main
         args, inline, below = fit_line(call, facts, width)
         told = style if error else "dim"
         head = Styled.assemble(call.who, (mark, style), f" {call.name}{' ' * bool(args)}", (args, "dim"))
         self._print(head.append("".join(f"{SEPARATOR}{fact}" for fact in inline), told))
-        margin = len(call.who) - len(call.who.lstrip()) + 4
+        margin = indentation(call.who) + 4
         if more := [*([SEPARATOR.join(below)] if below else []), *more]:
-            self._print(Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin), end="")
+            self._print(Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin, bar=True), end="")
         if event.value.text() != event.error and not (shown_before and isinstance(value, Diff)):
             self._show_value(value, view, inline=not error and bool(reason), margin=margin)
 
     def _show_value(self, value: ResultValue, view: View, *, inline: bool, margin: int) -> None:
         """What a call gave back, as far as its line does not say it."""
-        folded = inline or isinstance(value, FileContent | FileList)
+        is_drawn = isinstance(value, FileList) and view.form != "text"
+        folded = not is_drawn and (inline or isinstance(value, FileContent | FileList))
         if is_hidden(value) or (folded and not self._debug and not isinstance(value, Diff)):
             return
-        lines = DEBUG_LINES if self._debug else DIFF_LINES if isinstance(value, Diff) else BODY_LINES
+        is_drawing = view.form in ("diff", "table", "tree", "checklist")
+        lines = DEBUG_LINES if self._debug else DRAWING_LINES if is_drawing else BODY_LINES
         if is_command(value) and isinstance(view.data, str):
             state = (value.summary if isinstance(value, Custom) else None) or ""
             view = replace(view, data=tail(view.data.removesuffix(state), DEBUG_LINES if self._debug else TAIL_LINES))
         if view.data and view.data != NO_OUTPUT:
-            self._print(Indented(render_view(view, lines=lines), margin), end="")
+            self._print(Indented(render_view(view, lines=lines), margin, bar=True), end="")
 
     def _redacted(self, value: ResultValue) -> ResultValue:
         told = value.wire()

@@ -95,7 +95,7 @@ class _Page:
             self.line(entry.depth, f"    {cut(entry.ending(self._text(entry)), 2000)}{size}", look)
         if entry.shown is not None and not is_read:
             shown = render(entry.shown, self._find, entry.distribution)
-            self._console.print(Indented(shown, 2 * entry.depth + 6), end="")
+            self._console.print(Indented(shown, 2 * entry.depth + 6, bar=True), end="")
 
 
 def shown_arguments(args: Any) -> list[str]:

@@ -164,4 +164,4 @@ def test_looking_is_approved_beforehand_and_of_low_risk(repo: Repo) -> None:
 
 @given(st.text(alphabet=st.sampled_from("12u?!# .MADRUC\0ab/0"), max_size=80))
 def test_no_output_breaks_the_parser(text: str) -> None:
-    parse_status(text)
+    assert json.dumps(parse_status(text).data())

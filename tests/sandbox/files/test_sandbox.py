@@ -141,6 +141,9 @@ class TestWriting:
         refusal(lambda: sandbox.judge(path, Access.WRITE))
         refusal(lambda: sandbox.write_bytes(path, b""))
 
+        assert os.listdir(root / "scratch") == ["d"]
+        assert os.listdir(root / "scratch/d") == []
+
     def test_nothing_is_below_a_file(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a").write_text("x")
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.ui.rows import DrawnRows
+from tests.ui.screen import Screen
 
 WORKER = """
 name: w
@@ -29,7 +29,7 @@ def command(terminal, script, writer):
         keyboard = terminal(
             "run", "worker.yaml", "go", "--trace", "quiet", columns=columns, rows=rows, TERM=term, **env
         )
-        screen = DrawnRows(columns)
+        screen = Screen(columns)
         screen.feed(keyboard.asked())
         return keyboard, [line for line in screen.lines if line]
 

@@ -1,62 +1,182 @@
-"""``forge tools call -i``: the arguments that are missing are asked for."""
+"""``forge tools call -i``: the args that are missing are asked for, checked one by one, and shown before the call."""
 
 import json
 
+import pytest
+
+from forge_cli.testing import Project
+
 CALL = ("tools", "call", "echo", "--worker", "worker.yaml", "-y", "-i")
+PUSH = ("tools", "call", "push", "--worker", "pusher.yaml", "-y", "-i", "--json")
+CONFIRM = "[n] leaves > "
+PUSHER = "name: pusher\ntoolsets: {custom: {module: ./pusher.py, tools: [push]}}\n"
+PUSH_TOOL = '''
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from forge_cli import Json
 
 
-def test_each_argument_that_is_not_given_is_asked_for(terminal) -> None:
-    keyboard = terminal(*CALL, "--json", "--times", "2")
-    keyboard.expect("text (What to say.): ")
-    keyboard.type("hi ho\n")
-    keyboard.expect("loud true|false [false]: ")
-    keyboard.type("true\n")
-    keyboard.expect("mood [optional]: ")
-    keyboard.type("\n")
+def push(
+    branch: Annotated[str, Field(min_length=2)],
+    remote: Literal["origin", "upstream"] = "origin",
+    depth: Literal[1, 50] = 50,
+    force: bool = False,
+    labels: dict[str, list[int]] | None = None,
+) -> Json:
+    """Push a branch."""
+    return Json({"branch": branch, "remote": remote, "depth": depth, "force": force, "labels": labels})
+'''
+
+
+@pytest.fixture
+def pusher(writer: Project) -> Project:
+    writer.write("pusher.yaml", PUSHER)
+    writer.write("pusher.py", PUSH_TOOL)
+    return writer
+
+
+def answer(keyboard, *pairs: tuple[str, str]) -> None:
+    """Type each answer once its question stands there."""
+    for question, text in pairs:
+        keyboard.expect(question)
+        keyboard.type(text)
+
+
+def called_with(keyboard) -> object:
     assert keyboard.end() == 0
-    assert "times" not in keyboard.seen
+    return json.loads(keyboard.lines[-2])["data"]
+
+
+def test_each_arg_that_is_not_given_is_asked_for(terminal) -> None:
+    keyboard = terminal(*CALL, "--json", "--times", "2")
+    answer(
+        keyboard,
+        ("text (What to say.): ", "hi ho\n"),
+        ("loud true|false [false]: ", "true\n"),
+        ("mood [optional]: ", "\n"),
+    )
+    assert "times (How often.)" not in keyboard.seen
+    answer(keyboard, (CONFIRM, "\n"))
+    assert keyboard.end() == 0
     assert json.loads(keyboard.lines[-2]) == {"kind": "text", "content": "HI HOHI HO"}
 
 
-def test_an_empty_line_takes_the_default(terminal) -> None:
+def test_an_empty_line_takes_the_default_and_the_recap_says_what_was_chosen(terminal) -> None:
     keyboard = terminal(*CALL, "text=hi")
-    keyboard.expect("times (How often.) [1]: ")
-    keyboard.type("\n")
-    keyboard.expect("loud true|false [false]: ")
-    keyboard.type("\n")
-    keyboard.expect("mood [optional]: ")
+    answer(
+        keyboard,
+        ("times (How often.) [1]: ", "\n"),
+        ("loud true|false [false]: ", "no\n"),
+        ("mood [optional]: ", "\n"),
+    )
+    keyboard.expect(CONFIRM)
+    assert keyboard.lines[-5:-1] == [
+        "echo would be called with:",
+        "  text   hi",
+        "  times  1 (default)",
+        "  loud   false",
+    ]
     keyboard.type("\n")
     assert keyboard.end() == 0
     assert keyboard.lines[-2] == "hi"
 
 
+def test_a_call_whose_args_are_all_given_asks_nothing(terminal) -> None:
+    keyboard = terminal(*CALL, "text=hi", "times=1", "loud=false", "mood=x")
+    assert keyboard.end() == 0
+    assert "would be called" not in keyboard.seen
+
+
 def test_the_end_of_input_ends_the_form(terminal) -> None:
     keyboard = terminal(*CALL)
-    keyboard.expect("text (What to say.): ")
-    keyboard.type("\x04")
+    answer(keyboard, ("text (What to say.): ", "\x04"))
     assert keyboard.end() == 2
     assert "times" not in keyboard.seen
     assert "forge: invalid input for echo: missing field 'text'" in keyboard.seen
 
 
+@pytest.mark.parametrize("key", ["n\n", "\x04", "\x03"])
+def test_whoever_leaves_at_the_recap_calls_nothing(terminal, key: str) -> None:
+    keyboard = terminal(*CALL, "text=hi", "times=1", "loud=false")
+    answer(keyboard, ("mood [optional]: ", "\n"), (CONFIRM, key))
+    assert keyboard.end() == 130
+    assert "hi\n" not in "\n".join(keyboard.lines[-2:])
+
+
+@pytest.mark.parametrize("key", ["\x04", "\x03"])
+def test_whoever_leaves_before_the_recap_calls_nothing(terminal, key: str) -> None:
+    keyboard = terminal(*CALL, "text=hi")
+    answer(keyboard, ("times (How often.) [1]: ", key))
+    assert keyboard.end() == 130
+    assert "hi" not in keyboard.lines
+
+
 def test_ctrl_c_leaves_the_form(terminal) -> None:
     keyboard = terminal(*CALL)
-    keyboard.expect("text (What to say.): ")
-    keyboard.type("\x03")
+    answer(keyboard, ("text (What to say.): ", "\x03"))
     assert keyboard.end() == 130
 
 
-def test_wrong_words_are_refused_by_the_gate(terminal) -> None:
-    keyboard = terminal(*CALL, "text=hi", "loud=false", "mood=x")
-    keyboard.expect("times (How often.) [1]: ")
-    keyboard.type("many\n")
-    assert keyboard.end() == 2
-    assert "times: must be an integer, got 'many'" in keyboard.seen
+def test_what_does_not_fit_is_asked_for_again_and_the_reason_said(terminal) -> None:
+    keyboard = terminal(*CALL, "loud=false", "mood=x")
+    answer(keyboard, ("text (What to say.): ", "\n"))
+    assert '  it needs a value, "" is an empty text' in keyboard.expect("text (What to say.): ")
+    keyboard.type('""\n')
+    answer(keyboard, ("times (How often.) [1]: ", "many\n"))
+    assert "  must be an integer, got 'many'" in keyboard.expect("times (How often.) [1]: ")
+    keyboard.type("3\n")
+    answer(keyboard, (CONFIRM, "text\n"), ("text (What to say.): ", "ha\n"), (CONFIRM, "nonsense\n"))
+    assert "there is no such field; there are: text, times, loud, mood" in keyboard.expect(CONFIRM)
+    keyboard.type("\n")
+    assert keyboard.end() == 0
+    assert keyboard.lines[-2] == "hahaha"
+
+
+def test_what_was_given_wrongly_can_be_put_right_at_the_recap(terminal) -> None:
+    keyboard = terminal(*CALL, "text=hi", "times=many", "loud=false")
+    answer(keyboard, ("mood [optional]: ", "\n"))
+    assert "  times: must be an integer, got 'many'" in keyboard.expect(CONFIRM)
+    keyboard.type("\n")
+    answer(keyboard, (CONFIRM, "times\n"), ("times (How often.) [1]: ", "2\n"), (CONFIRM, "\n"))
+    assert keyboard.end() == 0
+    assert keyboard.lines[-2] == "hihi"
+
+
+@pytest.mark.parametrize("remote", ["2", "upstream"])
+def test_an_option_is_chosen_by_its_number_or_its_name(terminal, pusher, remote: str) -> None:
+    keyboard = terminal(*PUSH, "labels=null", "force=true")
+    answer(keyboard, ("branch: ", "m\n"))
+    assert "  must be a string of at least 2 characters, got 'm'" in keyboard.expect("branch: ")
+    keyboard.type("main\n")
+    answer(keyboard, ("remote 1 origin, 2 upstream [origin]: ", "3\n"))
+    assert "  must be one of 'origin', 'upstream', got '3'" in keyboard.expect("[origin]: ")
+    keyboard.type(f"{remote}\n")
+    answer(keyboard, ("depth 1|50 [50]: ", "1\n"), (CONFIRM, "\n"))
+    expected = {"branch": "main", "remote": "upstream", "depth": 1, "force": True, "labels": None}
+    assert called_with(keyboard) == expected
+
+
+def test_data_is_typed_as_json_over_several_lines(terminal, pusher) -> None:
+    keyboard = terminal(*PUSH, "remote=origin", "depth=1", "force=false")
+    answer(
+        keyboard,
+        ("branch: ", '"""ma\n'),
+        ("... ", 'in"""\n'),
+        ("labels [optional]: ", "{]\n"),
+        ("... ", "\n"),
+    )
+    assert "  must be JSON: Expecting property name" in keyboard.expect("labels [optional]: ")
+    keyboard.type('{"a":\n')
+    answer(keyboard, ("... ", "[1, 2]}\n"), (CONFIRM, "\n"))
+    assert "  branch  ma ⏎ in" in keyboard.lines
+    expected = {"branch": "ma\nin", "remote": "origin", "depth": 1, "force": False, "labels": {"a": [1, 2]}}
+    assert called_with(keyboard) == expected
 
 
 def test_lines_are_edited_and_may_be_typed_ahead(terminal) -> None:
     keyboard = terminal(*CALL, "--json", TERM="xterm", NO_COLOR="1")
-    keyboard.expect("text (What to say.): ")
-    keyboard.type("hx\x7fi\r2\rtrue\r\r")
+    answer(keyboard, ("text (What to say.): ", "hx\x7fi\r2\rtrue\r\r\r"))
     assert keyboard.end() == 0
     assert '{"kind": "text", "content": "HIHI"}' in keyboard.seen

@@ -87,19 +87,6 @@ def test_the_screen_of_the_list_in_full(terminal, script, coder) -> None:
     assert keyboard.end() == 0
 
 
-def test_enter_takes_this_very_call(terminal, script, coder) -> None:
-    script(*shell("ls -l", "ls -l", "ls -a"), "{text: done}")
-    keyboard = terminal(*RUN)
-    keyboard.asked()
-    keyboard.type("s\n")
-    keyboard.expect(WHICH)
-    keyboard.type("\n")
-    keyboard.asked()
-    keyboard.type("n\n")
-    assert keyboard.end() == 0
-    assert keyboard.seen.count("wants to call") == 2
-
-
 def test_the_end_of_input_in_the_list_is_a_no(terminal, script, coder) -> None:
     script(*shell("ls -l"), '{text: "{result}"}')
     keyboard = terminal(*RUN)
@@ -133,12 +120,11 @@ def test_always_for_the_user(terminal, script, coder) -> None:
     keyboard.type("u\n")
     keyboard.expect("write this? [y]es, [n]o > ")
     config = coder.home / "config.yaml"
-    assert tail(keyboard, "n goes back > u")[2:] == [
-        "  @@ -0,0 +1,4 @@",
-        "  +policy:",
-        "  +  shell:",
-        "  +    rules:",
-        "  +      - {pattern: ls, approval: preApproved}",
+    assert tail(keyboard, "n goes back > u")[1:] == [
+        "  │ 1 + policy:",
+        "  │ 2 +   shell:",
+        "  │ 3 +     rules:",
+        "  │ 4 +       - {pattern: ls, approval: preApproved}",
         "write this? [y]es, [n]o > ",
     ]
     assert not config.exists()

@@ -16,7 +16,7 @@ import pytest
 from forge_cli.cli.signals import in_loop
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.line import ESCAPE_ALONE, LineEditor
-from tests.ui.rows import DrawnRows
+from tests.ui.screen import Screen
 
 PASTED = "\x1b[200~{}\x1b[201~"
 
@@ -26,7 +26,7 @@ class Desk:
 
     def __init__(self, columns: int = 80) -> None:
         self.master, self.slave = os.openpty()
-        self.screen = DrawnRows(columns)
+        self.screen = Screen(columns)
         self.resize(columns)
         self.tty = io.TextIOWrapper(io.FileIO(self.slave, "r+"), write_through=True)
         self.editor = LineEditor(new_console(self.tty), self.tty)

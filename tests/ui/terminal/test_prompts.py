@@ -105,11 +105,9 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
     assert asked.lines[start:] == [
         "writer wants to call write_file (risk: medium)",
         '  path: "/output/a.md"',
-        "  --- /dev/null",
-        "  +++ output/a.md",
-        "  @@ -0,0 +1,2 @@",
-        "  +one",
-        "  +two",
+        "  │ output/a.md (new)",
+        "  │ 1 + one",
+        "  │ 2 + two",
         "  1 file, +2 -0",
         "why: zone 'output' asks before write (worker.yaml:6:7)",
         CHOICES_ALWAYS,
@@ -118,7 +116,7 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
     assert asked.end() == 0
     assert writer.read("output/a.md") == "one\ntwo\n"
     assert "Told: Created output/a.md (8 bytes)." in asked.lines
-    assert asked.seen.count("+two") == 1, "what was just shown is not shown again as the result"
+    assert asked.seen.count("+ two") == 1, "what was just shown is not shown again as the result"
 
 
 def test_enter_and_the_end_of_input_are_no(terminal, script) -> None:
@@ -253,8 +251,8 @@ def test_a_file_cannot_repaint_its_own_diff(terminal, script, writer) -> None:
     script(r'{calls: [{tool: write_file, input: {path: /output/a.md, content: "new\e[2J\n"}}]}', "{text: done}")
     keyboard = terminal(*RUN)
     shown = keyboard.asked()
-    assert "  -old\\x1b[2J" in shown
-    assert "  +new\\x1b[2J" in shown
+    assert "  │ 1   - old\\x1b[2J" in shown
+    assert "  │   1 + new\\x1b[2J" in shown
     assert "\x1b" not in shown
     keyboard.type("n\n")
     assert keyboard.end() == 0
@@ -265,9 +263,9 @@ def test_the_end_of_a_long_line_is_shown_before_it_is_written(terminal, script) 
     script(f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{long}"}}}}]}}', "{text: done}")
     keyboard = terminal(*RUN, "--trace", "quiet", columns=60)
     shown = keyboard.asked()
-    assert "harmless;rm-rf/" in "".join(shown.split())
-    diff = shown.replace("\r", "").split("+++ output/a.md\n")[1].split("why: ")[0]
-    assert all(line.startswith("  ") for line in diff.splitlines())
+    assert "harmless;rm-rf/" in "".join(shown.replace("│", "").split())
+    diff = shown.replace("\r", "").split("output/a.md (new)\n")[1].split("why: ")[0]
+    assert all(line.startswith("  │ ") for line in diff.splitlines()[:-1])
     keyboard.type("n\n")
     assert keyboard.end() == 0
 
@@ -351,7 +349,7 @@ def test_a_file_that_changes_while_somebody_thinks_is_asked_about_again(asked, w
     writer.write("output/a.md", "meanwhile\n")
     asked.type("y\n")
     again = asked.asked()
-    assert "-meanwhile" in again
+    assert "1   - meanwhile" in again
     assert "asksagain" in "".join(again.split())
     asked.type("n\n")
     assert asked.end() == 0
@@ -397,7 +395,7 @@ def test_what_cannot_be_seen_is_shown(terminal, script) -> None:
 def test_a_size_of_nothing_in_the_environment_hides_no_prompt(terminal, script, name: str) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **{name: "0"})
-    assert "  +two" in keyboard.asked().replace("\r", "").split("\n")
+    assert "  │ 2 + two" in keyboard.asked().replace("\r", "").split("\n")
     keyboard.type("n\n")
     assert keyboard.end() == 0
 
@@ -405,7 +403,7 @@ def test_a_size_of_nothing_in_the_environment_hides_no_prompt(terminal, script, 
 def test_a_terminal_that_does_not_say_how_large_it_is_shows_prompts(terminal, script) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, columns=0, rows=0)
-    assert "  +two" in keyboard.asked().replace("\r", "").split("\n")
+    assert "  │ 2 + two" in keyboard.asked().replace("\r", "").split("\n")
     keyboard.type("n\n")
     assert keyboard.end() == 0
 
@@ -437,7 +435,7 @@ def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_cou
         pages.append(keyboard.child.before)
     pages.append(keyboard.child.before)
     shown = [line for page in pages for line in lines_of(page)]
-    assert [line for line in shown if line.startswith("  +line")] == [f"  +line {number}" for number in range(1, 61)]
+    assert [line for line in shown if "+ line" in line] == [f"  │ {n:>2} + line {n}" for n in range(1, 61)]
     assert all(len(lines_of(page)) <= rows - 1 for page in pages)
     assert max(map(len, shown)) <= columns
     above = sum(len(lines_of(page)) for page in pages[:-1])
@@ -453,7 +451,7 @@ def test_all_pages_can_be_shown_at_once(terminal, script, writer, columns: int, 
     keyboard = terminal(*RUN, "--trace", "quiet", columns=columns, rows=rows)
     keyboard.expect("[n]o > ")
     keyboard.type("e\n")
-    assert "  +line 500" in keyboard.asked()
+    assert "  │ 500 + line 500" in keyboard.asked()
     keyboard.type("y\n")
     assert keyboard.end() == 0
     assert writer.read("output/a.md").endswith("line 500\n")
@@ -553,7 +551,7 @@ def test_a_prompt_is_drawn_again_when_the_process_comes_back(shell, writer) -> N
     keyboard.expect("between-2")
     again = keyboard.expect(f"{CHOICES_ALWAYS}n half")
     assert "writer wants to call write_file (risk: medium)" in again
-    assert "  +two" in again
+    assert "  │ 2 + two" in again
     keyboard.type(" done\r")
     assert "the user said no: half done" in keyboard.expect("ready$ ")
     keyboard.type("exit\n")

@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from forge_cli import Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli.core.bounds import Watchdog
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wrap import rows
 from forge_cli.ui.terminal.render import Indented, plain, render
@@ -190,8 +191,8 @@ def test_a_tree() -> None:
         "git.status",
         "├── branch: main",
         "└── staged",
-        "    ├── 0: a",
-        "    └── 1: {}",
+        "    ├── a",
+        "    └── {}",
     ]
 
 
@@ -269,7 +270,7 @@ def test_a_list_of_files_as_a_tree_and_a_table() -> None:
 def test_text_that_holds_data_has_its_views_too() -> None:
     rows = '[{"id": 1, "name": "Ann"}]'
     assert shown(Text(rows, DisplayHints("table"))) == shown(Json([{"id": 1, "name": "Ann"}], DisplayHints("table")))
-    assert shown(FileContent("/a", rows, 1, DisplayHints("tree"))).splitlines() == ["0", "├── id: 1", "└── name: Ann"]
+    assert shown(FileContent("/a", rows, 1, DisplayHints("tree"))).splitlines() == ["[0]", "├── id: 1", "└── name: Ann"]
     assert shown(Text("id,name\n1,Ann\n", DisplayHints(language="csv"))).split() == ["id", "name", "1", "Ann"]
     assert shown(Text("no data", DisplayHints("tree"))) == "no data\n"
 
@@ -289,8 +290,8 @@ def test_a_language_alone_means_code() -> None:
         ("text/csv", "id,id,name\n1,2\n", "id  id  name\n1   2"),
         ("TEXT/CSV", "", "\n"),
         ("text/tab-separated-values", "id\tname\n1\tAnn\n", "id  name\n1   Ann"),
-        ("image/png", "iVBORw0KGgo=", "(an image: image/png, 9 bytes)"),
-        ("image/\x1b[2J", {"url": "x"}, "(an image: image/\\x1b[2j)"),
+        ("image/png", "iVBORw0KGgo=", "image.png, 8 bytes"),
+        ("image/\x1b[2J", {"url": "x"}, "image.\\x1b[2j"),
         ("text/plain", "words", "words"),
     ],
 )
@@ -377,3 +378,74 @@ def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
 @given(st.text())
 def test_plain_text_is_never_obeyed(text: str) -> None:
     assert not OBEYED & set(map(unicodedata.category, plain(text).plain.replace("\n", "").replace("\t", "")))
+
+
+def never(why: str, holding: str | None) -> int:
+    raise AssertionError(f"{why} {holding}")
+
+
+@pytest.mark.anyio
+async def test_a_renderer_that_hangs_is_stopped_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(value: Custom) -> ResultValue:
+        while True:
+            pass
+
+    monkeypatch.setattr("forge_cli.ui.views.LATER", 0.1)
+    with Watchdog(never):
+        text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: hang)
+    assert text == "(the renderer of a.b failed: it did not end within 0.1 seconds)\nsummary\ndata\n"
+
+
+def coloured(value: ResultValue, **options: object) -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=60, soft_wrap=True, force_terminal=True, color_system="standard")
+    console.print(render(value, **options), end="")  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "hints", "has_colours"),
+    [
+        ("a.py", None, True),
+        ("a.yml", None, True),
+        ("a.txt", None, False),
+        ("a.nosuch", None, False),
+        ("", None, False),
+        ("a.txt", DisplayHints(language="python"), True),
+        ("a.py", DisplayHints("text"), False),
+    ],
+)
+def test_a_file_is_coloured_by_its_hint_then_by_its_name(name: str, hints: DisplayHints, has_colours: bool) -> None:
+    text = coloured(FileContent(name, "if: 'x' # 1\n", 12, hints))
+    assert bool(re.search(r"\x1b\[(?!49m|0m)", text)) is has_colours
+    assert re.sub(r"\x1b\[[\d;]*m", "", text).rstrip() == "if: 'x' # 1"
+    assert "\x1b[" not in coloured(FileContent(name, "if: 'x' # 1\n", 12, hints), exact=True) or hints is not None
+
+
+def test_code_that_is_very_long_is_shown_without_colours() -> None:
+    assert "\x1b[" not in coloured(FileContent("a.py", "if x: pass\n" * 20_000, 1), lines=None)
+
+
+def test_json_is_coloured() -> None:
+    assert re.search(r'\x1b\[[\d;]*m"a"', coloured(Json({"a": [1, None]})))
+
+
+def test_data_of_an_unknown_kind_is_a_tree_below_its_summary() -> None:
+    assert shown(Custom("a.b", {"x": [1]}, "one x")).splitlines() == ["one x", "a.b", "└── x", "    └── 1"]
+    assert shown(Custom("a.b", {}, "nothing")).splitlines() == ["nothing", "{}"]
+
+
+def test_what_is_collapsed_shows_its_summary_only() -> None:
+    value = Custom("a.b", {"x": [1]}, "one x", display=DisplayHints("tree", collapsed=True))
+    assert shown(value) == "one x ...\n"
+    assert len(shown(value, lines=None).splitlines()) == 4
+
+
+def test_a_checklist_marks_what_is_done_and_what_is_being_done() -> None:
+    steps = Text("why\n[x] one\n[>] two\n[ ] three", DisplayHints(language="checklist"))
+    assert shown(steps) == "why\n[x] one\n[>] two\n[ ] three\n"
+    assert coloured(steps).splitlines() == ["why", "\x1b[2m✓ one\x1b[0m", "\x1b[1m▸ two\x1b[0m", "☐ three"]
+
+
+def test_headings_stand_on_the_left_and_code_has_no_box() -> None:
+    assert shown(Text("# Title\n\n```python\nx = 1\n```\n", DisplayHints("markdown"))) == "Title\n\nx = 1\n"

@@ -71,7 +71,7 @@ CODING = (
     '{text: "", calls: [{tool: write_file, input: {path: /code/new.py, content: "a\\nb\\n"}}, {tool: nosuch}]}',
     "{text: All is done.}",
 )
-LOOK = ["    it 0", "    it 1", "    it 2", "    it 3", "    it 4", "    it 5", "    it 6", "    it 7"]
+LOOK = [f"  │ it {number}" for number in range(8)]
 BEFORE = ["the model is scripted", "commands: not confined"]
 
 
@@ -93,33 +93,31 @@ def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str
         "",
         "✓ look it",
         *LOOK,
-        "    ... 4 more lines",
+        "  │ ... 4 more lines",
         "",
         "I test it.",
         *(
             ["✗ shell bash test.sh · exit code 3 · approved by -y"]
             if columns == 80
-            else ["✗ shell bash test.sh · exit code 3", "    approved by -y"]
+            else ["✗ shell bash test.sh · exit code 3", "  │ approved by -y"]
         ),
-        "    ... 4 lines before",
-        "    test 5",
-        "    test 6",
-        "    test 7",
-        "    test 8",
-        "    bad",
+        "  │ ... 4 lines before",
+        "  │ test 5",
+        "  │ test 6",
+        "  │ test 7",
+        "  │ test 8",
+        "  │ bad",
         "",
         *(
             ["✓ write_file /code/new.py · new, 2 lines · approved by -y"]
             if columns == 80
-            else ["✓ write_file /code/new.py · new, 2 lines", "    approved by -y"]
+            else ["✓ write_file /code/new.py · new, 2 lines", "  │ approved by -y"]
         ),
-        "    --- /dev/null",
-        "    +++ new.py" if "+++ new.py" in "\n".join(shown) else "    +++ /code/new.py",
-        "    @@ -0,0 +1,2 @@",
-        "    +a",
-        "    +b",
+        "  │ new.py (new)",
+        "  │ 1 + a",
+        "  │ 2 + b",
         "✗ nosuch",
-        *[line for line in shown if re.match("    (?!-|\\+|@|it |test|bad|\\.\\.\\.|approved)", line)],
+        *[line for line in shown if re.match("  │ (?!\\d|new|it |test|bad|\\.\\.\\.|approved)", line)],
         "",
         "All is done.",
         "",
@@ -147,7 +145,7 @@ def test_calls_side_by_side_each_keep_their_line(terminal, script, coder) -> Non
     assert keyboard.end() == 0
     shown = without_start(keyboard.screen())
     assert shown[1].startswith("✓ wait gate · the news")
-    assert shown[2:5] == ["✓ look it", "    it 0", "    it 1"]
+    assert shown[2:5] == ["✓ look it", "  │ it 0", "  │ it 1"]
 
 
 def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(terminal, script, coder) -> None:
@@ -156,12 +154,12 @@ def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(te
     keyboard = terminal(*RUN, "-y", TERM="xterm")
     keyboard.expect("four")
     keyboard.expect("running shell")
-    assert [line.strip() for line in keyboard.screen()[-4:-1]] == ["two", "three", "four"]
+    assert keyboard.screen()[-4:-1] == ["  │ two", "  │ three", "  │ four"]
     keyboard.type("\x03")
     assert keyboard.end() == 130
     shown = without_start(keyboard.screen())
     assert re.fullmatch(r"✗ shell bash test.sh · interrupted( · \d.*)? · approved by -y", shown[2])
-    assert shown[3:8] == ["    one", "    two", "    three", "    four", ""]
+    assert shown[3:8] == ["  │ one", "  │ two", "  │ three", "  │ four", ""]
     assert shown[8].startswith("interrupted · 1 turn · 1 call · ")
     (session,) = (coder.home / "sessions").glob("*.jsonl")
     assert shown[9:] == [f"  resume with: forge run worker.yaml -r {session.stem}"]

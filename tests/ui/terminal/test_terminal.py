@@ -30,7 +30,7 @@ def test_a_terminal_gets_all_words_of_all_turns_and_a_trace(terminal, script) ->
     assert shown[0].startswith("the model is scripted")
     assert shown[1] == "First \\x1b[2Jwords."
     assert shown[2] == "✗ nosuch"
-    assert shown[3].startswith("    there is no tool 'nosuch'")
+    assert shown[3].startswith("  │ there is no tool 'nosuch'")
     assert shown[-2] == "Last words."
     assert shown[-1].startswith("completed · 2 turns · 1 call · ")
 
@@ -238,11 +238,11 @@ def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_fil
         "{text: Done.}",
     )
     keyboard = terminal(*RUN)
-    assert "-one = 1\r\n  +one = 0\r\n   two = 2" in keyboard.asked()
+    assert "1   - one = 1\r\n  │   1 + one = 0\r\n  │ 2 2   two = 2" in keyboard.asked()
     keyboard.type("y\n")
     told = keyboard.asked()
     assert "✓ edit_file output/a.py" in told
-    assert "  +one = 0" not in told
+    assert "+ one = 0" not in told
     keyboard.type("y\n")
-    assert "M output/a.py  A output/b\r\n    --- output/a.py" in keyboard.expect("Done.")
+    assert "M output/a.py  A output/b\r\n  │ output/a.py" in keyboard.expect("Done.")
     assert keyboard.end() == 0

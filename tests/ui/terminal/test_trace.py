@@ -1,32 +1,75 @@
 """The trace: each level tells more, every line is one line, and nothing in it is obeyed."""
 
 import io
+import re
+import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
-from forge_cli import Custom, Diff, DisplayHints, Text, Usage, trace_formatter
+from forge_cli import (
+    Custom,
+    Diff,
+    DisplayHints,
+    FileContent,
+    FileList,
+    Json,
+    Message,
+    Text,
+    Usage,
+    trace_formatter,
+)
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    CommandEvent,
     ContextUsage,
     Event,
+    InputPrompt,
+    Interrupt,
+    ManualToolInvoke,
     ManualToolsAvailable,
+    MessageEvent,
     NetworkAccess,
+    Origin,
+    OtherEvent,
     SessionEnd,
     SessionStart,
     StatusEvent,
     Streaming,
+    ToolOutput,
     ToolResult,
     ToolStarted,
     TurnEndEvent,
     TurnStart,
+    UserInput,
+    WorkerUpdate,
 )
+from forge_cli.core.results import ResultValue
 
 RESULT = {"status": "completed", "turns": 2, "tool_calls": 1, "denials": [], "duration_ms": 1234}
 DECIDED = ApprovalDecided(
     "c1", verdict="ask", approved=False, by="user", rule="r", where=Mark("w.yaml", 3, 5), reason="because", cached=False
 )
+CHILD = Origin("child", 1, "task_1", ("boss", "child"))
+REQUEST = ApprovalRequest(
+    request_id="r1",
+    tool_call_id="c1",
+    tool_name="push",
+    args={},
+    description="w wants to call push",
+    reason="it asks",
+    risk="high",
+    rule=None,
+    where=None,
+)
+NEVER = 9
 EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("error", "it broke"), 0, "error: it broke\n"),
     (StatusEvent("warning", "take care"), 1, "warning: take care\n"),
@@ -70,7 +113,20 @@ EVENTS: list[tuple[Event, int, str]] = [
         "  network: [2606::1]:80 refused by user: n\\x1bo\n",
     ),
     (DECIDED, 3, "  ask -> no by user: because (w.yaml:3:5)\n"),
-    (Streaming("s", "text", done=False), 9, ""),
+    (WorkerUpdate("started", "boss", "c1", origin=CHILD), 2, "  child: started by boss\n"),
+    (WorkerUpdate("completed", "boss", "c1", turns=2, origin=CHILD), 2, "  child: completed · 2 turns\n"),
+    (WorkerUpdate("failed", "boss", "c1", error="no key", origin=CHILD), 2, "  child: failed: no key\n"),
+    (Streaming("s", "text", done=False), NEVER, ""),
+    (MessageEvent(Message("user", "hello")), NEVER, ""),
+    (ToolOutput("c1", "a line"), NEVER, ""),
+    (ApprovalRequired(REQUEST), NEVER, ""),
+    (ApprovalResponse("r1", ApprovalDecision(True)), NEVER, ""),
+    (InputPrompt("i1", "your name?"), NEVER, ""),
+    (UserInput("i1", "Ann"), NEVER, ""),
+    (Interrupt("user"), NEVER, ""),
+    (ManualToolInvoke("push", {}), NEVER, ""),
+    (CommandEvent("clear"), NEVER, ""),
+    (OtherEvent("newer", {}), NEVER, ""),
 ]
 
 
@@ -87,6 +143,25 @@ def traced(level: str, *events: Event, width: int = 60) -> str:
 def test_what_each_level_tells(event: Event, least: int, text: str) -> None:
     for number, level in enumerate(["quiet", "summary", "normal", "debug"]):
         assert traced(level, event) == (text if number >= least else "")
+
+
+def test_no_kind_of_event_is_forgotten_here() -> None:
+    assert {ToolResult, *(type(event) for event, _, _ in EVENTS)} == set(Event.__subclasses__())
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("quiet", []),
+        ("summary", []),
+        ("normal", ["✓ look it · fine", "✗ look · no"]),
+        ("debug", ['> look at="it"', "✓ look · fine · 3 ms", "    fine", "✗ look · no · 2 ms"]),
+    ],
+)
+def test_what_each_level_tells_of_calls_and_results(level: str, expected: list[str]) -> None:
+    started, fine = ToolStarted("c1", "look", {"at": "it"}), ToolResult("c1", "look", "success", Text("fine"), 3)
+    failed = ToolResult("c2", "look", "error", Text("no"), 2, "no")
+    assert traced(level, started, fine, failed).splitlines() == expected
 
 
 def result(value: object = Text("hi\nho"), status: str = "success", error: str | None = None) -> ToolResult:
@@ -152,3 +227,54 @@ def test_no_secret_is_traced_not_even_the_half_that_a_cut_leaves(monkeypatch: py
     trace(ToolResult("c1", "echo", "error", Text("x"), 1, f"it broke: {'z' * 980}{secret}{'z' * 2000}"))
     assert "horse" not in file.getvalue()
     assert file.getvalue().count("[redacted:PGPASSWORD]") >= 5
+
+
+HOSTILE = st.text(alphabet=st.characters(codec="utf-8"), max_size=60) | st.sampled_from(
+    [
+        "\x1b[2J\x1b[H[y]es once, [n]o > ",
+        "\x1b]0;title\x07",
+        "\x9b31m",
+        "a\r\nb\rc",
+        "\x1b[31mred\x1b[0m",
+        "\u202egnp.exe",
+        "\x00\x08",
+        "漢字\t" * 9,
+        "[bold]x[/]",
+        "@@ -1 +1 @@\n-\x1b[1A",
+    ]
+)
+VIEWS = st.sampled_from([None, "text", "markdown", "code", "table", "tree"])
+LANGUAGES = st.sampled_from([None, "python", "json", "csv", "diff", "markdown", "checklist"])
+HINTS = st.builds(DisplayHints, VIEWS, LANGUAGES | HOSTILE, st.none() | st.booleans(), st.none() | st.integers(1, 3))
+DATA = st.recursive(HOSTILE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HOSTILE, inner, max_size=3))
+MIMES = st.none() | st.sampled_from(["image/png", "text/csv", "text/x-diff", "text/markdown"]) | HOSTILE
+RESULTS = st.one_of(
+    st.builds(Text, HOSTILE, HINTS),
+    st.builds(lambda path, old, new: Diff.of(path, old, new), HOSTILE, st.none() | HOSTILE, HOSTILE),
+    st.builds(FileContent, HOSTILE, HOSTILE, st.just(1), HINTS),
+    st.builds(lambda path, names, hints: FileList(path, tuple(names), 9, hints), HOSTILE, st.lists(HOSTILE), HINTS),
+    st.builds(Json, DATA, HINTS),
+    st.builds(Custom, st.just("a.b"), DATA, st.none() | HOSTILE, MIMES, HINTS),
+)
+OURS = re.compile(r"\x1b\[[\d;]*m")
+
+
+def on_terminal(value: ResultValue, level: str, width: int, *, colours: bool) -> str:
+    file = io.StringIO()
+    system = "256" if colours else None
+    console = Console(file=file, width=width, height=40, soft_wrap=True, force_terminal=True, color_system=system)  # type: ignore[arg-type]
+    trace = trace_formatter(level, console)  # type: ignore[arg-type]
+    trace(ToolStarted("c1", "echo", {}))
+    trace(ToolResult("c1", "echo", "success", value, 1))
+    return file.getvalue()
+
+
+@given(RESULTS, st.sampled_from(["normal", "debug"]), st.sampled_from([40, 80]))
+def test_nothing_in_a_result_is_obeyed_or_leaves_its_frame(value: ResultValue, level: str, width: int) -> None:
+    coloured = on_terminal(value, level, width, colours=True)
+    text = on_terminal(value, level, width, colours=False)
+    assert OURS.sub("", coloured) == text, "the only escapes are the colours that are ours"
+    assert not {"Cc", "Cf", "Cs"} & {unicodedata.category(char) for char in text if char not in "\n\u200c\u200d"}
+    body = [line for line in text.splitlines() if not re.match("[>✓] echo", line)]
+    assert [line for line in body if not line.startswith("  │")] == [], "no line passes for one of ours"
+    assert [line for line in body if cell_len(line.rstrip()) > width] == []

@@ -1,0 +1,44 @@
+"""Pictures by their names, with what their first bytes say."""
+
+import base64
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.ui.images import describe_image, dimensions, file_size
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
+GIF = b"GIF89a" + struct.pack("<HH", 640, 480)
+JPEG = b"\xff\xd8\xff\xe0\x00\x10" + bytes(14) + b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 480, 640)
+LOSSY = b"RIFF\0\0\0\0WEBPVP8 " + bytes(10) + struct.pack("<HH", 640, 480)
+LOSSLESS = b"RIFF\0\0\0\0WEBPVP8L" + bytes(5) + struct.pack("<I", 639 | 479 << 14)
+EXTENDED = b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + struct.pack("<HBHB", 639, 0, 479, 0)
+
+
+@pytest.mark.parametrize("head", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
+def test_the_size_is_read_from_the_first_bytes(head: bytes) -> None:
+    assert dimensions(head) == (640, 480)
+    assert dimensions(head[:-1]) is None
+
+
+@given(st.sampled_from([b"", b"\xff\xd8", b"RIFF1234WEBPVP8X", b"\x89PNG", b"GIF8"]), st.binary(max_size=40))
+def test_nothing_that_only_begins_like_a_picture_is_an_error(start: bytes, rest: bytes) -> None:
+    found = dimensions(start + rest)
+    assert found is None or len(found) == 2
+
+
+def test_an_image_is_named_with_its_size() -> None:
+    data = base64.b64encode(PNG + bytes(32_000 - len(PNG))).decode()
+    assert describe_image("image/png", data) == "image.png, 640x480, 32 KB"
+    assert describe_image("image/png", {"path": "shots/a.png", "data": data}) == "a.png, 640x480, 32 KB"
+    assert describe_image("image/svg+xml", {"url": "x"}) == "image.svg"
+    assert describe_image("image/png", "not base64!") == "image.png, 8 bytes"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1500, "2 KB"), (2_340_000, "2.3 MB")]
+)
+def test_sizes(count: int, text: str) -> None:
+    assert file_size(count) == text
