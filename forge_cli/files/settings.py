@@ -52,6 +52,8 @@ class Settings(Config):
     aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
     """Short names for models, which ``-m`` and ``model:`` take as well."""
     mcp: McpServers = Field(default_factory=McpServers)
+    titles: bool = True
+    """Whether the model is asked for the title of a conversation."""
 
     def options(self, model: str) -> ModelOptions:
         """What is said of one model."""
@@ -132,6 +134,7 @@ def _merge(user: Settings, project: Settings) -> Settings:
         update={
             "model": project.model or user.model,
             "trace": project.trace or user.trace,
+            "titles": project.titles and user.titles,
             "approval": ApprovalSection(mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)),
             "limits": _smaller(user.limits, project.limits),
             "models": {**user.models, **project.models},

@@ -16,6 +16,7 @@ from forge_cli.core.events import (
     ApprovalResponse,
     CommandEvent,
     ContextUsage,
+    GrantsEvent,
     InputPrompt,
     Interrupt,
     ManualToolInvoke,
@@ -25,6 +26,7 @@ from forge_cli.core.events import (
     OtherEvent,
     SessionEnd,
     SessionStart,
+    SessionUpdate,
     StatusEvent,
     Streaming,
     ToolOutput,
@@ -139,6 +141,8 @@ class Resumed:
     """The model that answered before; it does so again where nobody names one."""
     output_schema: JsonObject | None = None
     """What the answer had to fit; it still has to, where the same task is resumed."""
+    title: str | None = None
+    """What the session is called."""
 
     @property
     def session_id(self) -> str | None:
@@ -167,6 +171,18 @@ def last_start(lines: Iterable[Line]) -> SessionStart | None:
     """How a session was started last."""
     starts = [line.event for line in lines if line.type == SessionStart.type]
     return next((event for event in reversed(starts) if isinstance(event, SessionStart)), None)
+
+
+def last_update(lines: Iterable[Line]) -> SessionUpdate:
+    """What a session said of itself last: its title, and the model where it was changed since it was started last."""
+    title = model = None
+    for line in lines:
+        match line.event if line.type in (SessionStart.type, SessionUpdate.type) else None:
+            case SessionStart():
+                model = None
+            case SessionUpdate() as update:
+                title, model = update.title or title, update.model or model
+    return SessionUpdate(title, model)
 
 
 def restored(message: Message) -> Message:
@@ -245,13 +261,13 @@ class _Reader:
                 self.inner[call.id] = call
             case TurnStart():
                 self.environment = event.environment or self.environment
-            case SessionStart() | ToolStarted() | WorkerUpdate():
+            case SessionStart() | SessionUpdate() | ToolStarted() | WorkerUpdate():
                 pass
             case Streaming() | ToolOutput() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
             case ApprovalRequired():  # a connection of a command, which cannot wait for an answer
                 pass
-            case ManualToolsAvailable() | ManualToolInvoke() | NetworkAccess() | CommandEvent():
+            case ManualToolsAvailable() | ManualToolInvoke() | NetworkAccess() | CommandEvent() | GrantsEvent():
                 pass
             case _:
                 assert_never(event)

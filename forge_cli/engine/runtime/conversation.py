@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -13,14 +13,16 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import CommandEvent, Event, ManualToolInvoke, StatusEvent, UserInput
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.messages import Attachment
 from forge_cli.engine.runtime.result import WorkerResult
 
+_ATTACHED = "Look at the attached files."
+"""The task where somebody sends files without a word."""
 Said = UserInput | CommandEvent
 
 
 class Conversation:
-    """Takes ``userInput``, ``command`` and ``manualToolInvoke`` from a bus, until a command ``exit`` or ``close``.
+    """Takes ``userInput``, ``command`` and ``manualToolInvoke`` from a bus, until it is closed.
 
     Input that answers no open question is a task. Tasks and commands wait for one another; a tool that a person calls
     does not wait. ``interrupt`` stops the task at hand, and the next one begins afresh.
@@ -31,15 +33,17 @@ class Conversation:
         bus: EventBus,
         interrupt: InterruptSignal,
         *,
-        run: Callable[[str], Awaitable[WorkerResult]],
+        run: Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]],
         call: Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, object]],
-        clear: Callable[[], None],
+        obey: Callable[[CommandEvent], Awaitable[None]],
+        find_title: Callable[[], Coroutine[Any, Any, object]],
     ) -> None:
         self._bus = bus
         self._interrupt = interrupt
         self._run = run
         self._call = call
-        self._commands: dict[str, Callable[[], None]] = {"clear": clear, "exit": self.close}
+        self._obey = obey
+        self._find_title = find_title
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
         self._send, self._received = anyio.create_memory_object_stream[Said](math.inf)
@@ -51,22 +55,27 @@ class Conversation:
     async def go(self) -> WorkerResult | None:
         """Converse; returns the result of the last task."""
         result = None
-        async with anyio.create_task_group() as calls:
+        async with anyio.create_task_group() as calls, anyio.create_task_group() as aside:
             unsubscribe = self._bus.subscribe(lambda event: self._hear(event, calls))
             try:
                 async for said in self._received:
                     match said:
-                        case UserInput(content=task):
-                            result = await self._work(task)
-                        case CommandEvent(name=name):
-                            self._obey(name)
+                        case UserInput():
+                            is_first, result = result is None, await self._work(said)
+                            if is_first and result.status == "completed":
+                                aside.start_soon(self._find_title)
+                        case CommandEvent():
+                            await self._obey(said)
             finally:
                 unsubscribe()
+                aside.cancel_scope.cancel()
         return result
 
     def _hear(self, event: Event, calls: TaskGroup) -> None:
         match event:
-            case UserInput() if not self._bus.is_open(event.request_id) and event.content.strip():
+            case UserInput() if self._bus.is_open(event.request_id):
+                pass
+            case UserInput() if event.content.strip() or event.attachments:
                 self._take(event)
             case CommandEvent():
                 self._take(event)
@@ -79,16 +88,9 @@ class Conversation:
         except anyio.ClosedResourceError:
             self._bus.emit(StatusEvent("warning", "the conversation has ended; this was not taken up"))
 
-    async def _work(self, task: str) -> WorkerResult:
+    async def _work(self, said: UserInput) -> WorkerResult:
         self._interrupt.reset()
-        result = await self._run(task)
+        result = await self._run(said.content if said.content.strip() else _ATTACHED, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
         return result
-
-    def _obey(self, name: str) -> None:
-        if obey := self._commands.get(name):
-            obey()
-        else:
-            hint = did_you_mean(name, self._commands)
-            self._bus.emit(StatusEvent("warning", f"there is no command '{name}'; {hint}"))
