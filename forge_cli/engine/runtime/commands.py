@@ -166,6 +166,7 @@ class SessionCommands:
     async def _reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker as ``spec`` says; grants that were given under another policy are dropped."""
         old = self._session.opened
+        mode = old.controller.mode
         opened = await self._session.reopen(spec)
         before, now = old.loop.guard.judge, opened.loop.guard.judge
         digests = {name: offer.tool.digest for name, offer in before.offers.items()}
@@ -179,6 +180,8 @@ class SessionCommands:
             self._say(f"{counted(len(dropped), 'grant')} dropped: the policy has changed")
         if (opened.zones, opened.isolation) != (old.zones, old.isolation):
             self._session.bus.emit(SessionUpdate(zones=opened.zones, isolation=opened.isolation))
+        if opened.controller.mode is not mode:
+            self._session.bus.emit(SessionUpdate(approval_mode=opened.controller.mode.value))
         return opened
 
     async def _add_dir(self, args: Sequence[str]) -> None:
