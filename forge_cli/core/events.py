@@ -237,6 +237,9 @@ class SessionGrant:
     rules: tuple[str, ...] = ()
     """The rules, as they could stand in a policy; none for one very call."""
 
+    def wire(self) -> JsonObject:
+        return wire(self)
+
 
 @dataclass(frozen=True)
 class GrantsEvent(Event):

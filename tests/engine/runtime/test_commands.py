@@ -1,4 +1,7 @@
-"""What a person commands in a conversation: the model, the worker's file, folders, grants, titles, other sessions."""
+"""What a person commands in a conversation: the model, the worker's file, folders, grants, titles, other sessions.
+
+Covers forge_cli.engine.runtime.edits, forge_cli.engine.turns.title, forge_cli.sandbox.zones.added.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -13,12 +13,12 @@ from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import CommandError, ParsedCommand
 
 
-class Choice(str):
+class Completion(str):
     """Something that an argument could become, with a note beside it for people."""
 
     note: str
 
-    def __new__(cls, text: str, note: str = "") -> Choice:
+    def __new__(cls, text: str, note: str = "") -> Completion:
         made = super().__new__(cls, text)
         made.note = note
         return made

@@ -12,7 +12,7 @@ from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, visible
 from forge_cli.record.log import find_kept, random_end, read_readable, session_files
 from forge_cli.record.overview import Overview, overview
-from forge_cli.ui.chat.commands.command import Choice, SlashCommand, forward
+from forge_cli.ui.chat.commands.command import Completion, SlashCommand, forward
 from forge_cli.ui.chat.commands.paths import complete_path, typed_path
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.chat.port import Chat
@@ -136,7 +136,7 @@ async def resume(chat: Chat, parsed: ParsedCommand) -> None:
 
 
 def complete_session(facts: Facts, text: str) -> list[str]:
-    ids = [Choice(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)]
+    ids = [Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)]
     return [each for each in ids if each.startswith(text)]
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.ui.chat.commands import session, surroundings, talk, tools
-from forge_cli.ui.chat.commands.command import Choice as Choice
+from forge_cli.ui.chat.commands.command import Completion as Completion
 from forge_cli.ui.chat.commands.command import SlashCommand as SlashCommand
 from forge_cli.ui.chat.commands.command import beginning
 from forge_cli.ui.chat.facts import Facts
@@ -42,7 +42,7 @@ def help_table() -> Group:
 
 
 def complete_help(facts: Facts, text: str) -> list[str]:
-    return beginning([Choice(command.name, command.summary) for command in COMMANDS.values()], text)
+    return beginning([Completion(command.name, command.summary) for command in COMMANDS.values()], text)
 
 
 async def run_line(chat: Chat, text: str) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import CommandEvent, ManualToolInvoke
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.ui.chat.commands.command import Choice, SlashCommand, beginning
+from forge_cli.ui.chat.commands.command import Completion, SlashCommand, beginning
 from forge_cli.ui.chat.facts import Facts, ManualTool
 from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import FLAGS, ParsedCommand, args_from, boolean_options, parse_arguments
@@ -70,14 +70,16 @@ def _option(tool: ManualTool, name: str) -> str:
 
 
 def complete_tool(facts: Facts, text: str) -> list[str]:
-    known = (Choice(tool.name, next(iter(tool.description.splitlines()), "")) for tool in facts.manual_tools.values())
+    known = (
+        Completion(tool.name, next(iter(tool.description.splitlines()), "")) for tool in facts.manual_tools.values()
+    )
     return beginning(known, text)
 
 
 def complete_option(tool: ManualTool, text: str) -> list[str]:
     """The options of a tool that begin so."""
     fields = {str(field.get("name")): str(field.get("description") or field.get("type", "")) for field in tool.fields}
-    return beginning([Choice(f"--{name}", fields.get(name, "")) for name in _names(tool)], text)
+    return beginning([Completion(f"--{name}", fields.get(name, "")) for name in _names(tool)], text)
 
 
 async def approvals(chat: Chat, parsed: ParsedCommand) -> None:
@@ -104,7 +106,7 @@ def _show_grants(chat: Chat) -> None:
 
 
 def complete_revoke(facts: Facts, text: str) -> list[str]:
-    numbers = [Choice(str(number), grant.text) for number, grant in enumerate(facts.grants, 1)]
+    numbers = [Completion(str(number), grant.text) for number, grant in enumerate(facts.grants, 1)]
     return beginning(["revoke", *numbers, "all"], text)
 
 
