@@ -131,8 +131,14 @@ def _resumed(read: Log, past: Past) -> Resumed:
     """What stays as it was where nobody says otherwise: the model, and the schema of the task."""
     start, update = last_start(read.lines), last_update(read.lines)
     schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
-    model = update.model or (start.model if start else None)
-    return Resumed(past, read.lines[-1], model=model, output_schema=schema, title=update.title)
+    return Resumed(
+        past,
+        read.lines[-1],
+        model=start.model if start else None,
+        chosen_model=update.model,
+        output_schema=schema,
+        title=update.title,
+    )
 
 
 def check_log(read: Log) -> None:

@@ -139,6 +139,8 @@ class Resumed:
     forked_from: str | None = None
     model: str | None = None
     """The model that answered before; it does so again where nobody names one."""
+    chosen_model: str | None = None
+    """The model that the person chose in the middle of it; it counts before that of the worker."""
     output_schema: JsonObject | None = None
     """What the answer had to fit; it still has to, where the same task is resumed."""
     title: str | None = None
@@ -174,12 +176,12 @@ def last_start(lines: Iterable[Line]) -> SessionStart | None:
 
 
 def last_update(lines: Iterable[Line]) -> SessionUpdate:
-    """What a session said of itself last: its title, and the model where it was changed since it was started last."""
+    """What a session said of itself last: its title, and the model that was chosen in it, if it has that one still."""
     title = model = None
     for line in lines:
         match line.event if line.type in (SessionStart.type, SessionUpdate.type) else None:
-            case SessionStart():
-                model = None
+            case SessionStart(model=started):
+                model = model if model == started else None
             case SessionUpdate() as update:
                 title, model = update.title or title, update.model or model
     return SessionUpdate(title, model)

@@ -44,6 +44,7 @@ class Conversation:
         self._call = call
         self._obey = obey
         self._find_title = find_title
+        self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
         self._send, self._received = anyio.create_memory_object_stream[Said](math.inf)
@@ -55,7 +56,7 @@ class Conversation:
     async def go(self) -> WorkerResult | None:
         """Converse; returns the result of the last task."""
         result = None
-        async with anyio.create_task_group() as calls, anyio.create_task_group() as aside:
+        async with anyio.create_task_group() as calls:
             unsubscribe = self._bus.subscribe(lambda event: self._hear(event, calls))
             try:
                 async for said in self._received:
@@ -63,13 +64,18 @@ class Conversation:
                         case UserInput():
                             is_first, result = result is None, await self._work(said)
                             if is_first and result.status == "completed":
-                                aside.start_soon(self._find_title)
+                                calls.start_soon(self._name_session)
                         case CommandEvent():
                             await self._obey(said)
             finally:
                 unsubscribe()
-                aside.cancel_scope.cancel()
+                self._naming.cancel()
         return result
+
+    async def _name_session(self) -> None:
+        """Beside the conversation, which does not wait for a title when it ends."""
+        with self._naming:
+            await self._find_title()
 
     def _hear(self, event: Event, calls: TaskGroup) -> None:
         match event:

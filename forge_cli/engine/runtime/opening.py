@@ -154,8 +154,8 @@ async def reopen_worker(
 def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
     """Let another model take the next turns, the one that ``spec`` names; ``stack`` closes it."""
     model = _model(spec, old.settings, old.workspace, notify)
-    price = _price(spec, old.settings, model)
     stack.push_async_callback(_close_model, model.provider)
+    price = _price(spec, old.settings, model)
     old.loop.model = model.provider
     old.loop.context.window = _window(old.settings, model.provider)
     return replace(old, spec=spec, model=model, price=price)
@@ -231,8 +231,10 @@ def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notif
     choice = ModelChoice(
         worker=spec.worker, workspace=workspace, settings=settings, host=spec.wiring.host, notify=notify
     )
-    earlier = spec.resume.model if spec.resume else None
-    return choice.choose(spec.model, spec.parent.model if spec.parent else None, earlier)
+    earlier, given = spec.resume.model if spec.resume else None, spec.model
+    if given is None and spec.resume:
+        given = spec.resume.chosen_model
+    return choice.choose(given, spec.parent.model if spec.parent else None, earlier)
 
 
 async def _close_model(provider: ModelProvider) -> None:

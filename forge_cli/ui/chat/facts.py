@@ -37,6 +37,11 @@ class ManualTool:
     input_schema: JsonObject
     fields: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def summary(self) -> str:
+        """The first line of its description."""
+        return next(iter(self.description.splitlines()), "")
+
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> ManualTool:
         """One entry of ``manualToolsAvailable``; an older record has no fields in it."""
@@ -89,6 +94,7 @@ class Facts:
                 self._update(event)
             case ContextUsage():
                 self.used, self.window = event.used, event.window or self.window
+                self.plan = () if event.cleared else self.plan
             case ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
             case GrantsEvent():

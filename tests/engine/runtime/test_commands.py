@@ -102,6 +102,7 @@ def statuses(ui: UI, level: str) -> list[str]:
 
 def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Project) -> None:
     worker.write("other.yaml", "turns: [{text: 'other: {task}'}, {text: again}]\n")
+    worker.write("worker.yaml", WORKER + "model: script:that-of-the-worker.yaml\n")
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     ui = UI(bus)
     begin = in_turn(
@@ -116,9 +117,17 @@ def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Proje
     assert session.log
     assert overview(session.log.path).model == "script:other.yaml"
     with open_session(loaded, resume=session.id, task="three") as resumed:
-        assert resumed.resumed
-        assert resumed.resumed.model == "script:other.yaml"
-    assert [part.task.text for part in open_recording(session.id).parts] == ["one", "two"]
+        again = EventBus()
+        seen = UI(again)
+
+        async def main() -> None:
+            given = {"worker": loaded, "bus": again, "session": resumed, "workspace": worker.folder}
+            async with WorkerRuntime(**given) as runtime:
+                assert (await runtime.run("three")).response == "again"
+
+        anyio.run(main)
+        assert [event.model for event in seen.of("sessionStart")] == ["script:other.yaml"]
+    assert [part.task.text for part in open_recording(session.id).parts] == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(("name", "says"), [("nope", "'nope' is not a model"), ("script:gone.yaml", "gone.yaml")])

@@ -27,8 +27,7 @@ async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(overflow="fold")
     for tool in sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name)):
-        about = next(iter(tool.description.splitlines()), "")
-        table.add_row(Text(f"/{visible(tool.name)}"), Text(visible(about)))
+        table.add_row(Text(f"/{visible(tool.name)}"), Text(visible(tool.summary)))
     chat.show(table)
 
 
@@ -70,10 +69,7 @@ def _option(tool: ManualTool, name: str) -> str:
 
 
 def complete_tool(facts: Facts, text: str) -> list[str]:
-    known = (
-        Completion(tool.name, next(iter(tool.description.splitlines()), "")) for tool in facts.manual_tools.values()
-    )
-    return beginning(known, text)
+    return beginning([Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text)
 
 
 def complete_option(tool: ManualTool, text: str) -> list[str]:
