@@ -20,6 +20,8 @@ from forge_cli.ui.terminal.slash import ParsedCommand
 from forge_cli.ui.transcript.entries import local_time, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 
+SHORTEST = 6
+"""Characters of an id; less of it is rather a text to search for."""
 SHOWN = 15
 """Sessions in one list."""
 
@@ -123,7 +125,7 @@ def _picked(found: Sequence[Overview], answer: str) -> str | None:
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
         return found[int(answer) - 1].session
     try:
-        return find_kept(answer).stem
+        return find_kept(answer).stem if len(answer) >= SHORTEST else None
     except ForgeError:
         return None
 
