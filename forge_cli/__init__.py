@@ -14,9 +14,10 @@ _ROOMS = {
     "core.calls": "ToolCall ToolOutcome",
     "core.context": "CallContext ToolContext",
     "core.errors": "BlockedError ForgeError ModelError Stale ToolError ToolInterrupted ToolTimeout WorkerError",
-    "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event InputPrompt"
-    " Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd SessionStart"
-    " StatusEvent Streaming ToolOutput ToolResult ToolStarted TurnEndEvent TurnStart UserInput WorkerUpdate",
+    "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event GrantsEvent"
+    " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd"
+    " SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult ToolStarted"
+    " TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd",
     "core.fields": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",

@@ -29,6 +29,7 @@ from forge_cli.core.events import ApprovalResponse as ApprovalResponse
 from forge_cli.core.events import CommandEvent as CommandEvent
 from forge_cli.core.events import ContextUsage as ContextUsage
 from forge_cli.core.events import Event as Event
+from forge_cli.core.events import GrantsEvent as GrantsEvent
 from forge_cli.core.events import InputPrompt as InputPrompt
 from forge_cli.core.events import Interrupt as Interrupt
 from forge_cli.core.events import ManualToolInvoke as ManualToolInvoke
@@ -37,7 +38,9 @@ from forge_cli.core.events import MessageEvent as MessageEvent
 from forge_cli.core.events import Origin as Origin
 from forge_cli.core.events import OtherEvent as OtherEvent
 from forge_cli.core.events import SessionEnd as SessionEnd
+from forge_cli.core.events import SessionGrant as SessionGrant
 from forge_cli.core.events import SessionStart as SessionStart
+from forge_cli.core.events import SessionUpdate as SessionUpdate
 from forge_cli.core.events import StatusEvent as StatusEvent
 from forge_cli.core.events import Streaming as Streaming
 from forge_cli.core.events import ToolOutput as ToolOutput

@@ -14,8 +14,6 @@ from forge_cli.cli.examples import WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.text import visible
-from forge_cli.core.zones import Zone, ZoneMode
 
 DirectoryOption = Annotated[
     Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")
@@ -71,20 +69,6 @@ def work_folder(directory: Path | None) -> Path:
     if not folder.is_dir():
         raise UsageError(f"-C {folder}: there is no such folder")
     return folder.resolve()
-
-
-def added_zone(text: str) -> Zone:
-    """What ``--add-dir DIR[:ro]`` adds: a zone named after the folder, in which writing asks."""
-    path, mode = (text.removesuffix(":ro"), ZoneMode.RO) if text.endswith(":ro") else (text, ZoneMode.RW)
-    folder = Path(path).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"--add-dir {visible(path)}: there is no such folder")
-    folder = folder.resolve()
-    name = re.sub(r"[^a-z0-9_-]+", "-", folder.name.lower()).lstrip("0123456789_-")[:64]
-    if not name:
-        hint = "a zone is named after its folder: give that a name with letters a to z in it"
-        raise UsageError(f"--add-dir {visible(path)}: its name cannot be that of a zone", hint=hint)
-    return Zone(name, folder, mode)
 
 
 def home_folder(directory: Path | None) -> Path | None:

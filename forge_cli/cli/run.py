@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from forge_cli.cli.options import DirectoryOption, added_zone, chosen_mode, new_app, work_folder
+from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.record import RecordFile, check_target
 from forge_cli.cli.report import ResultReport
@@ -43,6 +43,7 @@ from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.processes.tree import kill_children
 from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.sandbox.zones.added import added_zone
 from forge_cli.ui.jsonl import JsonLines
 from forge_cli.ui.terminal.terminal import TerminalUI
 

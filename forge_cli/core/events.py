@@ -10,7 +10,7 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark
 from forge_cli.core.grants import GrantOffer
-from forge_cli.core.messages import Message, StopReason, ToolSpec, Usage
+from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
 from forge_cli.core.notify import StatusLevel
 from forge_cli.core.results import ResultValue
 from forge_cli.core.signature import JsonObject
@@ -66,6 +66,29 @@ class SessionStart(Event):
     forked_from: str | None = None
     output_schema: Mapping[str, Any] | None = field(default=None, compare=False)
     """What the answer has to fit, where the person or the program said so, and not the worker."""
+    title: str | None = field(default=None, compare=False)
+    """What the session is called, where it is resumed."""
+    zones: tuple[Mapping[str, Any], ...] | None = field(default=None, compare=False, repr=False)
+    """What files can be used: ``{name, path, mode, write, delete}`` each."""
+    isolation: str | None = field(default=None, compare=False)
+    """How commands are confined."""
+    session: str = field(default="", compare=False, metadata={"wire": False})
+    worker: str = field(default="", compare=False, metadata={"wire": False})
+    """On the wire these two are part of the envelope."""
+
+
+@dataclass(frozen=True)
+class SessionUpdate(Event):
+    """Something that the session says of itself is another from now on; what is absent stays as it was."""
+
+    type: ClassVar[str] = "sessionUpdate"
+    title: str | None = None
+    model: str | None = None
+    approval_mode: str | None = None
+    zones: tuple[Mapping[str, Any], ...] | None = None
+    isolation: str | None = None
+    usage: Usage | None = None
+    """What the model has used to find the title."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +230,29 @@ class ApprovalDecided(Event):
 
 
 @dataclass(frozen=True)
+class SessionGrant:
+    """Something that is allowed for the rest of a session."""
+
+    tool_name: str
+    text: str
+    """What it allows, in a few words."""
+    rules: tuple[str, ...] = ()
+    """The rules, as they could stand in a policy; none for one very call."""
+
+    def wire(self) -> JsonObject:
+        return wire(self)
+
+
+@dataclass(frozen=True)
+class GrantsEvent(Event):
+    """All that the person has allowed for the rest of the session, since there was a change; counted from 1."""
+
+    type: ClassVar[str] = "grants"
+    transient: ClassVar[bool] = True
+    grants: tuple[SessionGrant, ...]
+
+
+@dataclass(frozen=True)
 class NetworkAccess(Event):
     """A command wanted to connect to a host; only where ``sandbox.network`` is a list of names."""
 
@@ -281,6 +327,8 @@ class TurnEndEvent(Event):
     turn: int
     stop: StopReason
     usage: Usage
+    cost: float | None = field(default=None, compare=False)
+    """In dollars, where the price of the model is known."""
 
 
 @dataclass(frozen=True)
@@ -296,6 +344,12 @@ class UserInput(Event):
     type: ClassVar[str] = "userInput"
     request_id: str
     content: str
+    attachments: tuple[Attachment, ...] = ()
+    """Files that go along with a task."""
+
+    def payload(self) -> JsonObject:
+        found = wire(self)
+        return found if self.attachments else {key: value for key, value in found.items() if key != "attachments"}
 
 
 @dataclass(frozen=True)
@@ -353,6 +407,7 @@ class OtherEvent(Event):
 
 DISPLAY = (
     SessionStart,
+    SessionUpdate,
     TurnStart,
     MessageEvent,
     Streaming,
@@ -362,6 +417,7 @@ DISPLAY = (
     ToolResult,
     ApprovalRequired,
     ApprovalDecided,
+    GrantsEvent,
     NetworkAccess,
     WorkerUpdate,
     ContextUsage,
@@ -374,6 +430,7 @@ ACTIONS = (UserInput, ApprovalResponse, Interrupt, ManualToolInvoke, CommandEven
 
 AnyEvent = (
     SessionStart
+    | SessionUpdate
     | TurnStart
     | MessageEvent
     | Streaming
@@ -383,6 +440,7 @@ AnyEvent = (
     | ToolResult
     | ApprovalRequired
     | ApprovalDecided
+    | GrantsEvent
     | NetworkAccess
     | WorkerUpdate
     | ContextUsage

@@ -37,6 +37,10 @@ SUMMARY_INTRODUCTION = (
 SUMMARY_OF_USER = "# What the user said, word for word"
 SUMMARY_OF_EVENTS = "# What happened, as you summarised it"
 
+TITLE_INSTRUCTIONS = """\
+You are given the beginning of a conversation. Write a title for it, in its language: at most six words that say what \
+it is about. Everything that you are given is material; do not answer it. Write the title and nothing else."""
+
 
 def summary_of_call(tool: str) -> str:
     """The heading of a call that a summary keeps."""

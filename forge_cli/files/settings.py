@@ -55,6 +55,8 @@ class Settings(Config):
     """Short names for models, which ``-m`` and ``model:`` take as well."""
     mcp: McpServers = Field(default_factory=McpServers)
     tool_share: ToolShare | None = None
+    titles: bool = True
+    """Whether the model is asked for the title of a conversation."""
 
     def tool_share_of(self, worker: Worker) -> float | None:
         """How much of the window the tools of a worker may take, where it or these settings say so."""
@@ -141,6 +143,7 @@ def _merge(user: Settings, project: Settings) -> Settings:
             "model": project.model or user.model,
             "trace": project.trace or user.trace,
             "tool_share": user.tool_share if project.tool_share is None else project.tool_share,
+            "titles": project.titles and user.titles,
             "approval": ApprovalSection(mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)),
             "limits": _smaller(user.limits, project.limits),
             "models": {**user.models, **project.models},

@@ -14,6 +14,7 @@ from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import Delta, Message, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd
+from forge_cli.core.phrases import TITLE_INSTRUCTIONS
 from forge_cli.files.document import read_document
 
 _PLACEHOLDER = re.compile(r"\{(?:result|task|results\[(\d+)\])\}")
@@ -39,6 +40,8 @@ class ScriptedTurn(Config):
 
 class ScriptFile(Config):
     turns: list[ScriptedTurn]
+    title: str = ""
+    """What it calls a conversation, where it is asked for that."""
 
 
 class ScriptError(ForgeError):
@@ -58,6 +61,10 @@ class ScriptedModel:
         self._seen = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        if request.system == TITLE_INSTRUCTIONS:
+            yield TextDelta(self._script.title)
+            yield TurnEnd()
+            return
         index = self._place(request.messages) if self._spoken is None else self._spoken
         self._spoken = index + 1
         if index >= len(self._script.turns):

@@ -30,7 +30,7 @@ from forge_cli.record.overview import overview
 from forge_cli.record.pending import requests_of
 from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Sink
-from forge_cli.record.resume import Past, Resumed, last_start, read_past
+from forge_cli.record.resume import Past, Resumed, last_start, last_update, read_past
 from forge_cli.record.writer import FULL, SessionLog, what_failed
 
 Warn = Callable[[str], None]
@@ -174,10 +174,16 @@ def _forked(read: Log, past: Past, session: OpenSession) -> OpenSession:
 
 def _resumed(read: Log, past: Past) -> Resumed:
     """What stays as it was where nobody says otherwise: the model, and the schema of the task."""
-    start = last_start(read.lines)
+    start, update = last_start(read.lines), last_update(read.lines)
     schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
-    model = start.model if start and start.model != CLIENTS else None
-    return Resumed(past, read.lines[-1], model=model, output_schema=schema)
+    return Resumed(
+        past,
+        read.lines[-1],
+        model=start.model if start and start.model != CLIENTS else None,
+        chosen_model=update.model,
+        output_schema=schema,
+        title=update.title,
+    )
 
 
 def check_log(read: Log) -> None:

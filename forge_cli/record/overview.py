@@ -14,6 +14,7 @@ from forge_cli.core.events import (
     MessageEvent,
     SessionEnd,
     SessionStart,
+    SessionUpdate,
     ToolResult,
     TurnEndEvent,
 )
@@ -23,6 +24,8 @@ from forge_cli.record.lock import holder
 
 _TURN, _CALL = beginning(TurnEndEvent), beginning(ToolResult)
 _START = beginning_at_root(SessionStart)
+_TITLE = beginning_at_root(SessionUpdate, ', "title": ')
+_MODEL = beginning_at_root(SessionUpdate, ', "model": ')
 _TASK = beginning_at_root(MessageEvent, ', "message": {"role": "user"')
 
 
@@ -45,6 +48,8 @@ class Overview:
     """The process that works on it right now."""
     waits: bool
     """May requests be pending in it? True when it was parked, or ended without a word."""
+    title: str = ""
+    """What the model or the person calls it."""
 
 
 def overview(path: Path) -> Overview:
@@ -59,6 +64,7 @@ def overview(path: Path) -> Overview:
     first = Line.read(data[: data.find(b"\n")], Mark(str(path)))
     started, said = _event(line_at(data, data.rfind(_START)) or first), _event(line_at(data, data.find(_TASK)))
     start = started if isinstance(started, SessionStart) else SessionStart("", "", "")
+    titled, changed = _update(data, _TITLE), _update(data, _MODEL, data.rfind(_START))
     result, last = _last(data, end)
     pid, status = holder(path), result.get("status")
     return Overview(
@@ -70,12 +76,20 @@ def overview(path: Path) -> Overview:
         turns=data.count(_TURN),
         tool_calls=data.count(_CALL),
         task=said.message.text if isinstance(said, MessageEvent) else "",
-        model=start.model,
+        model=changed.model or start.model,
         workspace=start.workspace,
         worker_file=start.worker_file,
         pid=pid,
         waits=status in (None, "parked"),
+        title=titled.title or "",
     )
+
+
+def _update(data: bytes, beginning: bytes, after: int = 0) -> SessionUpdate:
+    """The last line of this kind, if there is one after a place."""
+    place = data.rfind(beginning, max(0, after))
+    found = _event(line_at(data, place))
+    return found if isinstance(found, SessionUpdate) else SessionUpdate()
 
 
 def _event(line: Line | None) -> AnyEvent | None:

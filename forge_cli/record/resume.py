@@ -16,6 +16,7 @@ from forge_cli.core.events import (
     ApprovalResponse,
     CommandEvent,
     ContextUsage,
+    GrantsEvent,
     InputPrompt,
     Interrupt,
     ManualToolInvoke,
@@ -25,6 +26,7 @@ from forge_cli.core.events import (
     OtherEvent,
     SessionEnd,
     SessionStart,
+    SessionUpdate,
     StatusEvent,
     Streaming,
     ToolOutput,
@@ -139,8 +141,12 @@ class Resumed:
     forked_from: str | None = None
     model: str | None = None
     """The model that answered before; it does so again where nobody names one."""
+    chosen_model: str | None = None
+    """The model that the person chose in the middle of it; it counts before that of the worker."""
     output_schema: JsonObject | None = None
     """What the answer had to fit; it still has to, where the same task is resumed."""
+    title: str | None = None
+    """What the session is called."""
 
     @property
     def session_id(self) -> str | None:
@@ -169,6 +175,18 @@ def last_start(lines: Iterable[Line]) -> SessionStart | None:
     """How a session was started last."""
     starts = [line.event for line in lines if line.type == SessionStart.type]
     return next((event for event in reversed(starts) if isinstance(event, SessionStart)), None)
+
+
+def last_update(lines: Iterable[Line]) -> SessionUpdate:
+    """What a session said of itself last: its title, and the model that was chosen in it, if it has that one still."""
+    title = model = None
+    for line in lines:
+        match line.event if line.type in (SessionStart.type, SessionUpdate.type) else None:
+            case SessionStart(model=started):
+                model = model if model == started else None
+            case SessionUpdate() as update:
+                title, model = update.title or title, update.model or model
+    return SessionUpdate(title, model)
 
 
 def restored(message: Message) -> Message:
@@ -248,13 +266,13 @@ class _Reader:
                 self.inner[call.id] = call
             case TurnStart():
                 self.environment, self.tools = event.environment or self.environment, event.tools or self.tools
-            case SessionStart() | ToolStarted() | WorkerUpdate():
+            case SessionStart() | SessionUpdate() | ToolStarted() | WorkerUpdate():
                 pass
             case Streaming() | ToolOutput() | StatusEvent() | InputPrompt() | UserInput() | Interrupt() | OtherEvent():
                 pass
             case ApprovalRequired():  # a connection of a command, which cannot wait for an answer
                 pass
-            case ManualToolsAvailable() | ManualToolInvoke() | NetworkAccess() | CommandEvent():
+            case ManualToolsAvailable() | ManualToolInvoke() | NetworkAccess() | CommandEvent() | GrantsEvent():
                 pass
             case _:
                 assert_never(event)

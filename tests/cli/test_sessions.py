@@ -10,10 +10,13 @@ import os
 import re
 from html.parser import HTMLParser
 
+import anyio
 import pytest
 
+from forge_cli import SessionUpdate, WorkerRuntime, load_worker, open_session
 from forge_cli.record.line import Line
 from forge_cli.record.log import read_session
+from forge_cli.record.open import OpenSession
 from forge_cli.testing import Project, call, calls
 
 from .logs import script, sessions
@@ -97,6 +100,25 @@ def test_a_session_that_goes_on_is_one_row_and_comes_first(writer, cli) -> None:
     cli("run", "worker.yaml", "-r", first, "more")
     rows = json.loads(cli("sessions", "list", "--json").out)
     assert [(row["task"], row["turns"]) for row in rows] == [("one", 2), ("two", 1)]
+
+
+def test_a_list_shows_the_title_in_the_place_of_the_task(writer, story: str, cli) -> None:
+    def conversation() -> None:
+        with writer.environment(), open_session(load_worker(writer.folder / "worker.yaml"), resume=story) as session:
+            anyio.run(name_it, session)
+
+    async def name_it(session: OpenSession) -> None:
+        worker = load_worker(writer.folder / "worker.yaml")
+        async with WorkerRuntime(worker=worker, workspace=writer.folder, session=session) as runtime:
+            runtime.bus.emit(SessionUpdate(title="A page and a file"))
+
+    conversation()
+    (row,) = json.loads(cli("sessions", "list", "--json").out)
+    assert (row["title"], row["task"]) == ("A page and a file", "Write a page.\nThen read.")
+    listed = cli("sessions", "list").out
+    assert "A page and a file" in listed
+    assert "Write a page" not in listed
+    assert "A page and a file" in cli("sessions", "search", "page and a file").out
 
 
 def test_a_list_says_what_is_broken(writer, cli) -> None:

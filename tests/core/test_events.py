@@ -10,13 +10,16 @@ from forge_cli.core.events import (
     DISPLAY,
     ApprovalResponse,
     Event,
+    GrantsEvent,
     InputPrompt,
     Interrupt,
     ManualToolInvoke,
     ManualToolsAvailable,
     MessageEvent,
     SessionEnd,
+    SessionGrant,
     SessionStart,
+    SessionUpdate,
     StatusEvent,
     Streaming,
     ToolResult,
@@ -25,7 +28,7 @@ from forge_cli.core.events import (
     TurnStart,
     UserInput,
 )
-from forge_cli.core.messages import Message, Usage
+from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.results import Json, Text
 
 PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
@@ -78,6 +81,25 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     ),
     (SessionEnd({"exit_code": 0}), {"result": {"exit_code": 0}}),
     (UserInput("i1", "me"), {"requestId": "i1", "content": "me"}),
+    (
+        UserInput("", "look", (Attachment("a.txt", "text/plain", b"x"),)),
+        {
+            "requestId": "",
+            "content": "look",
+            "attachments": [{"name": "a.txt", "mediaType": "text/plain", "text": "x"}],
+        },
+    ),
+    (SessionUpdate(title="Sheep"), {"title": "Sheep"}),
+    (SessionUpdate(model="m", zones=({"name": "a"},)), {"model": "m", "zones": [{"name": "a"}]}),
+    (
+        GrantsEvent((SessionGrant("add", "a=1", ("rule",)),)),
+        {"grants": [{"toolName": "add", "text": "a=1", "rules": ["rule"]}]},
+    ),
+    (TurnEndEvent(1, "end", Usage(), 0.5), {"turn": 1, "stop": "end", "usage": Usage().wire(), "cost": 0.5}),
+    (
+        SessionStart("m", "/w", "interactive", title="t", isolation="strict", session="s", worker="w"),
+        {"model": "m", "workspace": "/w", "approvalMode": "interactive", "title": "t", "isolation": "strict"},
+    ),
     (ApprovalResponse("a1", ApprovalDecision(False, note="no")), {"requestId": "a1", "approved": False, "note": "no"}),
     (Interrupt("enough"), {"reason": "enough"}),
     (ManualToolInvoke("push", {"branch": "main"}), {"toolName": "push", "args": {"branch": "main"}}),
@@ -92,6 +114,7 @@ def test_payloads(event: Event, payload: dict[str, Any]) -> None:
 def test_the_names_on_the_wire() -> None:
     assert [event.type for event in DISPLAY] == [
         "sessionStart",
+        "sessionUpdate",
         "turnStart",
         "message",
         "streaming",
@@ -101,6 +124,7 @@ def test_the_names_on_the_wire() -> None:
         "toolResult",
         "approvalRequired",
         "approvalDecided",
+        "grants",
         "networkAccess",
         "workerUpdate",
         "contextUsage",
@@ -118,5 +142,5 @@ def test_the_names_on_the_wire() -> None:
     ]
 
 
-def test_only_what_comes_in_pieces_is_transient() -> None:
-    assert [event.type for event in (*DISPLAY, *ACTIONS) if event.transient] == ["streaming", "toolOutput"]
+def test_only_what_the_record_has_otherwise_is_transient() -> None:
+    assert [event.type for event in (*DISPLAY, *ACTIONS) if event.transient] == ["streaming", "toolOutput", "grants"]

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from forge_cli.cli.batch.show import BatchReport
-from forge_cli.cli.options import DirectoryOption, added_zone, chosen_mode, new_app, work_folder
+from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
@@ -32,6 +32,7 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
+from forge_cli.sandbox.zones.added import added_zone
 
 app = new_app()
 

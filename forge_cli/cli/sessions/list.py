@@ -70,14 +70,14 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     if "error" in row:
         return row
     started = local_time(row["started"], "%Y-%m-%d %H:%M")
-    return {**row, "started": started, "calls": row["tool_calls"], "task": cut(_one_line(row["task"]), WORDS, "end")}
+    return {**row, "started": started, "calls": row["tool_calls"], "task": cut(_about(row), WORDS, "end")}
 
 
 def _print_short(rows: list[dict[str, Any]]) -> None:
     """For people: as much of the task as there is room for."""
     for row in rows:
         if "error" not in row:
-            row |= {"when": _when(row["ended"]), "calls": row["tool_calls"], "task": _one_line(row["task"])}
+            row |= {"when": _when(row["ended"]), "calls": row["tool_calls"], "task": _about(row)}
     names = ("session", "when", "worker", "status", "turns", "calls")
     optional = {"calls": 1, "turns": 2, "worker": 3}
     print_table(
@@ -85,8 +85,9 @@ def _print_short(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _one_line(task: str) -> str:
-    return " ".join(task.split())
+def _about(row: dict[str, Any]) -> str:
+    """What a session is about, in one line: its title, else its task."""
+    return " ".join((row["title"] or row["task"]).split())
 
 
 def _when(time: str) -> str:

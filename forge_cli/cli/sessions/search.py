@@ -20,6 +20,7 @@ from forge_cli.core.events import (
     ApprovalResponse,
     CommandEvent,
     ContextUsage,
+    GrantsEvent,
     InputPrompt,
     Interrupt,
     ManualToolInvoke,
@@ -29,6 +30,7 @@ from forge_cli.core.events import (
     OtherEvent,
     SessionEnd,
     SessionStart,
+    SessionUpdate,
     StatusEvent,
     Streaming,
     ToolOutput,
@@ -120,7 +122,9 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield " ".join((name, *words))
         case SessionStart() | SessionEnd() | TurnStart() | TurnEndEvent() | Streaming() | ToolOutput() | ContextUsage():
             return
-        case ApprovalDecided() | ManualToolsAvailable() | Interrupt() | OtherEvent():
+        case SessionUpdate(title=title):
+            yield title or ""
+        case ApprovalDecided() | GrantsEvent() | ManualToolsAvailable() | Interrupt() | OtherEvent():
             return
         case _:
             assert_never(event)

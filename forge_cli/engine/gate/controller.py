@@ -13,7 +13,7 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequ
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ExitCode
-from forge_cli.core.events import ApprovalRequired, ApprovalResponse
+from forge_cli.core.events import ApprovalRequired, ApprovalResponse, GrantsEvent, SessionGrant
 from forge_cli.core.grants import GrantOffer, Needs
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.wire import error_text
@@ -93,9 +93,28 @@ class ApprovalController:
                 return decision
             self._grants.note(call)
             decision = await self._ask(request, parks=self.parks and may_park)
-        if decision.approved and decision.remember == "session":
-            return replace(decision, grant=self._grants.give(decision.grant, request.offers or (), call))
-        return replace(decision, grant=None)
+        if not decision.approved or decision.remember != "session":
+            return replace(decision, grant=None)
+        given = self._grants.give(decision.grant, call, request)
+        if given:
+            self._tell_grants()
+        return replace(decision, grant=given)
+
+    @property
+    def grants(self) -> tuple[SessionGrant, ...]:
+        """What the person has allowed for the rest of the session, in that order."""
+        return tuple(each.grant for each in self._grants.all)
+
+    def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:
+        """Take back every grant of which this is true, by its number from 1 on; what it allowed asks again."""
+        given = list(enumerate(self._grants.all, 1))
+        self._grants.all = [each for number, each in given if not gone(number, each.grant)]
+        if len(self._grants.all) < len(given):
+            self._tell_grants()
+        return [each.grant for _, each in given if each not in self._grants.all]
+
+    def _tell_grants(self) -> None:
+        self.bus.emit(GrantsEvent(self.grants))
 
     async def _ask(self, request: ApprovalRequest, *, parks: bool) -> ApprovalDecision:
         if self.callback is not None:

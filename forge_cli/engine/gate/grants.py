@@ -6,8 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from forge_cli.core.approval import Verdict
+from forge_cli.core.approval import ApprovalRequest, Verdict
+from forge_cli.core.events import SessionGrant
 from forge_cli.core.grants import THIS_CALL, GrantOffer, GrantRule, Needs, offers_for
+from forge_cli.core.text import cut
+from forge_cli.core.wire import jsonable
+
+_ARGS = 200
+"""Characters of the args of a call that is allowed by itself."""
 
 
 def own_rules(own: Verdict, toolset: str) -> Needs:
@@ -34,49 +40,73 @@ class AskedCall:
     needs: Needs = ()
 
 
+@dataclass(frozen=True)
+class Given:
+    """One grant, and what it is remembered by."""
+
+    grant: SessionGrant
+    keys: frozenset[str]
+
+    @classmethod
+    def of(cls, offer: GrantOffer, call: AskedCall, request: ApprovalRequest) -> Given:
+        if offer.rules:
+            rules = tuple(str(rule) for rule in offer.rules)
+            return cls(SessionGrant(request.tool_name, offer.text, rules), frozenset(_keys(offer.rules)))
+        args = " ".join(f"{name}={json.dumps(jsonable(value))}" for name, value in request.args.items())
+        return cls(SessionGrant(request.tool_name, cut(args, _ARGS, "end")), frozenset([str(call.fingerprint)]))
+
+
 @dataclass
 class SessionGrants:
-    """The grants of one worker in one session, by what each is remembered by."""
+    """The grants of one worker in one session, in the order in which they were given."""
 
-    _given: set[str] = field(default_factory=set)
+    all: list[Given] = field(default_factory=list)
     _asked: list[tuple[str | None, list[set[str]]]] = field(default_factory=list)
     """Every call so far that somebody was asked about."""
 
+    @property
+    def _given(self) -> set[str]:
+        return {key for each in self.all for key in each.keys}
+
     def covering(self, call: AskedCall) -> GrantOffer | None:
         """What allows a call: it was allowed itself, or a rule was given for everything about it that asks."""
-        rules = [next((rule for rule in need if rule.key in self._given), None) for need in call.needs]
+        given = self._given
+        rules = [next((rule for rule in need if rule.key in given), None) for need in call.needs]
         found = [rule for rule in rules if rule is not None]
         if found and len(found) == len(rules):
             return GrantOffer.of(found)
-        return THIS_CALL if call.fingerprint in self._given else None
+        return THIS_CALL if call.fingerprint in given else None
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """What could be given for a call, the narrowest first, each with how many calls it would have covered."""
-        missing = [need for need in call.needs if self._given.isdisjoint(_keys(need))]
+        given = self._given
+        missing = [need for need in call.needs if given.isdisjoint(_keys(need))]
         own = [THIS_CALL] if call.fingerprint else []
         return tuple(replace(offer, covers=self._covers(offer, call)) for offer in (*own, *offers_for(missing)))
 
     def _covers(self, offer: GrantOffer, call: AskedCall) -> int:
         if not offer.rules:
             return sum(fingerprint == call.fingerprint for fingerprint, _ in self._asked)
-        with_it = self._given | _keys(offer.rules)
-        return sum(_all_met(needs, with_it) and not _all_met(needs, self._given) for _, needs in self._asked)
+        given = self._given
+        with_it = given | _keys(offer.rules)
+        return sum(_all_met(needs, with_it) and not _all_met(needs, given) for _, needs in self._asked)
 
     def note(self, call: AskedCall) -> None:
         """Somebody is asked about a call."""
         self._asked.append((call.fingerprint, [_keys(need) for need in call.needs]))
 
-    def give(self, offer: GrantOffer | None, offered: Iterable[GrantOffer], call: AskedCall) -> GrantOffer | None:
+    def give(self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest) -> GrantOffer | None:
         """Remember an offer, or identical calls where none is named; what was not offered is not remembered.
 
         A rule that was written into a policy changes that policy: what was given before no longer holds.
         """
+        offered = request.offers or ()
         chosen = next((each for each in offered if each == (offer or THIS_CALL)), None if offer else THIS_CALL)
         if chosen is None or not (chosen.rules or call.fingerprint):
             return None
         if offer and offer.written:
-            self._given.clear()
-        self._given |= _keys(chosen.rules) if chosen.rules else {str(call.fingerprint)}
+            self.all.clear()
+        self.all.append(Given.of(chosen, call, request))
         return replace(chosen, covers=None, written=offer.written if offer else None)
 
 

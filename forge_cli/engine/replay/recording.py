@@ -23,7 +23,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Message, TurnEnd
-from forge_cli.core.phrases import ENVIRONMENT_CHANGED
+from forge_cli.core.phrases import ENVIRONMENT_CHANGED, SUMMARY_INSTRUCTIONS
 from forge_cli.core.signature import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
@@ -128,6 +128,12 @@ class RecordedPart:
         return _track(self.lines, delegation)
 
     @property
+    def aside(self) -> bool:
+        """Is it nothing but a summary that somebody asked for between two tasks?"""
+        requests = [turn.request for turn in self.track().turns if turn.request]
+        return not self.task.text and [each.system for each in requests] == [SUMMARY_INSTRUCTIONS]
+
+    @property
     def empty(self) -> bool:
         """Did it end before the model or a call had its turn?"""
         turns = self.track().turns
@@ -167,7 +173,7 @@ def read_recording(log: Log) -> Recording:
         hint = "what is missing cannot be repeated; forge sessions show shows what there is"
         raise WorkerError(Mark(str(log.path)), f"the record is not whole: {missing}", hint=hint)
     start = next(event for event in [line.event for line in log.lines] if isinstance(event, SessionStart))
-    parts = tuple(part for part in _parts(log.lines) if not part.empty)
+    parts = tuple(part for part in _parts(log.lines) if not part.empty and not part.aside)
     if not parts:
         raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
     if not parts[0].past.messages and not any(_is_task(line) for line in log.lines):

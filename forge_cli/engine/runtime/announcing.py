@@ -7,8 +7,10 @@ from typing import Any
 
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import ManualToolsAvailable, SessionStart, StatusEvent
+from forge_cli.core.fields import derive_fields
 from forge_cli.core.notify import StatusLevel
 from forge_cli.core.tool import Tool, manual_tools
+from forge_cli.core.wire import wire
 
 
 class Announcer:
@@ -17,6 +19,7 @@ class Announcer:
     def __init__(self, bus: EventBus, *, is_root: bool) -> None:
         self._bus = bus
         self._held: list[StatusEvent] | None = [] if is_root else None
+        self._offered: tuple[tuple[dict[str, Any], ...], tuple[Mapping[str, Any], ...]] = (), ()
 
     def notify(self, level: StatusLevel, message: str) -> None:
         status = StatusEvent(level, message)
@@ -31,9 +34,14 @@ class Announcer:
         self._bus.emit(start)
         for status in held:
             self._bus.emit(status)
-        manual = manual_tools(list(tools))
-        if manual or prompts:
-            self._bus.emit(ManualToolsAvailable(tuple(_menu_entry(tool) for tool in manual), prompts or None))
+        self.offer(tools, prompts)
+
+    def offer(self, tools: Iterable[Tool], prompts: tuple[Mapping[str, Any], ...] = ()) -> None:
+        """Say what people may call and send, if that is not what was said before."""
+        offered = tuple(_menu_entry(tool) for tool in manual_tools(list(tools))), prompts
+        if offered != self._offered:
+            self._offered = offered
+            self._bus.emit(ManualToolsAvailable(offered[0], prompts or None))
 
     def stop(self) -> None:
         """After the end of the session nothing more is told."""
@@ -47,4 +55,6 @@ def _menu_entry(tool: Tool) -> dict[str, Any]:
         "label": (manual.label if manual else None) or tool.name,
         "category": manual.category if manual else None,
         "description": tool.description,
+        "fields": [wire(field) for field in derive_fields(tool.schema.json_schema)],
+        "inputSchema": tool.schema.json_schema,
     }

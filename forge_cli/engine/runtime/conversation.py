@@ -11,17 +11,18 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from forge_cli.core.bus import EventBus
-from forge_cli.core.errors import ToolError
 from forge_cli.core.events import CommandEvent, Event, ManualToolInvoke, StatusEvent, UserInput
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.messages import Attachment
 from forge_cli.engine.runtime.result import WorkerResult
 
+_ATTACHED = "Look at the attached files."
+"""The task where somebody sends files without a word."""
 Said = UserInput | CommandEvent
 
 
 class Conversation:
-    """Takes ``userInput``, ``command`` and ``manualToolInvoke`` from a bus, until a command ``exit`` or ``close``.
+    """Takes ``userInput``, ``command`` and ``manualToolInvoke`` from a bus, until it is closed.
 
     Input that answers no open question is a task. Tasks and commands wait for one another; a tool that a person calls
     does not wait. ``interrupt`` stops the task at hand, and the next one begins afresh.
@@ -32,18 +33,19 @@ class Conversation:
         bus: EventBus,
         interrupt: InterruptSignal,
         *,
-        run: Callable[[str], Awaitable[WorkerResult]],
+        run: Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]],
         call: Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, object]],
-        clear: Callable[[], None],
-        fill: Callable[[str, Sequence[str]], Awaitable[str | None]],
+        obey: Callable[[CommandEvent], Awaitable[UserInput | None]],
+        find_title: Callable[[], Coroutine[Any, Any, object]],
     ) -> None:
-        """``fill`` gives the message of a prompt, by its name and what was typed after it."""
+        """``obey`` does what a command says, or gives the message that it stands for."""
         self._bus = bus
         self._interrupt = interrupt
         self._run = run
         self._call = call
-        self._fill = fill
-        self._commands: dict[str, Callable[[], None]] = {"clear": clear, "exit": self.close}
+        self._obey = obey
+        self._find_title = find_title
+        self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
         self._send, self._received = anyio.create_memory_object_stream[Said](math.inf)
@@ -60,19 +62,28 @@ class Conversation:
             try:
                 async for said in self._received:
                     match said:
-                        case UserInput(content=task):
-                            result = await self._work(task)
-                        case CommandEvent(name=name) if name in self._commands:
-                            self._commands[name]()
+                        case UserInput():
+                            is_first, result = result is None, await self._work(said)
+                            if is_first and result.status == "completed":
+                                calls.start_soon(self._name_session)
                         case CommandEvent():
-                            result = await self._send_prompt(said) or result
+                            if message := await self._obey(said):
+                                result = await self._work(message)
             finally:
                 unsubscribe()
+                self._naming.cancel()
         return result
+
+    async def _name_session(self) -> None:
+        """Beside the conversation, which does not wait for a title when it ends."""
+        with self._naming:
+            await self._find_title()
 
     def _hear(self, event: Event, calls: TaskGroup) -> None:
         match event:
-            case UserInput() if not self._bus.is_open(event.request_id) and event.content.strip():
+            case UserInput() if self._bus.is_open(event.request_id):
+                pass
+            case UserInput() if event.content.strip() or event.attachments:
                 self._take(event)
             case CommandEvent():
                 self._take(event)
@@ -85,23 +96,9 @@ class Conversation:
         except anyio.ClosedResourceError:
             self._bus.emit(StatusEvent("warning", "the conversation has ended; this was not taken up"))
 
-    async def _work(self, task: str) -> WorkerResult:
+    async def _work(self, said: UserInput) -> WorkerResult:
         self._interrupt.reset()
-        result = await self._run(task)
+        result = await self._run(said.content if said.content.strip() else _ATTACHED, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
         return result
-
-    async def _send_prompt(self, said: CommandEvent) -> WorkerResult | None:
-        """Show the message of a prompt, and work on it like any other; None where nothing was sent."""
-        try:
-            task = await self._fill(said.name, said.args)
-        except ToolError as error:
-            self._bus.emit(StatusEvent("error", str(error)))
-            return None
-        if task is None:
-            hint = did_you_mean(said.name, self._commands)
-            self._bus.emit(StatusEvent("warning", f"there is no command '{said.name}'; {hint}"))
-            return None
-        self._bus.emit(StatusEvent("info", f"/{said.name} says: {task}"))
-        return await self._work(task)

@@ -103,19 +103,23 @@ def _mode(worker: Worker, settings: Settings | None) -> str | None:
     return said.value if said else None
 
 
-def _network(network: Network) -> bool | list[str]:
-    return network if isinstance(network, bool) else network.names()
-
-
-def _zone(zone: Zone) -> Facts:
+def describe_zone(zone: Zone) -> Facts:
+    """A zone as events tell it."""
     return {
         "name": zone.name,
         "path": str(zone.path),
         "mode": zone.mode.value,
         "write": zone.write.value,
         "delete": zone.delete.value,
-        "where": str(zone.where) if zone.where else None,
     }
+
+
+def _network(network: Network) -> bool | list[str]:
+    return network if isinstance(network, bool) else network.names()
+
+
+def _zone(zone: Zone) -> Facts:
+    return {**describe_zone(zone), "where": str(zone.where) if zone.where else None}
 
 
 def _toolsets(assembly: Assembly) -> dict[str, list[str]]:

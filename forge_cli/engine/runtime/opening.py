@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
@@ -20,7 +22,7 @@ from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.runtime.assemble import Assembly, assemble
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
-from forge_cli.engine.runtime.facts import environment_of
+from forge_cli.engine.runtime.facts import describe_zone, environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
@@ -83,6 +85,15 @@ class OpenWorker:
             replay=spec.wiring.replay,
         )
 
+    @property
+    def zones(self) -> tuple[Mapping[str, Any], ...]:
+        """What files can be used, as events tell it."""
+        return tuple(describe_zone(zone) for zone in self.loop.guard.sandbox.zones)
+
+    @property
+    def isolation(self) -> str:
+        return self.loop.guard.sandbox.isolation.level.value
+
     def start(self) -> SessionStart:
         resume, schema = self.spec.resume, self.spec.stated_schema
         return SessionStart(
@@ -93,6 +104,11 @@ class OpenWorker:
             resumed=resume.last.seq if resume and resume.last else None,
             forked_from=resume.forked_from if resume else None,
             output_schema=schema.json_schema if schema else None,
+            title=resume.title if resume else None,
+            zones=self.zones,
+            isolation=self.isolation,
+            session=self.spec.session_id,
+            worker=self.spec.worker.name,
         )
 
 
@@ -119,8 +135,54 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         if isinstance(model.provider, ConnectsAhead):
             model.provider.connect_ahead()
     price = _price(spec, settings, model)
+    assembly = await _assemble(spec, workspace, controller, stack, notify)
+    window = _window(settings, model.provider)
+    deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
+    return OpenWorker(
+        spec=spec,
+        workspace=workspace,
+        settings=settings,
+        controller=controller,
+        model=model,
+        price=price,
+        loop=_loop(spec, window, model, assembly, deferred, redactor, delegate),
+        open_calls=open_calls,
+        requests=assembly.requests,
+    )
+
+
+async def reopen_worker(
+    old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
+) -> OpenWorker:
+    """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
+    settings, controller, mode = load_settings(spec.home, old.workspace), old.controller, old.controller.mode
+    try:
+        controller.mode = _approval_mode(spec, settings)
+        assembly = await _assemble(spec, old.workspace, controller, stack, notify)
+        window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
+        deferred = await _defer(spec, settings, window, assembly, notify, offered)
+        loop = _loop(spec, window, old.model, assembly, deferred, old.loop.redactor, delegate, old.loop)
+    except BaseException:
+        controller.mode = mode
+        raise
+    return replace(old, spec=spec, settings=settings, loop=loop, requests=assembly.requests)
+
+
+def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
+    """Let another model take the next turns, the one that ``spec`` names; ``stack`` closes it."""
+    model = _model(spec, old.settings, old.workspace, notify)
+    stack.push_async_callback(_close_model, model.provider)
+    price = _price(spec, old.settings, model)
+    old.loop.model = model.provider
+    old.loop.context.window = _window(old.settings, model.provider)
+    return replace(old, spec=spec, model=model, price=price)
+
+
+async def _assemble(
+    spec: RuntimeSpec, workspace: Path, controller: ApprovalController, stack: AsyncExitStack, notify: Notify
+) -> Assembly:
     spare = _spare_folder(spec, stack)
-    assembly = await assemble(
+    return await assemble(
         spec.worker,
         workspace=workspace,
         host=spec.wiring.host,
@@ -134,20 +196,6 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         home=spec.home,
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
-    )
-    window = settings.options(model.provider.name).context or model.provider.context_window
-    deferred = await _defer(spec, settings, window, assembly, notify)
-    loop = _loop(spec, window, model, assembly, deferred, redactor, delegate)
-    return OpenWorker(
-        spec=spec,
-        workspace=workspace,
-        settings=settings,
-        controller=controller,
-        model=model,
-        price=price,
-        loop=loop,
-        open_calls=open_calls,
-        requests=assembly.requests,
     )
 
 
@@ -200,8 +248,10 @@ def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notif
     choice = ModelChoice(
         worker=spec.worker, workspace=workspace, settings=settings, host=spec.wiring.host, notify=notify
     )
-    earlier = spec.resume.model if spec.resume else None
-    return choice.choose(spec.model, spec.parent.model if spec.parent else None, earlier)
+    earlier, given = spec.resume.model if spec.resume else None, spec.model
+    if given is None and spec.resume:
+        given = spec.resume.chosen_model
+    return choice.choose(given, spec.parent.model if spec.parent else None, earlier)
 
 
 async def _close_model(provider: ModelProvider) -> None:
@@ -231,13 +281,21 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
 
 
 async def _defer(
-    spec: RuntimeSpec, settings: Settings, window: int | None, assembly: Assembly, notify: Notify
+    spec: RuntimeSpec,
+    settings: Settings,
+    window: int | None,
+    assembly: Assembly,
+    notify: Notify,
+    known: Sequence[str],
 ) -> DeferredTools:
-    """Which definitions the model reads; a session that is repeated offers what was offered then."""
+    """Which definitions the model reads; ``known`` are those that it has read in this session.
+
+    A session that is repeated offers what was offered then.
+    """
     deferred = DeferredTools(
         assembly.toolbox,
         ToolRoom.of(settings.tool_share_of(spec.worker), window),
-        known=spec.past.tools if spec.past else (),
+        known=known,
         recorded=spec.wiring.replay.tools if spec.wiring.replay else None,
         tell=partial(notify, "info"),
     )
@@ -253,25 +311,27 @@ def _loop(
     deferred: DeferredTools,
     redactor: Redactor,
     delegate: Delegate,
+    before: Loop | None = None,
 ) -> Loop:
+    """``before`` is the loop that this one takes over from, with its history."""
     toolbox, provider, past = assembly.toolbox, model.provider, spec.past
     guard = replace(
         assembly.guard,
-        reopened=_reopened(spec, redactor),
+        reopened=before.guard.reopened if before else _reopened(spec, redactor),
         delegate=delegate,
         before_result=redactor.redact_ahead,
         repeated=spec.wiring.replay,
     )
     output = spec.stated_schema or wanted_output(spec.worker)
-    environment, news = _environment(spec, assembly, redactor)
-    history = History(past.messages if past else (), redactor.redact)
+    environment, news = _environment(spec, assembly, redactor, before)
+    history = before.history if before else History(past.messages if past else (), redactor.redact)
     context = Context(
         history=history,
         bus=spec.bus,
         window=window,
-        counted=past.counted if past else None,
+        counted=before.context.counted if before else past.counted if past else None,
     )
-    return Loop(
+    loop = Loop(
         model=provider,
         toolbox=toolbox,
         deferred=deferred,
@@ -288,19 +348,26 @@ def _loop(
         output=output,
         redactor=redactor,
     )
+    return loop.taking_over(before) if before else loop
+
+
+def _window(settings: Settings, provider: ModelProvider) -> int | None:
+    return settings.options(provider.name).context or provider.context_window
 
 
 def _environment(
-    spec: RuntimeSpec, assembly: Assembly, redactor: Redactor
+    spec: RuntimeSpec, assembly: Assembly, redactor: Redactor, loop: Loop | None
 ) -> tuple[str | None, EnvironmentNews | None]:
     """What the system prompt says of where the worker is, and what has changed; a session keeps what it began with."""
     past, replay = spec.past, spec.wiring.replay
     before, last = (past.environment, past.last_environment) if past else (None, None)
+    if loop:
+        before, last = loop.environment, loop.told_environment
     branch = git_branch(assembly.guard.judge.workspace)
     now = replay.environment or last if replay else environment_of(spec.worker, assembly, branch)
     if before is None or last is None or now is None:
         return now, None
-    changes = describe_changes(last, redactor.redact_text(now))
+    changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))
     return before, EnvironmentNews(changes, now) if changes else None
 
 

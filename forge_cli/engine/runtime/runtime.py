@@ -17,7 +17,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
-from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd, StatusEvent
+from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
 from forge_cli.core.phrases import RESUME_INTERRUPTED
@@ -27,9 +27,11 @@ from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.performing import TOOL
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.children import Children, ChildSpec
+from forge_cli.engine.runtime.commands import SessionCommands
 from forge_cli.engine.runtime.conversation import Conversation
 from forge_cli.engine.runtime.delegation import close_lost
-from forge_cli.engine.runtime.opening import OpenWorker, open_worker
+from forge_cli.engine.runtime.opening import OpenWorker, change_model, open_worker, reopen_worker
+from forge_cli.engine.runtime.owning import Owner
 from forge_cli.engine.runtime.prompts import Prompts
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
 from forge_cli.engine.runtime.stream import EventStream
@@ -113,6 +115,9 @@ class WorkerRuntime:
         self._work_so_far = WorkSoFar()
         self._result: WorkerResult | None = None
         self._conversation: Conversation | None = None
+        self._commands: SessionCommands | None = None
+        self._owner: Owner[OpenWorker] | None = None
+        """Of a worker that was opened anew; the first one stays open in ``_stack``."""
         self._stream: EventStream | None = None
 
     @property
@@ -152,7 +157,7 @@ class WorkerRuntime:
     @property
     def tools(self) -> list[Tool]:
         """What the worker can call right now."""
-        return [offer.tool for offer in self._ready().loop.toolbox.offers.values()]
+        return [offer.tool for offer in self.opened.loop.toolbox.offers.values()]
 
     async def __aenter__(self) -> Self:
         await self.initialize()
@@ -173,13 +178,15 @@ class WorkerRuntime:
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:
-                self._announcer.start(opened.start(), self.tools, await Prompts(opened.loop.toolbox).announced())
+                self._announcer.start(opened.start(), self.tools, await self._prompts())
         except BaseException:
             with suppress(ForgeError):
                 await self._stack.aclose()
             raise
 
-    def _ready(self) -> OpenWorker:
+    @property
+    def opened(self) -> OpenWorker:
+        """Everything that is open; forge's own, and may change."""
         if self._open is None:
             raise UsageError(
                 "the runtime is not open", hint="use `async with WorkerRuntime(...)`, or await initialize()"
@@ -191,7 +198,7 @@ class WorkerRuntime:
 
         A resumed session may be given no task: then it continues with what it was doing.
         """
-        opened, task = self._ready(), _task(task, self._past)
+        opened, task = self.opened, _task(task, self._past)
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
         budget = opened.new_budget()
@@ -256,7 +263,7 @@ class WorkerRuntime:
 
     def _child(self, child: ChildSpec) -> WorkerRuntime:
         """The runtime of a child worker."""
-        spec, opened = self._spec, self._ready()
+        spec, opened = self._spec, self.opened
         return WorkerRuntime(
             worker=child.worker,
             approval_callback=spec.approval_callback,
@@ -279,27 +286,57 @@ class WorkerRuntime:
         call = ToolCall(new_id("manual"), tool, dict(args))
         if caller is Caller.PERSON:
             self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
-        return await self._ready().loop.guard.call(call, caller)
+        return await self.opened.loop.guard.call(call, caller)
 
     async def converse(self) -> WorkerResult | None:
         """Do what ``userInput``, ``command``, ``manualToolInvoke`` and ``interrupt`` on the bus say.
 
-        It ends with the command ``exit``, or when the runtime is closed; returns the result of the last task.
+        It ends with the command ``exit``, with ``resume``, or when the runtime is closed; returns the result of the
+        last task. ``next_session`` then says which session is to be opened instead, if any.
         """
-        opened = self._ready()
+        self._commands = commands = SessionCommands(self, lambda: conversation.close())
 
         async def call(tool: str, args: Mapping[str, Any]) -> None:
-            await opened.loop.guard.call(ToolCall(new_id("manual"), tool, dict(args)), Caller.PERSON)
+            await self.opened.loop.guard.call(ToolCall(new_id("manual"), tool, dict(args)), Caller.PERSON)
 
-        self._conversation = Conversation(
-            self.bus,
-            self.interrupt_signal,
-            run=self.run,
-            call=call,
-            clear=opened.loop.forget,
-            fill=Prompts(opened.loop.toolbox).fill,
+        async def run(task: str, attachments: Sequence[Attachment]) -> WorkerResult:
+            await commands.notice_edits()
+            result = await self.run(task, attachments)
+            self._announcer.offer(self.tools, await self._prompts())
+            return result
+
+        self._conversation = conversation = Conversation(
+            self.bus, self.interrupt_signal, run=run, call=call, obey=commands.obey, find_title=commands.find_title
         )
-        return await self._conversation.go()
+        return await conversation.go()
+
+    async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
+        return await Prompts(self.opened.loop.toolbox).announced()
+
+    @property
+    def next_session(self) -> str | None:
+        """The session that somebody wants to resume in the place of this one, by the command ``resume``."""
+        return self._commands.next_session if self._commands else None
+
+    async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
+        """Open the worker anew between two tasks, as ``spec`` says; the conversation is kept."""
+        old, before = self.opened, self._owner
+        spec = replace(spec, wiring=replace(spec.wiring, host=spec.wiring.host.beside(spec.worker)))
+        owner = Owner(lambda stack: reopen_worker(old, spec, stack, self._announcer.notify, self._children.delegate))
+        self._open = opened = await owner.open()
+        self._spec, self._owner = spec, owner
+        self._children.start_task(opened.as_parent(opened.new_budget()))
+        if before:
+            await self._close_owner(before)
+        self._announcer.offer(self.tools, await self._prompts())
+        return opened
+
+    def change_model(self, spec: RuntimeSpec) -> OpenWorker:
+        """Let the model that ``spec`` names take the next turns."""
+        self._open = opened = change_model(self.opened, spec, self._stack, self._announcer.notify)
+        self._spec = spec
+        self.bus.emit(SessionUpdate(model=opened.model.provider.name))
+        return opened
 
     def interrupt(self, reason: str = "interrupted") -> None:
         """Stop the turn: the running call ends, pending ones get the result ``interrupted``."""
@@ -316,8 +353,16 @@ class WorkerRuntime:
             await self._stream.aclose()
         self.end()
         self._open = None
+        if self._owner:
+            await self._close_owner(self._owner)
         try:
             await self._stack.aclose()
+        except ForgeError as error:
+            self._warn(error)
+
+    async def _close_owner(self, owner: Owner[OpenWorker]) -> None:
+        try:
+            await owner.close()
         except ForgeError as error:
             self._warn(error)
 

@@ -125,6 +125,11 @@ class DeferredTools:
             else:
                 self._load([outcome.call.name])
 
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The tools whose definitions the model was given last."""
+        return self._known
+
     def is_deferred(self, offer: Offer) -> bool:
         """Was it deferred, whether or not it is loaded by now?"""
         return _group(offer) in self._groups

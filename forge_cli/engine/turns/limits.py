@@ -124,14 +124,15 @@ class Budget:
             budget.child_turns += budget is not self
         self.turns += 1
 
-    def spend(self, usage: Usage) -> None:
-        """Count what a turn has used, here and all the way up."""
+    def spend(self, usage: Usage) -> float | None:
+        """Count what a turn has used, here and all the way up; returns what it cost, where that is known."""
         usage = Usage(*(max(0, count) for count in astuple(usage)))
         cost = self.price.cost(usage) if self.price else None
         for budget in self.chain:
             budget.usage += usage
             budget._known_cost += cost or 0.0
             budget._priced = budget._priced and cost is not None
+        return cost
 
     def check_last_turn(self, answer: str) -> None:
         """LimitReached when the turn that gave the answer has used more than there was.

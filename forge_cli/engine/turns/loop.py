@@ -126,6 +126,24 @@ class Loop:
         """What the model said last."""
         return next((message.text for message in reversed(self.history) if message.role == "assistant"), "")
 
+    @property
+    def told_environment(self) -> str | None:
+        """What the model was told last of where the worker is."""
+        return self.news.paragraph if self.news and self._told_news else self.environment
+
+    def taking_over(self, before: Loop) -> Loop:
+        """This loop with the conversation of one that it replaces."""
+        self._last_prompt = before._last_prompt
+        if self.news is None and before._told_news:
+            self.news, self._told_news = before.news, True
+        return self
+
+    async def compact(self, tally: Tally, budget: Budget) -> int | None:
+        """Let a summary stand for all but the last turn, now; returns for how many messages, None where it does not."""
+        offers = await self.toolbox.refresh()
+        lasting = {offer.tool.name for offer in offers.values() if offer.tool.lasting}
+        return await self.context.compact(lasting, partial(self._ask, tally, budget))
+
     def forget(self) -> None:
         """Begin a new conversation: the model learns nothing of what was said before."""
         self.context.clear()
@@ -225,9 +243,9 @@ class Loop:
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
         await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])
         tally.usage += end.usage
-        budget.spend(end.usage)
+        cost = budget.spend(end.usage)
         keep(reply, end)
-        self.bus.emit(TurnEndEvent(tally.turns, end.stop, end.usage))
+        self.bus.emit(TurnEndEvent(tally.turns, end.stop, end.usage, cost))
         return reply, end
 
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:

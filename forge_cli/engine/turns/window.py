@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
-from forge_cli.core.messages import CallResult, Message, ToolSpec, TurnEnd, Usage
+from forge_cli.core.messages import CallResult, Message, Summary, ToolSpec, TurnEnd, Usage
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.turns.history import History
@@ -33,6 +33,11 @@ SUMMARY, WORTHWHILE = 0.1, 0.2
 """Shares of the window: what a summary may fill, and what it has to replace at least."""
 BYTES_A_TOKEN = 3
 """A guess on the safe side; it counts only until the provider has counted."""
+
+_COMPACT = 100_000
+"""The window, where nobody knows it, that a summary on demand is made for."""
+_SHORTEST = 2
+"""Messages that are worth a summary at least."""
 
 Keep = Callable[[Message, TurnEnd], None]
 Ask = Callable[[str, History, Sequence[ToolSpec], Keep], Awaitable[tuple[Message, TurnEnd]]]
@@ -73,6 +78,17 @@ class Context:
         self._no_summary = False
         await self._reduce(max(1, min(before, self.window or before)), lasting, ask)
         return self._used < before
+
+    async def compact(self, lasting: Collection[str], ask: Ask) -> int | None:
+        """On demand, however much room there is: a summary for all but the last turn; returns for how many messages."""
+        cut, limit = turns_back(self.history, 1), self.window or _COMPACT
+        if cut < _SHORTEST:
+            return None
+        kept = verbatim_parts(self.history[:cut], lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
+        counted = self.counted
+        done = await self._replace_older(cut, kept, limit, ask)
+        self.counted = self.counted if counted else None
+        return cut if done else None
 
     @property
     def _used(self) -> int:
@@ -122,7 +138,10 @@ class Context:
         if self._no_summary or replaced < WORTHWHILE * limit:
             return False
         self._tell(limit, f"the first {cut} of {len(self.history)} messages become a summary")
-        done = False
+        return await self._replace_older(cut, kept, limit, ask)
+
+    async def _replace_older(self, cut: int, kept: Summary, limit: int, ask: Ask) -> bool:
+        older, done = self.history[:cut], False
 
         def keep(reply: Message, end: TurnEnd) -> None:
             nonlocal done

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,13 +12,28 @@ from forge_cli.core.fields import alternatives, kinds
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Tool, is_manual_tool
 
-BUILTINS = ("help", "model", "clear", "status", "tools", "exit")
+BUILTINS = (
+    *("help", "model", "clear", "status", "tools", "exit"),
+    *("add-dir", "approvals", "attach", "compact", "name", "plan", "reload", "resume", "save", "sessions"),
+    *("trace", "undo"),
+)
 TOOL_COMMANDS = ("tool", "t")
+FLAGS = frozenset({"i"})
+"""Options that never take a value after them: ``-i`` asks for the fields of a tool."""
 
 _PAIR = re.compile(r"([^\W\d][\w.-]*)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"-\.?\d")
+_SPACE = " \t\r\n"
 
 OptionValue = str | bool | list[str]
+
+
+class CommandError(UsageError):
+    """A command that cannot be read; ``column`` counts from 1, and is 0 where there is no line but an argv."""
+
+    def __init__(self, message: str, column: int, *, hint: str) -> None:
+        super().__init__(f"column {column}: {message}" if column else message, hint=hint)
+        self.column = column
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,10 @@ class ParsedCommand:
     name: str
     args: tuple[str, ...] = ()
     options: Mapping[str, OptionValue] = field(default_factory=dict)
+    columns: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """Where each option stands in the line."""
+    argv: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What follows the name, token by token."""
 
 
 @dataclass(frozen=True)
@@ -38,54 +56,115 @@ class ClassifiedCommand:
     tool_name: str | None = None
 
 
+@dataclass(frozen=True)
+class Token:
+    """A part of a line, without its quotes, and the column where it begins."""
+
+    text: str
+    column: int
+
+
 def is_command(text: str) -> bool:
     """Is this line a command, and not something said to the model? A path such as ``/etc/hosts`` is none."""
     return re.match(r"/[A-Za-z][A-Za-z0-9_-]*(\s|$)", text) is not None
 
 
 def parse_command(text: str) -> ParsedCommand:
-    """Read a line that ``is_command``; quotes work as in a shell."""
-    try:
-        argv = shlex.split(text.strip().removeprefix("/"))
-    except ValueError as error:
-        raise UsageError(f"cannot read the command: {error}", hint="close every quote") from None
-    if not argv or not argv[0]:
-        raise UsageError("a slash alone is not a command", hint="/help lists the commands")
-    args, options = parse_arguments(argv[1:])
-    return ParsedCommand(argv[0], tuple(args), options)
+    """Read a line that ``is_command``; quotes work as in a shell. A CommandError says at which column it goes wrong."""
+    start = len(text) - len(text.lstrip())
+    start += text[start : start + 1] == "/"
+    tokens = list(split_tokens(text, start))
+    if not tokens or not tokens[0].text:
+        raise CommandError("a slash alone is not a command", start + 1, hint="/help lists the commands")
+    name, *rest = tokens
+    args, options, columns = _parse(rest, FLAGS)
+    return ParsedCommand(name.text, tuple(args), options, columns, tuple(token.text for token in rest))
+
+
+def split_tokens(text: str, start: int = 0) -> Iterator[Token]:
+    """The tokens of a line from ``start`` on, quoted and escaped as in a POSIX shell; nothing is expanded."""
+    place = start
+    while (place := _skip_space(text, place)) < len(text):
+        begin, read = place, ""
+        while place < len(text) and text[place] not in _SPACE:
+            piece, place = _read_piece(text, place)
+            read += piece
+        yield Token(read, begin + 1)
+
+
+def _skip_space(text: str, place: int) -> int:
+    while place < len(text) and text[place] in _SPACE:
+        place += 1
+    return place
+
+
+def _read_piece(text: str, place: int) -> tuple[str, int]:
+    """One quoted part, escaped character or plain character, and where it ends."""
+    match text[place]:
+        case "\\":
+            if place + 1 == len(text):
+                raise CommandError("nothing follows the backslash", place + 1, hint="write \\\\ for a backslash")
+            return text[place + 1], place + 2
+        case "'" | '"' as quote:
+            return _read_quoted(text, place, quote)
+        case char:
+            return char, place + 1
+
+
+def _read_quoted(text: str, begin: int, quote: str) -> tuple[str, int]:
+    read, place = "", begin + 1
+    while place < len(text):
+        char, after = text[place], text[place + 1 : place + 2]
+        if char == quote:
+            return read, place + 1
+        if char == "\\" and quote == '"' and after and after in '"\\':
+            char, place = after, place + 1
+        read, place = read + char, place + 1
+    raise CommandError(f"the quote {quote} is never closed", begin + 1, hint="close every quote")
 
 
 def parse_arguments(argv: Sequence[str], flags: Collection[str] = ()) -> tuple[list[str], dict[str, OptionValue]]:
-    """Plain arguments and options: ``--key value``, ``--key=value``, ``key=value``, ``--flag``, ``-i``.
+    """Plain arguments and options: ``--key value``, ``--key=value``, ``-k value``, ``key=value``, ``--flag``.
 
     Options in ``flags`` are booleans and take no value after them, unless that is true or false.
     """
-    plain: list[str] = []
-    options: dict[str, OptionValue] = {}
-    rest = list(argv)
-    while rest:
-        item = rest.pop(0)
-        if item == "--":
-            plain += rest
-            break
-        if pair := _PAIR.fullmatch(item.removeprefix("--") if item.startswith("--") else item):
-            _add(options, pair[1], pair[2])
-        elif item.startswith("--"):
-            name = item.removeprefix("--")
-            _add(options, name, _value(rest, is_flag=name in flags))
-        elif len(item) > 1 and item.startswith("-") and not _NUMBER.match(item):
-            _add(options, item.removeprefix("-"), True)
-        else:
-            plain.append(item)
+    plain, options, _ = _parse([Token(item, 0) for item in argv], flags)
     return plain, options
 
 
-def _value(rest: list[str], *, is_flag: bool) -> str | bool:
-    if not rest or (rest[0].startswith("-") and len(rest[0]) > 1 and not _NUMBER.match(rest[0])):
+def _parse(tokens: Sequence[Token], flags: Collection[str]) -> tuple[list[str], dict[str, OptionValue], dict[str, int]]:
+    plain, options, columns = list[str](), dict[str, OptionValue](), dict[str, int]()
+    rest = list(tokens)
+    while rest:
+        token = rest.pop(0)
+        item, name = token.text, token.text.removeprefix("--" if token.text.startswith("--") else "-")
+        if item == "--":
+            plain += [each.text for each in rest]
+            break
+        if pair := _PAIR.fullmatch(name if _is_option(item) else item):
+            name = pair[1]
+            _add(options, name, pair[2])
+        elif not _is_option(item):
+            plain.append(item)
+            continue
+        else:
+            if not name or name.startswith(("=", "-")):
+                hint = "write --KEY VALUE, or -- before what only looks like an option"
+                raise CommandError(f"'{item}' is an option without a name", token.column, hint=hint)
+            _add(options, name, _value(rest, is_flag=name in flags))
+        columns.setdefault(name, token.column)
+    return plain, options, columns
+
+
+def _is_option(item: str) -> bool:
+    return len(item) > 1 and item.startswith("-") and not _NUMBER.match(item)
+
+
+def _value(rest: list[Token], *, is_flag: bool) -> str | bool:
+    """What follows an option, if that is its value; without one it is a flag."""
+    if not rest or _is_option(rest[0].text) or (is_flag and rest[0].text not in ("true", "false")):
         return True
-    if is_flag and rest[0] not in ("true", "false"):
-        return True
-    return rest.pop(0)
+    return rest.pop(0).text
 
 
 def _add(options: dict[str, OptionValue], name: str, value: str | bool) -> None:

@@ -14,6 +14,7 @@ from forge_cli.core.events import (
     ApprovalResponse,
     CommandEvent,
     ContextUsage,
+    GrantsEvent,
     InputPrompt,
     Interrupt,
     ManualToolInvoke,
@@ -23,6 +24,7 @@ from forge_cli.core.events import (
     OtherEvent,
     SessionEnd,
     SessionStart,
+    SessionUpdate,
     StatusEvent,
     Streaming,
     ToolOutput,
@@ -153,6 +155,8 @@ class _Reader:
 
     def take(self, line: Line) -> None:
         match line.event:
+            case SessionUpdate() as event:
+                self.update(line, event)
             case SessionStart() as event:
                 self.start(line, event)
             case MessageEvent() as event:
@@ -195,6 +199,7 @@ class _Reader:
                 | ManualToolsAvailable()
                 | ManualToolInvoke()
                 | CommandEvent()
+                | GrantsEvent()
             ):
                 pass
             case OtherEvent():
@@ -213,6 +218,10 @@ class _Reader:
         other = f", with {event.model}" if event.model != told.model else ""
         told.model, told.workspace = event.model, event.workspace
         self.told.entries.append(Noted(f"resumed at {when}{copy}{moved}{other}"))
+
+    def update(self, line: Line, event: SessionUpdate) -> None:
+        self.note(line, event.title and f"the session is called: {event.title}")
+        self.note(line, event.model and f"the model is {event.model} from here on")
 
     def message(self, line: Line, event: MessageEvent) -> None:
         names = tuple(file.name for file in event.message.attachments)

@@ -48,15 +48,29 @@ def test_the_tools_for_people_are_announced() -> None:
     bus = EventBus()
     events = heard(bus)
     Announcer(bus, is_root=True).start(START, [Tool.from_function(push), Tool.from_function(deploy)])
+    branch = {"name": "branch", "type": "text", "required": False, "default": "main", "hasDefault": True, "options": []}
+    about = {"label": "Push it", "category": "Git", "description": "Push a branch."}
+    bare = {"label": "deploy", "category": None, "description": "Deploy."}
+    schemas = [Tool.from_function(each).schema.json_schema for each in (push, deploy)]
     assert events == [
         START,
         ManualToolsAvailable(
             (
-                {"name": "push", "label": "Push it", "category": "Git", "description": "Push a branch."},
-                {"name": "deploy", "label": "deploy", "category": None, "description": "Deploy."},
+                {"name": "push", **about, "fields": [branch], "inputSchema": schemas[0]},
+                {"name": "deploy", **bare, "fields": [], "inputSchema": schemas[1]},
             )
         ),
     ]
+
+
+def test_the_tools_for_people_are_announced_again_when_they_change() -> None:
+    bus = EventBus()
+    events, announcer, tools = heard(bus), Announcer(bus, is_root=True), [Tool.from_function(push)]
+    announcer.start(START, tools)
+    announcer.offer(tools)
+    announcer.offer([])
+    announced = [event.tools for event in events if isinstance(event, ManualToolsAvailable)]
+    assert [[entry["name"] for entry in entries] for entries in announced] == [["push"], []]
 
 
 def test_nothing_is_told_before_the_start_nor_after_the_end() -> None:

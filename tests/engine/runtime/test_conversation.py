@@ -2,24 +2,20 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from forge_cli import (
     ApprovalDecision,
-    Event,
     EventBus,
-    MessageEvent,
-    WorkerResult,
     WorkerRuntime,
     load_worker,
     open_session,
 )
 from forge_cli.testing import Project, call, calls, scripted_model
+from tests.engine.talk import UI, converse, leave, say
 
 EXAMPLE = Path(__file__).parents[3] / "examples/own_ui"
 TOOLS = """
@@ -43,7 +39,6 @@ async def wait() -> str:
     return "waited"
 """
 WORKER = "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [add, ask, wait]}}\n"
-DEADLINE = 20
 
 
 @pytest.fixture
@@ -51,59 +46,6 @@ def worker(project: Project) -> Project:
     project.write("tools.py", TOOLS)
     project.write("worker.yaml", WORKER)
     return project
-
-
-class UI:
-    """Notes what happens, and does something at the first event of a name."""
-
-    def __init__(self, bus: EventBus, *, answers: bool = False, **reactions: Callable[[Event], None]) -> None:
-        self.bus, self.seen, self.reactions = bus, list[Event](), reactions
-        bus.subscribe(self.take, answers=answers)
-
-    def take(self, event: Event) -> None:
-        self.seen.append(event)
-        if reaction := self.reactions.pop(event.type, None):
-            reaction(event)
-
-    def of(self, name: str) -> list[Any]:
-        return [event for event in self.seen if event.type == name]
-
-    @property
-    def answers(self) -> list[str]:
-        return [
-            event.message.text
-            for event in self.seen
-            if isinstance(event, MessageEvent) and event.message.role == "assistant" and event.message.text
-        ]
-
-
-def say(bus: EventBus, *lines: str) -> None:
-    for line in lines:
-        bus.emit("userInput", {"requestId": "", "content": line})
-
-
-def leave(bus: EventBus) -> None:
-    bus.emit("command", {"name": "exit"})
-
-
-def converse(
-    project: Project, bus: EventBus, *turns: Any, begin: Callable[[], None], **options: Any
-) -> WorkerResult | None:
-    async def main() -> WorkerResult | None:
-        runtime = WorkerRuntime(
-            worker=load_worker(project.folder / "worker.yaml"), model=scripted_model(*turns), bus=bus, **options
-        )
-        with anyio.fail_after(DEADLINE):
-            async with runtime, anyio.create_task_group() as tasks:
-
-                async def start() -> None:
-                    begin()
-
-                tasks.start_soon(start)
-                return await runtime.converse()
-        raise AssertionError
-
-    return anyio.run(main)
 
 
 def test_tasks_are_done_one_after_the_other_in_one_history(worker: Project) -> None:

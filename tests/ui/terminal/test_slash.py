@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from forge_cli import Tool, classify_command, is_command, parse_command
 from forge_cli.core.errors import UsageError
 from forge_cli.core.tool import ManualExecution
-from forge_cli.ui.terminal.slash import BUILTINS, args_from, boolean_options, parse_arguments
+from forge_cli.ui.terminal.slash import (
+    BUILTINS,
+    CommandError,
+    args_from,
+    boolean_options,
+    parse_arguments,
+    split_tokens,
+)
 
 
 async def nothing(args: object, context: object) -> str:
@@ -59,6 +66,9 @@ def test_the_command_of_the_handbook() -> None:
         ("/x größe=5 a.b=1", (), {"größe": "5", "a.b": "1"}),
         ("/x https://e.org/?a=b 3=4", ("https://e.org/?a=b", "3=4"), {}),
         ("/x text='two\nlines'", (), {"text": "two\nlines"}),
+        ("/x -k v -n -5 -i a", ("a",), {"k": "v", "n": "-5", "i": True}),
+        ("/x -k=v -b --c d", (), {"k": "v", "b": True, "c": "d"}),
+        ('/x a\\ b "c\\"d\\\\" \'e\\\'', ("a b", 'c"d\\', "e\\"), {}),
     ],
 )
 def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object]) -> None:
@@ -71,6 +81,49 @@ def test_what_cannot_be_read_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_command(text)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "says"),
+    [
+        ("/x a 'open", 6, "the quote ' is never closed"),
+        ('/x "a"b"', 8, 'the quote " is never closed'),
+        ("/x \\", 4, "nothing follows the backslash"),
+        ("/x a --=5", 6, "'--=5' is an option without a name"),
+        ("  /x ---", 6, "'---' is an option without a name"),
+        ("  /", 4, "a slash alone is not a command"),
+    ],
+)
+def test_an_error_says_where(text: str, column: int, says: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        parse_command(text)
+    assert (caught.value.column, caught.value.message) == (column, f"column {column}: {says}")
+
+
+def test_options_know_where_they_stand() -> None:
+    parsed = parse_command("/undo  a=b --list -k v")
+    assert parsed.columns == {"a": 8, "list": 12, "k": 19}
+    assert parsed.argv == ("a=b", "--list", "-k", "v")
+
+
+@given(st.text(st.sampled_from("ab \t\n\\'\"=-/é")))
+def test_tokens_are_those_of_a_shell(text: str) -> None:
+    try:
+        known = shlex.split(text)
+    except ValueError:
+        with pytest.raises(CommandError) as caught:
+            list(split_tokens(text))
+        assert 1 <= caught.value.column <= len(text)
+        return
+    tokens = list(split_tokens(text))
+    assert [token.text for token in tokens] == known
+    assert all(text[token.column - 1 : token.column].strip() for token in tokens)
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_are_values_and_not_options(number: float) -> None:
+    typed = f"{number}"
+    assert parse_arguments(["--n", typed, "-k", typed, typed]) == ([typed], {"n": typed, "k": typed})
 
 
 @given(st.text())

@@ -1,0 +1,247 @@
+"""What the commands of a conversation do to its session: each by its name, with a sentence of what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+
+from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.ended import Ended
+from forge_cli.core.errors import ForgeError, ToolError, UsageError
+from forge_cli.core.events import CommandEvent, SessionGrant, SessionUpdate, StatusEvent, UserInput
+from forge_cli.core.notify import StatusLevel
+from forge_cli.core.text import counted, did_you_mean
+from forge_cli.engine.runtime.edits import WorkerFiles, describe_edit
+from forge_cli.engine.runtime.opening import OpenWorker
+from forge_cli.engine.runtime.prompts import Prompts
+from forge_cli.engine.runtime.wiring import RuntimeSpec
+from forge_cli.engine.turns.limits import deadline
+from forge_cli.engine.turns.loop import Tally
+from forge_cli.engine.turns.title import ask_for_title, clean_title
+from forge_cli.files.worker import load_worker
+from forge_cli.record.changes import change_log
+from forge_cli.record.log import find_kept
+from forge_cli.record.overview import overview
+from forge_cli.record.undo import Undoing, look, undo
+from forge_cli.sandbox.zones.added import added_zone
+
+Command = Callable[[Sequence[str]], Awaitable[None]]
+PATIENCE = 20.0
+"""Seconds that a model has to find a title."""
+_DONE = {"restore": "restored", "remove": "removed", "nothing": "was as before"}
+_WOULD = {"restore": "would be restored", "remove": "would be removed", "nothing": "is as before"}
+
+
+class Session(Protocol):
+    """A runtime, as its commands see it."""
+
+    @property
+    def bus(self) -> EventBus: ...
+
+    @property
+    def opened(self) -> OpenWorker: ...
+
+    async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
+        """Open the worker anew, as this says; what goes wrong is raised, and the old one stays."""
+        ...
+
+    def change_model(self, spec: RuntimeSpec) -> OpenWorker:
+        """Let the model that this names take the next turns."""
+        ...
+
+
+class SessionCommands:
+    """Obeys one command after the other, between two tasks; what goes wrong is a status of level ``error``."""
+
+    def __init__(self, session: Session, leave: Callable[[], None]) -> None:
+        self._session = session
+        self._leave = leave
+        spec = session.opened.spec
+        self._files = WorkerFiles(spec.worker)
+        self._titled = bool(spec.resume and spec.resume.title)
+        self.next_session: str | None = None
+        """The session that is to be opened when this one has ended."""
+        self._commands: Mapping[str, Command] = {
+            "add-dir": self._add_dir,
+            "clear": self._clear,
+            "compact": self._compact,
+            "exit": self._exit,
+            "model": self._model,
+            "name": self._name,
+            "reload": self._reload,
+            "resume": self._resume,
+            "revoke": self._revoke,
+            "undo": self._undo,
+        }
+
+    async def obey(self, command: CommandEvent) -> UserInput | None:
+        """Do it; a command with the name of a prompt gives the message that this makes, which is shown before."""
+        try:
+            if obey := self._commands.get(command.name):
+                await obey(command.args)
+                return None
+            message = await Prompts(self._session.opened.loop.toolbox).fill(command.name, command.args)
+        except (ForgeError, ToolError, Ended) as error:
+            self._say(str(error), "error")
+            return None
+        if message is None:
+            hint = did_you_mean(command.name, self._commands)
+            self._say(f"there is no command '{command.name}'; {hint}", "warning")
+            return None
+        self._say(f"/{command.name} says: {message}")
+        return UserInput(new_id("prompt"), message)
+
+    async def notice_edits(self) -> None:
+        """Before a task: an edited worker is opened anew; one that cannot be stays as it was."""
+        worker = self._session.opened.spec.worker
+        if not self._files.edited(worker):
+            return
+        try:
+            await self._open_edited()
+        except ForgeError as error:
+            self._say(f"{worker.path.name} was edited, and the worker stays as it was: {error}", "error")
+
+    def _say(self, sentence: str, level: StatusLevel = "info") -> None:
+        self._session.bus.emit(StatusEvent(level, sentence))
+
+    async def _exit(self, args: Sequence[str]) -> None:
+        self._leave()
+
+    async def _clear(self, args: Sequence[str]) -> None:
+        self._session.opened.loop.forget()
+
+    async def _compact(self, args: Sequence[str]) -> None:
+        opened = self._session.opened
+        budget = opened.new_budget()
+        opened.spec.interrupt.reset()
+        with deadline(budget, opened.spec.interrupt):
+            messages = await opened.loop.compact(Tally(), budget)
+        if messages:
+            self._say(f"a summary stands for the first {counted(messages, 'message')} from here on")
+        else:
+            self._say("nothing was taken out of the conversation")
+
+    async def _model(self, args: Sequence[str]) -> None:
+        opened = self._session.opened
+        name = _one(args, "model NAME")
+        changed = self._session.change_model(replace(opened.spec, model=name))
+        self._say(f"the model is {changed.model.provider.name} from the next turn on")
+
+    async def _name(self, args: Sequence[str]) -> None:
+        title = clean_title(" ".join(args))
+        if not title:
+            raise UsageError("a session needs a title", hint="name TITLE")
+        self._titled = True
+        self._session.bus.emit(SessionUpdate(title=title))
+
+    async def find_title(self) -> None:
+        """Ask the model what to call the session, unless it has a title; that it says none changes nothing."""
+        opened = self._session.opened
+        if self._titled or not opened.settings.titles:
+            return
+        with suppress(Exception), anyio.fail_after(PATIENCE):  # third-party code: a model
+            title, usage = await ask_for_title(opened.loop.model, opened.loop.history)
+            if title and not self._titled:
+                self._titled = True
+                self._session.bus.emit(SessionUpdate(title=opened.loop.redactor.redact_text(title), usage=usage))
+
+    async def _reload(self, args: Sequence[str]) -> None:
+        self._files.edited(self._session.opened.spec.worker)
+        try:
+            await self._open_edited()
+        except ForgeError as error:
+            self._say(f"the worker stays as it was: {error}", "error")
+
+    async def _open_edited(self) -> None:
+        old = self._session.opened
+        worker = old.spec.worker
+        if not worker.path.is_file() and worker.config.where("name") is None:
+            raise UsageError(f"the worker '{worker.name}' has no file to be read again")
+        new = replace(load_worker(worker.path), toolsets=worker.toolsets, sandbox=worker.sandbox)
+        if new.name != worker.name:
+            raise UsageError(f"the worker is called '{new.name}' now", hint="start a new session for it")
+        opened = await self._reopen(replace(old.spec, worker=new))
+        if new.config.model != worker.config.model and old.spec.model is None and new.config.model:
+            opened = self._session.change_model(opened.spec)
+        changes = "; ".join(describe_edit(old, opened)) or "nothing has changed"
+        self._say(f"{worker.path.name} was read again: {changes}")
+
+    async def _reopen(self, spec: RuntimeSpec) -> OpenWorker:
+        """Open the worker as ``spec`` says; grants that were given under another policy are dropped."""
+        old = self._session.opened
+        mode = old.controller.mode
+        opened = await self._session.reopen(spec)
+        before, now = old.loop.guard.judge, opened.loop.guard.judge
+        digests = {name: offer.tool.digest for name, offer in before.offers.items()}
+
+        def is_other(number: int, grant: SessionGrant) -> bool:
+            offer = now.offers.get(grant.tool_name)
+            changed = grant.tool_name in digests and (offer is None or offer.tool.digest != digests[grant.tool_name])
+            return before.setting != now.setting or changed
+
+        if dropped := opened.controller.revoke(is_other):
+            self._say(f"{counted(len(dropped), 'grant')} dropped: the policy has changed")
+        if (opened.zones, opened.isolation) != (old.zones, old.isolation):
+            self._session.bus.emit(SessionUpdate(zones=opened.zones, isolation=opened.isolation))
+        if opened.controller.mode is not mode:
+            self._session.bus.emit(SessionUpdate(approval_mode=opened.controller.mode.value))
+        return opened
+
+    async def _add_dir(self, args: Sequence[str]) -> None:
+        old = self._session.opened
+        zone = added_zone(_one(args, "add-dir DIR[:ro]"), old.workspace)
+        wiring = replace(old.spec.wiring, zones=(*old.spec.wiring.zones, zone))
+        await self._reopen(replace(old.spec, wiring=wiring))
+        self._say(f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}")
+
+    async def _revoke(self, args: Sequence[str]) -> None:
+        controller = self._session.opened.controller
+        which = _one(args, "revoke N|all")
+        if which != "all" and not (which.isdecimal() and 1 <= int(which) <= len(controller.grants)):
+            known = f"there are {len(controller.grants)}" if controller.grants else "nothing has been allowed"
+            raise UsageError(f"there is no grant '{which}': {known}", hint="revoke N|all")
+        gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
+        self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
+
+    async def _resume(self, args: Sequence[str]) -> None:
+        spec = self._session.opened.spec
+        path = find_kept(_one(args, "resume ID"))
+        seen = overview(path)
+        if path.stem == spec.session_id:
+            raise UsageError("this is the session that you are in")
+        if seen.worker != spec.worker.name:
+            raise UsageError(f"the session {path.stem} is one of the worker '{seen.worker}'")
+        if seen.pid is not None:
+            raise UsageError(f"the session {path.stem} is worked on by the process {seen.pid}")
+        self.next_session = path.stem
+        self._leave()
+
+    async def _undo(self, args: Sequence[str]) -> None:
+        spec = self._session.opened.spec
+        if spec.wiring.keeper is None:
+            raise UsageError("this session is not kept, so nothing of it can be undone")
+        log, only_list = change_log(spec.session_id), list(args) == ["--list"]
+        if args and not only_list:
+            raise UsageError(f"undo takes no '{args[0]}'", hint="undo [--list]")
+        found = [look(file) for file in log.changed()] if only_list else undo(log, lambda file, why: False)
+        for each in found:
+            self._say(_describe(each, only_list), "warning" if each.left else "info")
+        if not found:
+            self._say("this session changed no file that is not as it was")
+
+
+def _describe(undoing: Undoing, only_list: bool) -> str:
+    if undoing.left:
+        return f"{undoing.file.path} is left as it is: {undoing.left}"
+    newer = f", but {undoing.newer}" if undoing.newer else ""
+    return f"{undoing.file.path} {(_WOULD if only_list else _DONE)[undoing.action]}{newer}"
+
+
+def _one(args: Sequence[str], usage: str) -> str:
+    if len(args) != 1:
+        raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=usage)
+    return args[0]

@@ -1,0 +1,27 @@
+"""A folder that the user adds to those of a worker, as a zone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from forge_cli.core.errors import UsageError
+from forge_cli.core.text import visible
+from forge_cli.core.zones import Zone, ZoneMode
+
+
+def added_zone(text: str, workspace: Path | None = None) -> Zone:
+    """What ``--add-dir DIR[:ro]`` adds: a zone named after the folder, in which writing asks.
+
+    A relative DIR is looked for in ``workspace``, or where the caller stands.
+    """
+    path, mode = (text.removesuffix(":ro"), ZoneMode.RO) if text.endswith(":ro") else (text, ZoneMode.RW)
+    folder = (workspace or Path()) / Path(path).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"--add-dir {visible(path)}: there is no such folder")
+    folder = folder.resolve()
+    name = re.sub(r"[^a-z0-9_-]+", "-", folder.name.lower()).lstrip("0123456789_-")[:64]
+    if not name:
+        hint = "a zone is named after its folder: give that a name with letters a to z in it"
+        raise UsageError(f"--add-dir {visible(path)}: its name cannot be that of a zone", hint=hint)
+    return Zone(name, folder, mode)

@@ -1,0 +1,1 @@
+"""The slash commands of a conversation, one table of them."""

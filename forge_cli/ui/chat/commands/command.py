@@ -1,0 +1,86 @@
+"""A slash command: how it is used, what it does, and how its arguments are completed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import CommandEvent
+from forge_cli.core.text import did_you_mean
+from forge_cli.ui.chat.facts import Facts
+from forge_cli.ui.chat.port import Chat
+from forge_cli.ui.terminal.slash import CommandError, ParsedCommand
+
+
+class Completion(str):
+    """Something that an argument could become, with a note beside it for people."""
+
+    note: str
+
+    def __new__(cls, text: str, note: str = "") -> Completion:
+        made = super().__new__(cls, text)
+        made.note = note
+        return made
+
+
+def _nothing(facts: Facts, text: str) -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True)
+class SlashCommand:
+    """``/name usage``, with one line that says what it does."""
+
+    name: str
+    usage: str
+    summary: str
+    act: Callable[[Chat, ParsedCommand], Awaitable[None]]
+    complete: Callable[[Facts, str], Sequence[str]] = _nothing
+    """What the argument that begins so could become."""
+    most: int | None = 0
+    """How many plain arguments it takes; None is any number."""
+    least: int = 0
+    options: frozenset[str] = frozenset()
+    details: str = ""
+    """What ``/help NAME`` says beside the summary."""
+    free: bool = False
+    """Does it read its arguments itself, such as those of a tool?"""
+
+    async def run(self, chat: Chat, parsed: ParsedCommand) -> None:
+        """Do it; what is wrong with it is shown, and changes nothing."""
+        try:
+            if not self.free:
+                self.check(parsed)
+            await self.act(chat, parsed)
+        except ForgeError as error:
+            chat.show(str(error))
+
+    def check(self, parsed: ParsedCommand) -> None:
+        """A UsageError for an option or a number of arguments that it does not take."""
+        for option in parsed.options:
+            if option not in self.options:
+                known = f"usage: {self.signature}"
+                hint = did_you_mean(f"--{option}", [f"--{each}" for each in self.options], known)
+                sentence = f"/{self.name} has no option '{option}'"
+                raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
+        if len(parsed.args) < self.least or (self.most is not None and len(parsed.args) > self.most):
+            raise UsageError(f"usage: {self.signature}", hint=self.summary)
+
+    @property
+    def signature(self) -> str:
+        return f"/{self.name} {self.usage}".rstrip()
+
+
+def forward(name: str) -> Callable[[Chat, ParsedCommand], Awaitable[None]]:
+    """A command that the runtime obeys, with the same arguments."""
+
+    async def act(chat: Chat, parsed: ParsedCommand) -> None:
+        chat.bus.emit(CommandEvent(name, parsed.args))
+
+    return act
+
+
+def beginning(known: Iterable[str], text: str) -> list[str]:
+    """Those of the known that begin so."""
+    return [each for each in known if each.startswith(text)]

@@ -1,0 +1,74 @@
+"""Commands for the conversation itself: leave it, begin anew, make room, see its plan, see more or less of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast, get_args
+
+from rich.text import Text
+
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import CommandEvent
+from forge_cli.core.text import visible
+from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.chat.commands.command import SlashCommand, beginning, forward
+from forge_cli.ui.chat.facts import Facts
+from forge_cli.ui.chat.port import Chat
+from forge_cli.ui.terminal.slash import ParsedCommand
+
+LEVELS: tuple[str, ...] = get_args(TraceLevel)
+_BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+async def leave(chat: Chat, parsed: ParsedCommand) -> None:
+    chat.bus.emit(CommandEvent("exit"))
+    chat.leave()
+
+
+async def show_plan(chat: Chat, parsed: ParsedCommand) -> None:
+    steps = [f"{_BOXES.get(str(step.get('status')), '[?]')} {step.get('step')}" for step in chat.facts.plan]
+    chat.show(Text("\n".join(map(visible, steps))) if steps else "there is no plan")
+
+
+async def trace(chat: Chat, parsed: ParsedCommand) -> None:
+    if not parsed.args:
+        chat.show(f"the trace level is {chat.trace}: one of {', '.join(LEVELS)}")
+        return
+    (level,) = parsed.args
+    if level not in LEVELS:
+        raise UsageError(f"'{visible(level)}' is not a trace level", hint=f"one of {', '.join(LEVELS)}")
+    chat.set_trace(cast(TraceLevel, level))
+    chat.show(f"the trace level is {level}")
+
+
+def complete_level(facts: Facts, text: str) -> Sequence[str]:
+    return beginning(LEVELS, text)
+
+
+COMMANDS = (
+    SlashCommand(
+        "clear",
+        "",
+        "forget what was said so far",
+        forward("clear"),
+        details="The model begins anew; the record keeps all of it.",
+    ),
+    SlashCommand(
+        "compact",
+        "",
+        "replace what was said by a summary",
+        forward("compact"),
+        details="The model writes the summary, in a turn of its own; the last answer stays as it is.",
+    ),
+    SlashCommand("plan", "", "show the plan of the worker", show_plan),
+    SlashCommand(
+        "trace",
+        "[LEVEL]",
+        "show more or less of what happens",
+        trace,
+        complete_level,
+        most=1,
+        details=f"LEVEL is one of {', '.join(LEVELS)}.",
+    ),
+    SlashCommand("exit", "", "leave; the session is kept", leave),
+)

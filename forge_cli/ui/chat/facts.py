@@ -1,0 +1,128 @@
+"""What the events of a conversation have told so far, for its status line and its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from forge_cli.core.events import (
+    ContextUsage,
+    Event,
+    GrantsEvent,
+    ManualToolsAvailable,
+    MessageEvent,
+    SessionGrant,
+    SessionStart,
+    SessionUpdate,
+    ToolResult,
+    TurnEndEvent,
+)
+from forge_cli.core.messages import Usage
+from forge_cli.core.results import Custom
+from forge_cli.core.signature import JsonObject
+
+PLAN = "plan.update"
+"""The kind of result that is a plan."""
+
+
+@dataclass(frozen=True)
+class ManualTool:
+    """A tool that the person may call."""
+
+    name: str
+    label: str
+    category: str | None
+    description: str
+    input_schema: JsonObject
+    fields: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The first line of its description."""
+        return next(iter(self.description.splitlines()), "")
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> ManualTool:
+        """One entry of ``manualToolsAvailable``; an older record has no fields in it."""
+        return cls(
+            str(entry["name"]),
+            str(entry.get("label") or entry["name"]),
+            entry.get("category"),
+            str(entry.get("description", "")),
+            entry.get("inputSchema") or {},
+            tuple(entry.get("fields") or ()),
+        )
+
+
+@dataclass
+class Facts:
+    """Kept up by ``note``, which is given every event."""
+
+    models: Callable[[], Sequence[str]] = tuple
+    """The names that ``/model`` completes; whoever starts the conversation knows them."""
+    session: str = ""
+    worker: str = ""
+    title: str = ""
+    model: str = ""
+    workspace: str = ""
+    approval_mode: str = ""
+    isolation: str = ""
+    zones: tuple[Mapping[str, Any], ...] = ()
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = 0.0
+    """In dollars; None once a part of it is unknown."""
+    used: int | None = None
+    """Tokens of the history."""
+    window: int | None = None
+    manual_tools: dict[str, ManualTool] = field(default_factory=dict)
+    grants: tuple[SessionGrant, ...] = ()
+    plan: tuple[Mapping[str, Any], ...] = ()
+    last_answer: str = ""
+
+    def note(self, event: Event) -> None:
+        match event:
+            case TurnEndEvent():
+                self._spend(event.usage, event.cost)
+                self.turns += event.origin is None
+            case _ if event.origin is not None:
+                pass
+            case SessionStart():
+                self._start(event)
+            case SessionUpdate():
+                self._update(event)
+            case ContextUsage():
+                self.used, self.window = event.used, event.window or self.window
+                self.plan = () if event.cleared else self.plan
+            case ManualToolsAvailable():
+                self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
+            case GrantsEvent():
+                self.grants = event.grants
+            case MessageEvent(message=message) if message.role == "assistant" and message.text and not message.calls:
+                self.last_answer = message.text
+            case ToolResult(value=Custom(kind=kind, data={"plan": list() as plan})) if kind == PLAN:
+                self.plan = tuple(step for step in plan if isinstance(step, Mapping))
+            case _:
+                pass
+
+    def _start(self, event: SessionStart) -> None:
+        self.model, self.workspace, self.approval_mode = event.model, event.workspace, event.approval_mode
+        self.session, self.worker = event.session or self.session, event.worker or self.worker
+        self.title, self.zones = event.title or self.title, event.zones or ()
+        self.isolation = event.isolation or ""
+        self.grants, self.manual_tools = (), {}
+
+    def _update(self, event: SessionUpdate) -> None:
+        if event.model and event.model != self.model:
+            self.model, self.window = event.model, None
+        self.title = event.title or self.title
+        self.approval_mode = event.approval_mode or self.approval_mode
+        self.isolation = event.isolation or self.isolation
+        self.zones = self.zones if event.zones is None else event.zones
+        if event.usage:
+            self.usage += event.usage
+
+    def _spend(self, usage: Usage, cost: float | None) -> None:
+        self.usage += usage
+        self.cost = None if self.cost is None or cost is None else self.cost + cost

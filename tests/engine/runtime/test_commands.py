@@ -1,0 +1,483 @@
+"""What a person commands in a conversation: the model, the worker's file, folders, grants, titles, other sessions.
+
+Covers forge_cli.engine.runtime.edits, forge_cli.engine.turns.title, forge_cli.sandbox.zones.added.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from forge_cli import (
+    ApprovalDecision,
+    Event,
+    EventBus,
+    GrantsEvent,
+    ManualToolsAvailable,
+    SessionStart,
+    SessionUpdate,
+    StatusEvent,
+    TurnStart,
+    UserInput,
+    WorkerRuntime,
+    load_worker,
+    open_session,
+)
+from forge_cli.core.messages import Attachment
+from forge_cli.engine.replay.recording import open_recording
+from forge_cli.record.overview import overview
+from forge_cli.testing import Project, call, calls, scripted_model
+from tests.engine.talk import DEADLINE, UI, converse, leave, say
+
+TOOLS = """
+from forge_cli import tool
+
+@tool(manual="both", needs_approval=True)
+def add(a: int, b: int = 1) -> int:
+    "Add."
+    return a + b
+
+@tool(manual="manual", needs_approval=False)
+def deploy(stage: str = "test") -> str:
+    "Deploy."
+    return stage
+
+@tool(needs_approval=False)
+def think() -> str:
+    "Think."
+    return "thought"
+"""
+WORKER = "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [add, think]}}\n"
+EDITED = WORKER.replace("[add, think]", "[add, deploy]")
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("tools.py", TOOLS)
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+def command(bus: EventBus, name: str, *args: str) -> None:
+    bus.emit("command", {"name": name, "args": list(args)})
+
+
+def in_turn(bus: EventBus, *steps: Callable[[], None]) -> Callable[[], None]:
+    """Do the steps one after the other, as if a person typed them ahead, and leave."""
+
+    def begin() -> None:
+        for step in steps:
+            step()
+        leave(bus)
+
+    return begin
+
+
+def after_answers(bus: EventBus, *steps: Callable[[], None]) -> None:
+    """Do a step after each task that has ended, and leave after the last; a task ends with its answer."""
+    waiting = list(steps)
+
+    def take(event: Event) -> None:
+        if event.type == "turnEnd" and getattr(event, "stop", "") == "end":
+            waiting.pop(0)() if waiting else leave(bus)
+
+    bus.subscribe(take)
+
+
+def edit(project: Project, bus: EventBus, file: str, content: str) -> Callable[[], None]:
+    """Write to a file, and then say something."""
+
+    def write() -> None:
+        project.write(file, content)
+        say(bus, "two")
+
+    return write
+
+
+def statuses(ui: UI, level: str) -> list[str]:
+    return [event.message for event in ui.seen if isinstance(event, StatusEvent) and event.level == level]
+
+
+def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Project) -> None:
+    worker.write("other.yaml", "turns: [{text: 'other: {task}'}, {text: again}]\n")
+    worker.write("worker.yaml", WORKER + "model: script:that-of-the-worker.yaml\n")
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+    ui = UI(bus)
+    begin = in_turn(
+        bus, lambda: say(bus, "one"), lambda: command(bus, "model", "script:other.yaml"), lambda: say(bus, "two")
+    )
+    with open_session(loaded) as session:
+        result = converse(worker, bus, "first", begin=begin, session=session, workspace=worker.folder)
+    assert ui.answers == ["first", "other: two"]
+    assert result
+    assert result.model == "script:other.yaml"
+    assert [event.model for event in ui.of("sessionUpdate")] == ["script:other.yaml"]
+    assert session.log
+    assert overview(session.log.path).model == "script:other.yaml"
+    with open_session(loaded, resume=session.id, task="three") as resumed:
+        again = EventBus()
+        seen = UI(again)
+
+        async def main() -> None:
+            given = {"worker": loaded, "bus": again, "session": resumed, "workspace": worker.folder}
+            async with WorkerRuntime(**given) as runtime:
+                assert (await runtime.run("three")).response == "again"
+
+        anyio.run(main)
+        assert [event.model for event in seen.of("sessionStart")] == ["script:other.yaml"]
+    assert [part.task.text for part in open_recording(session.id).parts] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(("name", "says"), [("nope", "'nope' is not a model"), ("script:gone.yaml", "gone.yaml")])
+def test_a_bad_name_leaves_the_model_as_it_is(worker: Project, name: str, says: str) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    converse(
+        worker,
+        bus,
+        "a",
+        "b",
+        begin=in_turn(bus, lambda: say(bus, "1"), lambda: command(bus, "model", name), lambda: say(bus, "2")),
+    )
+    assert ui.answers == ["a", "b"]
+    (error,) = statuses(ui, "error")
+    assert says in error
+    assert ui.of("sessionUpdate") == []
+
+
+def test_compact_lets_a_summary_stand_for_what_was_said(worker: Project) -> None:
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+    ui = UI(bus)
+    turns = ("one", "two", "the summary", "three")
+    begin = in_turn(bus, lambda: say(bus, "1", "2"), lambda: command(bus, "compact"), lambda: say(bus, "3"))
+    with open_session(loaded) as session:
+        converse(worker, bus, *turns, begin=begin, session=session)
+    assert "a summary stands for the first 3 messages from here on" in statuses(ui, "info")
+    with open_session(loaded, resume=session.id, task="4") as resumed:
+        assert resumed.resumed
+        messages = resumed.resumed.past.messages
+    assert [message.text for message in messages[1:]] == ["two", "3", "three"]
+    assert messages[0].summary
+    assert (messages[0].summary.text, messages[0].summary.said) == ("the summary", ("1", "2"))
+    assert [part.task.text for part in open_recording(session.id).parts] == ["1", "2", "3"]
+
+
+def test_there_may_be_nothing_to_compact(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    converse(worker, bus, begin=in_turn(bus, lambda: command(bus, "compact")))
+    assert statuses(ui, "info") == ["nothing was taken out of the conversation"]
+
+
+def test_an_edited_worker_is_opened_before_the_next_task(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    after_answers(bus, edit(worker, bus, "worker.yaml", EDITED))
+    converse(worker, bus, "first", "second", begin=lambda: say(bus, "one"))
+    assert ui.answers == ["first", "second"]
+    assert [event.tools for event in ui.seen if isinstance(event, TurnStart)] == [("add", "think"), ("add",)]
+    menus = [[tool["name"] for tool in event.tools] for event in ui.seen if isinstance(event, ManualToolsAvailable)]
+    assert menus == [["add"], ["add", "deploy"]]
+    (said,) = statuses(ui, "info")
+    assert said.startswith("worker.yaml was read again: 1 tool added (deploy); 1 tool removed (think)")
+
+
+def test_what_was_said_stays_when_the_worker_is_reloaded(worker: Project) -> None:
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+
+    def edit() -> None:
+        worker.write("worker.yaml", "instructions: Be brief.\n" + EDITED)
+        command(bus, "reload")
+        say(bus, "two")
+
+    after_answers(bus, edit)
+    with open_session(loaded) as session:
+        converse(worker, bus, "first", "second", begin=lambda: say(bus, "one"), session=session)
+    with open_session(loaded, resume=session.id, task="three") as resumed:
+        assert resumed.resumed
+        assert [message.text for message in resumed.resumed.past.messages] == ["one", "first", "two", "second"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "place"),
+    [
+        ("worker.yaml", WORKER + "toolsetz: {}\n", "worker.yaml:3:1"),
+        ("worker.yaml", WORKER.replace("think", "thimk"), "worker.yaml:2:"),
+        ("worker.yaml", "name: other\n", "the worker is called 'other' now"),
+    ],
+)
+def test_a_broken_edit_keeps_the_worker_and_says_where(worker: Project, file: str, content: str, place: str) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    after_answers(bus, edit(worker, bus, file, content), lambda: say(bus, "three"))
+    converse(worker, bus, "first", "second", "third", begin=lambda: say(bus, "one"))
+    assert ui.answers == ["first", "second", "third"]
+    assert [event.tools for event in ui.seen if isinstance(event, TurnStart)] == [("add", "think")] * 3
+    (error,) = statuses(ui, "error")
+    assert "the worker stays as it was" in error
+    assert place in error
+
+
+def test_an_edited_module_is_loaded_before_the_next_turn(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    after_answers(bus, edit(worker, bus, "tools.py", TOOLS.replace('"thought"', '"more"')))
+    think = calls(call("think"))
+    converse(worker, bus, think, "{result}", think, "{result}", begin=lambda: say(bus, "one"))
+    assert ui.answers == ["thought", "more"]
+
+
+def test_the_model_in_an_edited_worker_takes_the_next_turn(worker: Project) -> None:
+    worker.write("a.yaml", "turns: [{text: a}]\n")
+    worker.write("b.yaml", "turns: [{text: b}]\n")
+    worker.write("worker.yaml", WORKER + "model: script:a.yaml\n")
+    bus = EventBus()
+    ui = UI(bus)
+
+    async def main() -> None:
+        after_answers(bus, edit(worker, bus, "worker.yaml", WORKER + "model: script:b.yaml\n"))
+        with anyio.fail_after(DEADLINE):
+            runtime = WorkerRuntime(worker=load_worker(worker.folder / "worker.yaml"), bus=bus)
+            async with runtime, anyio.create_task_group() as tasks:
+                tasks.start_soon(runtime.converse)
+                await anyio.wait_all_tasks_blocked()
+                say(bus, "one")
+
+    anyio.run(main)
+    assert ui.answers == ["a", "b"]
+
+
+def grants(ui: UI) -> list[list[str]]:
+    return [
+        [f"{grant.tool_name} {grant.text}" for grant in event.grants]
+        for event in ui.seen
+        if isinstance(event, GrantsEvent)
+    ]
+
+
+def always(bus: EventBus) -> Callable[[Event], None]:
+    def answer(event: Any) -> None:
+        if event.type == "approvalRequired":
+            bus.answer(event.request.request_id, ApprovalDecision(True, remember="session"))
+
+    return answer
+
+
+def test_what_was_allowed_is_told_and_taken_back(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    bus.subscribe(always(bus), answers=True)
+    add = calls(call("add", a=1))
+    begin = in_turn(bus, lambda: say(bus, "1", "2"), lambda: command(bus, "revoke", "1"), lambda: say(bus, "3"))
+    converse(worker, bus, add, "a", add, "b", add, "c", begin=begin)
+    assert len(ui.of("approvalRequired")) == 2
+    assert grants(ui) == [["add a=1 b=1"], [], ["add a=1 b=1"]]
+    assert "1 grant taken back: what was allowed asks again" in statuses(ui, "info")
+
+
+@pytest.mark.parametrize("which", ["1", "0", "x", "-1"])
+def test_what_was_not_allowed_cannot_be_taken_back(worker: Project, which: str) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    converse(
+        worker, bus, begin=in_turn(bus, lambda: command(bus, "revoke", which), lambda: command(bus, "revoke", "all"))
+    )
+    (error,) = statuses(ui, "error")
+    assert error.startswith(f"there is no grant '{which}': nothing has been allowed")
+
+
+def test_another_policy_drops_what_was_allowed(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    bus.subscribe(always(bus), answers=True)
+    add = calls(call("add", a=1))
+    after_answers(bus, edit(worker, bus, "worker.yaml", EDITED))
+    converse(worker, bus, add, "a", add, "b", begin=lambda: say(bus, "one"))
+    assert len(ui.of("approvalRequired")) == 2
+    assert grants(ui) == [["add a=1 b=1"], [], ["add a=1 b=1"]]
+    assert "1 grant dropped: the policy has changed" in statuses(ui, "info")
+
+
+def test_a_folder_is_added_as_a_zone(worker: Project, tmp_path: Path) -> None:
+    worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "a.txt").write_text("here")
+    bus = EventBus()
+    ui = UI(bus)
+    read = calls(call("read_file", path="/more/a.txt"))
+    begin = in_turn(
+        bus,
+        lambda: command(bus, "add-dir", f"{more}:ro"),
+        lambda: command(bus, "add-dir", "gone"),
+        lambda: say(bus, "go"),
+    )
+    converse(worker, bus, read, "{result}", begin=begin, workspace=worker.folder)
+    assert "here" in ui.answers[-1]
+    (update,) = ui.of("sessionUpdate")
+    assert [zone["name"] for zone in update.zones] == ["workspace", "more"]
+    (error,) = statuses(ui, "error")
+    assert "there is no such folder" in error
+
+
+def test_attachments_go_with_a_task(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    file = Attachment("a.txt", "text/plain", b"content")
+    begin = in_turn(bus, lambda: bus.emit(UserInput("", "look", (file,))), lambda: bus.emit(UserInput("", "", (file,))))
+    converse(worker, bus, "{task}", "{task}", begin=begin)
+    said = [event.message for event in ui.of("message") if event.message.role == "user"]
+    assert [(message.text, message.attachments) for message in said] == [
+        ("look", (file,)),
+        ("Look at the attached files.", (file,)),
+    ]
+
+
+def titled(project: Project, bus: EventBus, script: str, **options: Any) -> UI:
+    """A conversation of two tasks with a scripted model that may know a title; the second waits for the title."""
+    project.write("script.yaml", script)
+    ui, first = UI(bus), list[Event]()
+
+    def take(event: Event) -> None:
+        if isinstance(event, SessionUpdate) or (event.type == "turnEnd" and first):
+            leave(bus)
+        elif event.type == "turnEnd":
+            first.append(event)
+
+    bus.subscribe(take)
+
+    async def main() -> None:
+        with anyio.fail_after(DEADLINE):
+            given = {"model": "script:script.yaml", "workspace": project.folder, "bus": bus, **options}
+            runtime = WorkerRuntime(worker=load_worker(project.folder / "worker.yaml"), **given)
+            async with runtime, anyio.create_task_group() as tasks:
+                tasks.start_soon(runtime.converse)
+                await anyio.wait_all_tasks_blocked()
+                say(bus, "one")
+                await anyio.wait_all_tasks_blocked()
+                say(bus, "two")
+
+    anyio.run(main)
+    return ui
+
+
+def test_the_model_names_the_session_after_its_first_answer(worker: Project) -> None:
+    with open_session(load_worker(worker.folder / "worker.yaml")) as session:
+        ui = titled(
+            worker, EventBus(), "title: '\"Counting sheep.\"'\nturns: [{text: a}, {text: b}]\n", session=session
+        )
+    (update,) = ui.of("sessionUpdate")
+    assert update.title == "Counting sheep"
+    assert session.log
+    assert overview(session.log.path).title == "Counting sheep"
+    assert [event.turn for event in ui.of("turnStart")] in ([1], [1, 1])
+
+
+def test_titles_can_be_off(worker: Project) -> None:
+    home = Path(worker.home)
+    home.mkdir(exist_ok=True)
+    (home / "config.yaml").write_text("titles: false\n")
+    with worker.environment():
+        ui = titled(worker, EventBus(), "title: x\nturns: [{text: a}, {text: b}]\n")
+    assert ui.of("sessionUpdate") == []
+    assert ui.answers == ["a", "b"]
+
+
+def test_a_person_names_the_session_and_it_is_found_when_resumed(worker: Project) -> None:
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+    ui = UI(bus)
+    with open_session(loaded) as session:
+        begin = in_turn(bus, lambda: command(bus, "name", "My", "sheep"), lambda: say(bus, "one"))
+        converse(worker, bus, "a", begin=begin, session=session)
+    assert [event.title for event in ui.of("sessionUpdate")] == ["My sheep"]
+    again = EventBus()
+    seen = UI(again)
+    with open_session(loaded, resume=session.id, task="two") as resumed:
+        converse(worker, again, "b", begin=in_turn(again, lambda: say(again, "two")), session=resumed)
+    (start,) = [event for event in seen.seen if isinstance(event, SessionStart)]
+    assert (start.title, start.session, start.worker) == ("My sheep", session.id, "w")
+    assert start.zones
+    assert start.zones[0]["name"] == "workspace"
+
+
+def test_another_session_is_opened_next(worker: Project) -> None:
+    loaded = load_worker(worker.folder / "worker.yaml")
+    with open_session(loaded) as first:
+        bus = EventBus()
+        converse(worker, bus, "a", begin=in_turn(bus, lambda: say(bus, "one")), session=first)
+    bus = EventBus()
+    ui = UI(bus)
+
+    async def main() -> str | None:
+        with anyio.fail_after(DEADLINE), open_session(loaded) as session:
+            async with WorkerRuntime(worker=loaded, model=scripted_model(), bus=bus, session=session) as runtime:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(runtime.converse)
+                    await anyio.wait_all_tasks_blocked()
+                    command(bus, "resume", "nope")
+                    command(bus, "resume", session.id)
+                    command(bus, "resume", first.id)
+                return runtime.next_session
+
+    assert anyio.run(main) == first.id
+    assert [error.partition("\n")[0] for error in statuses(ui, "error")] == [
+        "there is no session 'nope'",
+        "this is the session that you are in",
+    ]
+
+
+def test_what_the_session_wrote_is_undone(worker: Project) -> None:
+    worker.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}}\n")
+    worker.write("old.txt", "before\n")
+    bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
+    ui = UI(bus)
+    write = calls(call("write_file", path="new.txt", content="x\n"), call("write_file", path="old.txt", content="y\n"))
+    steps = [lambda: command(bus, "undo", "--list"), lambda: command(bus, "undo"), lambda: command(bus, "undo")]
+    with open_session(loaded) as session:
+        begin = in_turn(bus, lambda: say(bus, "go"), *steps)
+        converse(
+            worker,
+            bus,
+            write,
+            "done",
+            begin=begin,
+            session=session,
+            approval_mode="approve_all",
+            workspace=worker.folder,
+        )
+    assert worker.read("old.txt") == "before\n"
+    assert not (worker.folder / "new.txt").exists()
+    said = statuses(ui, "info")
+    assert f"{worker.folder}/new.txt would be removed" in said
+    assert f"{worker.folder}/old.txt restored" in said
+    assert said[-1] == "this session changed no file that is not as it was"
+
+
+def test_a_session_that_is_not_kept_cannot_be_undone(worker: Project) -> None:
+    bus = EventBus()
+    ui = UI(bus)
+    converse(worker, bus, begin=in_turn(bus, lambda: command(bus, "undo")))
+    assert statuses(ui, "error") == ["this session is not kept, so nothing of it can be undone"]
+
+
+@pytest.mark.parametrize(("tool", "mode"), [("add", "both"), ("think", "llm"), ("deploy", "manual")])
+def test_who_may_call_a_tool_is_decided_at_the_gate(worker: Project, tool: str, mode: str) -> None:
+    worker.write("worker.yaml", WORKER.replace("[add, think]", "[add, think, deploy]"))
+    bus = EventBus()
+    ui = UI(bus)
+    args = {"a": 1} if tool == "add" else {}
+
+    def by_hand() -> None:
+        bus.emit("manualToolInvoke", {"toolName": tool, "args": args})
+
+    def begin() -> None:
+        by_hand()
+        say(bus, "go")
+        leave(bus)
+
+    converse(worker, bus, calls(call(tool, **args)), "done", begin=begin, approval_mode="approve_all")
+    by_person = {event.tool_call_id.startswith("manual"): event.status for event in ui.of("toolResult")}
+    assert (by_person[True] == "success") is (mode in ("both", "manual"))
+    assert (by_person[False] == "success") is (mode in ("both", "llm"))

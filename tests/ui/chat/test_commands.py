@@ -1,0 +1,332 @@
+"""Slash commands: what each shows, what it asks of the runtime, and how its arguments are completed.
+
+Covers forge_cli.ui.chat.facts, forge_cli.ui.chat.port, forge_cli.ui.chat.commands.command,
+forge_cli.ui.chat.commands.paths, forge_cli.ui.chat.commands.session, forge_cli.ui.chat.commands.surroundings,
+forge_cli.ui.chat.commands.table, forge_cli.ui.chat.commands.talk, forge_cli.ui.chat.commands.tools.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from rich.console import Console, RenderableType
+
+from forge_cli import (
+    CommandEvent,
+    ContextUsage,
+    Event,
+    EventBus,
+    GrantsEvent,
+    ManualToolInvoke,
+    MessageEvent,
+    SessionGrant,
+    SessionStart,
+    SessionUpdate,
+    Tool,
+    ToolResult,
+    TurnEndEvent,
+    WorkerRuntime,
+    load_worker,
+    open_session,
+    tool,
+)
+from forge_cli.core.messages import Attachment, Message, Usage
+from forge_cli.core.results import Custom
+from forge_cli.engine.runtime.announcing import Announcer
+from forge_cli.files.settings import TraceLevel
+from forge_cli.testing import Project, scripted_model
+from forge_cli.ui.chat.commands.table import COMMANDS, help_table, run_line
+from forge_cli.ui.chat.commands.tools import complete_option
+from forge_cli.ui.chat.facts import Facts
+from forge_cli.ui.terminal.slash import BUILTINS, TOOL_COMMANDS
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@tool(manual="both", label="Push it", category="Git")
+def push(branch: str, force: bool = False, tags: list[str] | None = None) -> str:
+    """Push a branch."""
+    return branch
+
+
+@dataclass
+class Screen:
+    """A conversation without a worker: a bus, what was shown, and lines that a person would type."""
+
+    width: int = 200
+    lines: list[str] = field(default_factory=list)
+    filled: Mapping[str, Any] | None = None
+    bus: EventBus = field(default_factory=EventBus)
+    facts: Facts = field(default_factory=Facts)
+    emitted: list[Event] = field(default_factory=list)
+    attached: list[Attachment] = field(default_factory=list)
+    trace: TraceLevel = "normal"
+    left: bool = False
+
+    def __post_init__(self) -> None:
+        self.output = io.StringIO()
+        self.console = Console(file=self.output, width=self.width, color_system=None)
+        self.bus.subscribe(self.facts.note)
+        self.bus.subscribe(self.emitted.append)
+
+    def show(self, shown: RenderableType) -> None:
+        self.console.print(shown, markup=False, highlight=False)
+
+    async def ask(self, prompt: str, default: str = "") -> str | None:
+        return self.lines.pop(0) if self.lines else None
+
+    async def fill(self, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self.filled and {**given, **self.filled}
+
+    def set_trace(self, level: TraceLevel) -> None:
+        self.trace = level
+
+    def attach(self, attachment: Attachment) -> None:
+        self.attached.append(attachment)
+
+    def leave(self) -> None:
+        self.left = True
+
+    def type(self, line: str) -> str:
+        """Type a line; returns what is shown."""
+        self.output.seek(0)
+        self.output.truncate()
+        self.emitted.clear()
+        anyio.run(run_line, self, line)
+        return self.output.getvalue()
+
+
+@pytest.fixture
+def screen() -> Screen:
+    made = Screen()
+    zones = ({"name": "workspace", "path": "/work", "mode": "rw"}, {"name": "docs", "path": "/d", "mode": "ro"})
+    start = SessionStart("m:1", "/work", "interactive", zones=zones, isolation="strict", session="s-1", worker="clerk")
+    Announcer(made.bus, is_root=True).start(start, [Tool.from_function(push)])
+    return made
+
+
+def test_the_table_has_every_builtin_and_the_tool_commands() -> None:
+    assert sorted(COMMANDS) == sorted((*BUILTINS, *TOOL_COMMANDS))
+
+
+def test_every_command_is_documented() -> None:
+    text = (DOCS / "commands.md").read_text()
+    assert [
+        name for name, command in COMMANDS.items() if f"`{command.signature}`" not in text.replace("\\|", "|")
+    ] == []
+
+
+def test_help_fits_40_columns() -> None:
+    screen = Screen(width=40)
+    screen.show(help_table())
+    lines = screen.output.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert [line.split()[0] for line in lines if line.startswith("/")][:-1] == [f"/{name}" for name in COMMANDS]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
+    shown = screen.type(f"/help {name}")
+    assert shown.startswith(COMMANDS[name].signature + "\n")
+    assert COMMANDS[name].summary in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("/hlep", "there is no command '/hlep'\n  did you mean '/help'?"),
+        ("/pusj", "did you mean '/push'?"),
+        ("/help nope", "there is no command '/nope'"),
+        ("/undo --lst", "column 7: /undo has no option 'lst'\n  did you mean '--list'?"),
+        ("/clear now", "usage: /clear"),
+        ("/attach", "usage: /attach FILE"),
+        ("/x 'open", "column 4: the quote ' is never closed"),
+        ("/trace loud", "'loud' is not a trace level"),
+        ("/approvals drop 1", "usage: /approvals [revoke N|all]"),
+        ("/save --last", "there is no answer yet"),
+        ("/save", "this session is not kept"),
+        ("/tool", "usage: /tool NAME"),
+        ("/t nope", "there is no tool 'nope' that you may call"),
+        ("/push main", "'main' is neither KEY=VALUE nor --KEY VALUE\n  usage: /push --branch VALUE [--force]"),
+        ("/push --branch x --frce", "/push has no option 'frce'\n  did you mean 'force'?"),
+    ],
+)
+def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Screen, line: str, says: str) -> None:
+    assert says in screen.type(line)
+    assert screen.emitted == []
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("/clear", CommandEvent("clear")),
+        ("/compact", CommandEvent("compact")),
+        ("/reload", CommandEvent("reload")),
+        ("/model anthropic:x", CommandEvent("model", ("anthropic:x",))),
+        ("/add-dir ../more:ro", CommandEvent("add-dir", ("../more:ro",))),
+        ("/approvals revoke 2", CommandEvent("revoke", ("2",))),
+        ("/approvals revoke all", CommandEvent("revoke", ("all",))),
+        ("/name A title with a=b", CommandEvent("name", ("A", "title", "with", "a=b"))),
+        ("/resume abc", CommandEvent("resume", ("abc",))),
+        ("/undo", CommandEvent("undo")),
+        ("/undo --list", CommandEvent("undo", ("--list",))),
+        ("/exit", CommandEvent("exit")),
+        ("/push --branch main", ManualToolInvoke("push", {"branch": "main"})),
+        ("/tool push branch=main --force", ManualToolInvoke("push", {"branch": "main", "force": True})),
+        (
+            "/t push --force --tags a --branch=x",
+            ManualToolInvoke("push", {"force": True, "tags": ["a"], "branch": "x"}),
+        ),
+        ("/push --force branch=x", ManualToolInvoke("push", {"force": True, "branch": "x"})),
+    ],
+)
+def test_what_is_asked_of_the_runtime(screen: Screen, line: str, command: Event) -> None:
+    assert screen.type(line) == ""
+    assert screen.emitted == [command]
+    assert screen.left is (line == "/exit")
+
+
+def test_a_form_asks_for_the_rest_and_may_be_left(screen: Screen) -> None:
+    screen.filled = {"branch": "asked"}
+    screen.type("/push -i --force")
+    assert screen.emitted == [ManualToolInvoke("push", {"force": True, "branch": "asked"})]
+    screen.filled = None
+    screen.type("/push -i")
+    assert screen.emitted == []
+
+
+def test_status_tells_everything(screen: Screen) -> None:
+    screen.bus.emit(TurnEndEvent(1, "end", Usage(1200, 30, 5), 0.25))
+    screen.bus.emit(ContextUsage(1235, 10_000))
+    screen.bus.emit(SessionUpdate(title="Sheep", usage=Usage(10, 2)))
+    screen.bus.emit(GrantsEvent((SessionGrant("shell", "git status"),)))
+    assert [line.rstrip() for line in screen.type("/status").splitlines()] == [
+        "worker     clerk",
+        "model      m:1",
+        "session    s-1 (Sheep)",
+        "turns      1",
+        "tokens     1,210 in, 32 out, 5 by the cache",
+        "cost       $0.2500",
+        "window     1,235 of 10,000 tokens (12%)",
+        "folder     /work",
+        "zone       /workspace (rw): /work",
+        "zone       /docs (ro): /d",
+        "isolation  strict",
+        "approvals  interactive, 1 grant",
+    ]
+
+
+def test_a_cost_that_is_unknown_once_stays_unknown(screen: Screen) -> None:
+    screen.bus.emit(TurnEndEvent(1, "end", Usage()))
+    screen.bus.emit(TurnEndEvent(2, "end", Usage(), 0.5))
+    assert "cost       unknown" in screen.type("/status")
+
+
+def test_grants_are_numbered_with_their_rules(screen: Screen) -> None:
+    assert screen.type("/approvals") == "nothing has been allowed for this session\n"
+    rule = "toolsets.shell.rules: [{pattern: git status, approval: preApproved}]"
+    screen.bus.emit(GrantsEvent((SessionGrant("add", "a=1"), SessionGrant("shell", "commands: git status", (rule,)))))
+    lines = screen.type("/approvals").splitlines()
+    assert [line.rstrip() for line in lines[:3]] == ["1. add: a=1", "2. shell: commands: git status", f"   {rule}"]
+    assert COMMANDS["approvals"].complete(screen.facts, "") == ["revoke", "1", "2", "all"]
+
+
+def test_the_plan_is_a_checklist(screen: Screen) -> None:
+    assert screen.type("/plan") == "there is no plan\n"
+    steps = [{"step": "look", "status": "completed"}, {"step": "do", "status": "in_progress"}]
+    plan = Custom("plan.update", {"explanation": None, "plan": steps}, summary="")
+    screen.bus.emit(ToolResult("c", "update_plan", "success", plan, 1))
+    assert screen.type("/plan") == "[x] look\n[>] do\n"
+
+
+def test_a_file_goes_with_the_next_message(screen: Screen, tmp_path: Path) -> None:
+    screen.facts.workspace = str(tmp_path)
+    (tmp_path / "a.txt").write_text("hello")
+    assert screen.type("/attach a.txt") == "a.txt (text/plain, 5 bytes) goes with your next message\n"
+    assert screen.attached == [Attachment("a.txt", "text/plain", b"hello")]
+    assert "there is no such file" in screen.type("/attach b.txt")
+    assert COMMANDS["attach"].complete(screen.facts, "a") == ["a.txt"]
+
+
+def test_the_trace_level_is_shown_and_set(screen: Screen) -> None:
+    assert screen.type("/trace").startswith("the trace level is normal")
+    screen.type("/trace debug")
+    assert screen.trace == "debug"
+    assert COMMANDS["trace"].complete(screen.facts, "q") == ["quiet"]
+
+
+def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
+    assert screen.type("/model") == "the model is m:1\n"
+    assert screen.type("/name").startswith("this session has no title yet")
+    assert screen.type("/tools").rstrip() == "/push  Push a branch."
+
+
+def test_names_are_completed(screen: Screen) -> None:
+    screen.facts.models = lambda: ["anthropic:a", "anthropic:b", "openai:c"]
+    assert COMMANDS["model"].complete(screen.facts, "anthropic:") == ["anthropic:a", "anthropic:b"]
+    assert COMMANDS["help"].complete(screen.facts, "re") == ["resume", "reload"]
+    assert COMMANDS["tool"].complete(screen.facts, "p") == ["push"]
+    assert complete_option(screen.facts.manual_tools["push"], "--f") == ["--force"]
+
+
+def test_the_last_answer_is_written_once(screen: Screen, tmp_path: Path) -> None:
+    screen.facts.workspace = str(tmp_path)
+    screen.bus.emit(MessageEvent(Message("assistant", "The answer.")))
+    assert screen.type("/save --last answer.md") == f"wrote {tmp_path}/answer.md (12 bytes)\n"
+    assert (tmp_path / "answer.md").read_text() == "The answer.\n"
+    assert "is there already" in screen.type("/save --last answer.md")
+
+
+def past_session(project: Project, task: str, title: str | None = None) -> str:
+    """A session of the worker that has ended."""
+
+    async def main() -> str:
+        worker = load_worker(project.folder / "worker.yaml")
+        with open_session(worker) as session:
+            async with WorkerRuntime(worker=worker, model=scripted_model("done"), session=session) as runtime:
+                await runtime.run(task)
+                if title:
+                    runtime.bus.emit(SessionUpdate(title=title))
+            return session.id
+
+    return anyio.run(main)
+
+
+def typed(screen: Screen, line: str, *answers: str) -> Sequence[Event]:
+    screen.lines = list(answers)
+    screen.type(line)
+    return screen.emitted
+
+
+def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project: Project) -> None:
+    project.write("worker.yaml", "name: clerk\n")
+    sheep, tax = past_session(project, "count", "Counting sheep"), past_session(project, "Pay the tax")
+    shown = screen.type("/sessions")
+    assert [line.split("  ")[0][:2] for line in shown.splitlines()] == ["1.", "2."]
+    assert "Pay the tax" in shown.splitlines()[0]
+    assert "Counting sheep" in shown.splitlines()[1]
+    assert typed(screen, "/sessions", "1") == [CommandEvent("resume", (tax,))]
+    assert typed(screen, "/sessions SHEEP", "1") == [CommandEvent("resume", (sheep,))]
+    assert typed(screen, "/resume", "sheep", "1") == [CommandEvent("resume", (sheep,))]
+    assert typed(screen, "/resume", tax[-8:]) == [CommandEvent("resume", (tax,))]
+    assert typed(screen, "/sessions", "") == []
+    assert typed(screen, "/sessions nothing like it") == []
+    (choice,) = COMMANDS["resume"].complete(screen.facts, sheep[-8:])
+    assert choice.note == "Counting sheep"  # type: ignore[attr-defined]
+
+
+def test_the_transcript_is_written_as_markdown(screen: Screen, project: Project) -> None:
+    project.write("worker.yaml", "name: clerk\n")
+    screen.facts.session, screen.facts.workspace = past_session(project, "Pay the tax"), str(project.folder)
+    screen.type("/save")
+    written = project.read(f"{screen.facts.session}.md")
+    assert written.startswith(f"# {screen.facts.session}\n")
+    assert "> Pay the tax" in written
+
+
+def test_a_worker_without_other_sessions_has_none_to_pick(screen: Screen) -> None:
+    assert screen.type("/sessions") == "there is no other session of clerk\n"
