@@ -9,10 +9,10 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.text import nearest
+from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import not_a_model
-from forge_cli.engine.turns.deferred import DeferredTools, ToolRoom
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import Worker, load_worker

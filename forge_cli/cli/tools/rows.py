@@ -14,11 +14,11 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import Source
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.deferred import definition_tokens
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.turns.deferred import definition_tokens
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker

@@ -17,6 +17,7 @@ from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.core.messages import ConnectsAhead, ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.engine.gate.controller import ApprovalController
+from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.runtime.assemble import Assembly, assemble
@@ -26,7 +27,6 @@ from forge_cli.engine.runtime.facts import describe_zone, environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
-from forge_cli.engine.turns.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.turns.environment import describe_changes
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, stated

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -21,8 +22,10 @@ from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.turns.limits import Budget
-from forge_cli.engine.turns.loop import Tally
+
+if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
+    from forge_cli.engine.turns.limits import Budget
+    from forge_cli.engine.turns.loop import Tally
 
 SAMPLING = "sampling"
 """What such a request calls itself in place of a tool."""

@@ -35,10 +35,10 @@ from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.surrogates import TextJoiner
 from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.deferred import DeferredTools
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
-from forge_cli.engine.turns.deferred import DeferredTools
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema

@@ -11,7 +11,7 @@ import pytest
 
 from forge_cli import ApprovalDecision, Tool, Toolset, Worker, WorkerRuntime
 from forge_cli.core.events import StatusEvent, TurnStart
-from forge_cli.engine.turns.deferred import FIND_TOOLS, MOST_FOUND
+from forge_cli.engine.gate.deferred import FIND_TOOLS, MOST_FOUND
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
