@@ -50,6 +50,9 @@ COMMANDS = {
     "mcp remove": CommandEntry(
         "forge_cli.cli.mcp.remove", "Delete an MCP server from your own config.yaml, without asking."
     ),
+    "serve mcp": CommandEntry(
+        "forge_cli.cli.serve.mcp", "Offer a worker's tools, and the worker itself, to MCP clients."
+    ),
     "models list": CommandEntry(
         "forge_cli.cli.models.list", "List the models that -m takes, with their prices and windows."
     ),
@@ -97,6 +100,7 @@ GROUPS = {
     "keys": "Store, list and remove the keys of providers.",
     "config": "Show settings.",
     "mcp": "List, test, add and remove MCP servers.",
+    "serve": "Offer workers to other programs.",
     "sessions": "List, show, search, export, verify and delete sessions.",
     "approvals": "See and answer what parked sessions wait for.",
 }

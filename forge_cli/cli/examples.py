@@ -40,6 +40,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "mcp test": ("forge mcp test time", "forge mcp test worker.yaml"),
     "mcp add": ("forge mcp add time -- mcp-server-time", "forge mcp add docs --url https://example.org/mcp"),
     "mcp remove": ("forge mcp remove time",),
+    "serve mcp": ("forge serve mcp", "forge serve mcp worker.yaml", "forge serve mcp coder --http 8765"),
     "models list": ("forge models list", "forge models list --json"),
     "keys set": ("forge keys set anthropic", "forge keys set MY_API_KEY"),
     "keys list": ("forge keys list", "forge keys list --json"),

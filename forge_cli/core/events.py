@@ -18,6 +18,8 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.wire import read, wire
 
 VERSION = 1
+CLIENTS = "MCP clients"
+"""Takes the place of the model in a session whose calls are made by clients of ``forge serve``."""
 
 
 @dataclass(frozen=True)

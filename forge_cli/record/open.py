@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
-from forge_cli.core.events import VERSION
+from forge_cli.core.events import CLIENTS, VERSION
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import clean_text
 from forge_cli.files.worker import Worker
@@ -131,7 +131,8 @@ def _resumed(read: Log, past: Past) -> Resumed:
     """What stays as it was where nobody says otherwise: the model, and the schema of the task."""
     start = last_start(read.lines)
     schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
-    return Resumed(past, read.lines[-1], model=start.model if start else None, output_schema=schema)
+    model = start.model if start and start.model != CLIENTS else None
+    return Resumed(past, read.lines[-1], model=model, output_schema=schema)
 
 
 def check_log(read: Log) -> None:
@@ -153,6 +154,8 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
         try:
             seen = overview(path)
         except ForgeError:
+            continue
+        if seen.model == CLIENTS:  # nothing was said in it that could be resumed
             continue
         if seen.worker == worker.name and seen.workspace == here:
             return path

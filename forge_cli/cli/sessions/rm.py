@@ -9,12 +9,9 @@ import typer
 
 from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
-from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
-from forge_cli.record.changes import change_log
-from forge_cli.record.lock import lock_unnamed, unlock
 from forge_cli.record.log import find_kept
-from forge_cli.record.proof import proof_file
+from forge_cli.record.removal import remove_session
 
 app = new_app()
 
@@ -26,13 +23,5 @@ def rm(
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)
     for path in paths:
-        held = lock_unnamed(path)
-        try:
-            proof_file(path).unlink(missing_ok=True)
-            change_log(path.stem).remove()
-            path.unlink()
-        except OSError as error:
-            raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
-        finally:
-            unlock(path, held)
+        remove_session(path)
         sys.stdout.write(visible(f"removed {path.stem}") + "\n")

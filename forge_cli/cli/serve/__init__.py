@@ -1,0 +1,1 @@
+"""``forge serve``: a worker for other programs."""

@@ -1,0 +1,114 @@
+"""Tools, questions and results of forge in the types of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect
+from forge_cli.core.calls import ToolOutcome
+from forge_cli.core.phrases import NOBODY_TO_ASK
+from forge_cli.core.results import MODEL_LIMIT, Custom, Json
+from forge_cli.core.text import cut
+from forge_cli.core.tool import Tool
+from forge_cli.core.wire import jsonable
+from forge_cli.sandbox.secrets import Redactor
+from forge_cli.ui.terminal.prompts import describe
+from forge_cli.ui.views import FindRenderer
+
+if TYPE_CHECKING:
+    import mcp_types
+
+APPROVE = "approve"
+FORM = {
+    "type": "object",
+    "properties": {
+        APPROVE: {
+            "type": "boolean",
+            "title": "Approve this call",
+            "description": "Yes lets it run, this once.",
+            "default": False,
+        }
+    },
+    "required": [APPROVE],
+}
+QUESTION_MAX = 20_000
+"""Characters of a question; one that is longer says what was left out of it."""
+WIDTH = 160
+CANNOT_ASK = "this client cannot ask its user, for it does not support elicitation"
+
+
+def offered_tool(tool: Tool) -> mcp_types.Tool:
+    """A tool as a client sees it; the hints come from what the tool declares, and what is not declared is the worst."""
+    from mcp_types import Tool as McpTool
+    from mcp_types import ToolAnnotations
+
+    effects = tool.effects if tool.effects is not None else frozenset(Effect)
+    changes = bool(effects & {Effect.WRITE, Effect.EXECUTE})
+    hints = ToolAnnotations(
+        read_only_hint=tool.read_only,
+        destructive_hint=changes,
+        open_world_hint=bool(effects & {Effect.NETWORK, Effect.EXECUTE}),
+    )
+    return McpTool(
+        name=tool.name, description=tool.description, input_schema=tool.schema.json_schema, annotations=hints
+    )
+
+
+def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolResult:
+    """The outcome of a call: the text that a model reads, and the data where it is an object of a reasonable size."""
+    from mcp_types import CallToolResult, TextContent
+
+    text = redactor.redact_text(outcome.text())
+    if outcome.by == "headless":
+        text = text.replace(NOBODY_TO_ASK, CANNOT_ASK)
+    return CallToolResult(
+        content=[TextContent(text=text)],
+        structured_content=redactor.redact(_data(outcome)),
+        is_error=not outcome.ok,
+    )
+
+
+def refusal(sentence: str) -> mcp_types.CallToolResult:
+    """A call that was not even begun."""
+    from mcp_types import CallToolResult, TextContent
+
+    return CallToolResult(content=[TextContent(text=sentence)], is_error=True)
+
+
+def _data(outcome: ToolOutcome) -> dict[str, Any] | None:
+    value = outcome.value
+    data = jsonable(value.data) if isinstance(value, Json | Custom) else None
+    if not isinstance(data, dict) or len(json.dumps(data, ensure_ascii=False)) > MODEL_LIMIT:
+        return None
+    return data
+
+
+def question_form(
+    request: ApprovalRequest, redactor: Redactor, find: FindRenderer
+) -> mcp_types.ElicitRequestFormParams:
+    """What would be called, what it would do and why it asks, with one box to tick."""
+    from mcp_types import ElicitRequestFormParams
+
+    page = io.StringIO()
+    console = Console(file=page, width=WIDTH, color_system=None, force_terminal=False, highlight=False)
+    console.print(describe(request, find))
+    text = "\n".join(line.rstrip() for line in page.getvalue().strip().splitlines())
+    return ElicitRequestFormParams(message=cut(redactor.redact_text(text), QUESTION_MAX), requested_schema=FORM)
+
+
+def decision_of(answer: mcp_types.ElicitResult | None) -> ApprovalDecision:
+    """What the user of a client said; whatever is not a clear yes is a no."""
+    if answer is None or answer.action == "cancel":
+        return ApprovalDecision(False, note="the question was dismissed")
+    approved = answer.action == "accept" and (answer.content or {}).get(APPROVE) is True
+    return ApprovalDecision(approved)
+
+
+def can_ask(capabilities: mcp_types.ClientCapabilities | None) -> bool:
+    """Can the client show a form to its user? One that names no mode can."""
+    elicitation = capabilities.elicitation if capabilities else None
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)

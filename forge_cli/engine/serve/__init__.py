@@ -1,0 +1,1 @@
+"""Workers whose tools other programs call, each call through the gate of the worker."""

@@ -1,0 +1,95 @@
+"""A call that a client has made: it works by itself, and its client hears what happens to it, one thing at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.interrupt import InterruptSignal
+
+PATIENCE = 600.0
+"""Seconds for the answer to a question; after that it is a no."""
+UNANSWERED = "no answer came in time"
+
+
+@dataclass(frozen=True)
+class CallProgress:
+    """What a call is doing; a later one takes the place of one that nobody has heard yet."""
+
+    message: str
+    fraction: float | None = None
+
+
+@dataclass(eq=False)
+class CallQuestion:
+    """Something that the call needs consent for."""
+
+    request: ApprovalRequest
+    heard: bool = False
+    decision: ApprovalDecision | None = None
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+    def answer(self, decision: ApprovalDecision) -> None:
+        """The first answer counts."""
+        if self.decision is None:
+            self.decision = decision
+            self.answered.set()
+
+
+CallNews = CallProgress | CallQuestion | ToolOutcome
+
+
+class ServedCall:
+    """One call, from its start to its outcome."""
+
+    def __init__(self, call: ToolCall, *, can_ask: bool) -> None:
+        """``can_ask``: can its client put questions to somebody?"""
+        self.call = call
+        self.can_ask = can_ask
+        self.interrupt = InterruptSignal()
+        self.questions: dict[str, CallQuestion] = {}
+        """Those that have no answer yet, by the ids of their requests."""
+        self._progress: CallProgress | None = None
+        self._outcome: ToolOutcome | None = None
+        self._news = anyio.Event()
+
+    @property
+    def done(self) -> bool:
+        return self._outcome is not None
+
+    def report(self, message: str, fraction: float | None) -> None:
+        self._progress = CallProgress(message, fraction)
+        self._news.set()
+
+    def finish(self, outcome: ToolOutcome) -> None:
+        self._outcome = outcome
+        self._news.set()
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Have the client ask, and wait for the answer; without one it is a no."""
+        question = self.questions[request.request_id] = CallQuestion(request)
+        self._news.set()
+        try:
+            with anyio.move_on_after(PATIENCE):
+                await question.answered.wait()
+        finally:
+            del self.questions[request.request_id]
+        return question.decision or ApprovalDecision(False, note=UNANSWERED)
+
+    async def next(self) -> CallNews:
+        """What happens next; the outcome comes last, and again whenever it is asked for."""
+        while True:
+            if self._progress is not None:
+                progress, self._progress = self._progress, None
+                return progress
+            if self._outcome is not None:
+                return self._outcome
+            for question in self.questions.values():
+                if not question.heard:
+                    question.heard = True
+                    return question
+            await self._news.wait()
+            self._news = anyio.Event()

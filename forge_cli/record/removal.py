@@ -1,0 +1,23 @@
+"""Deleting a session with everything that is kept beside its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError
+from forge_cli.record.changes import change_log
+from forge_cli.record.lock import lock_unnamed, unlock
+from forge_cli.record.proof import proof_file
+
+
+def remove_session(path: Path) -> None:
+    """Delete the session of this log; one that is in use stays, which is an error."""
+    held = lock_unnamed(path)
+    try:
+        proof_file(path).unlink(missing_ok=True)
+        change_log(path.stem).remove()
+        path.unlink()
+    except OSError as error:
+        raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
+    finally:
+        unlock(path, held)
