@@ -54,7 +54,10 @@ NEEDS = {
     "fish": program("fish", "fish"),
     "git": program("git", "git"),
     "go": program("go", "golang-go"),
-    "npm": Need(lambda: shutil.which("npm", path=PATH), more="Node.js"),
+    "npm-servers": Need(
+        lambda: all(shutil.which(f"mcp-server-{name}", path=PATH) for name in ("everything", "filesystem")),
+        more="npm install -g @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem",
+    ),
     "openssl": program("openssl", "openssl"),
     "rg": program("rg", "ripgrep"),
     "uv": program("uv", "uv"),

@@ -1,7 +1,8 @@
-"""Servers that other people wrote: from PyPI in every run, from npm in the long one."""
+"""Servers that other people wrote: from PyPI in every run, from npm where they are installed."""
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +15,6 @@ import pytest
 from forge_cli.testing import Project, Seen, call, calls
 
 BIN = Path(sys.executable).parent
-EVERYTHING, FILESYSTEM = "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem"
 
 
 def worker(project: Project, **servers: str) -> None:
@@ -46,17 +46,15 @@ def test_the_servers_time_and_git(project: Project) -> None:
     assert "the first one" in log
 
 
-@pytest.fixture(scope="module")
-def npm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of packages that npm has installed."""
-    folder = tmp_path_factory.mktemp("npm")
-    argv = ["npm", "install", "--no-audit", "--no-fund", EVERYTHING, FILESYSTEM]
-    subprocess.run(argv, cwd=folder, check=True, capture_output=True, timeout=110)
-    return folder / "node_modules" / ".bin"
+@pytest.fixture
+def npm() -> Path:
+    """The folder of the programs that npm has installed."""
+    found = shutil.which("mcp-server-everything")
+    assert found
+    return Path(found).parent
 
 
-@pytest.mark.long
-@pytest.mark.needs("npm")
+@pytest.mark.needs("npm-servers")
 def test_the_servers_everything_and_filesystem(project: Project, npm: Path) -> None:
     project.write("note.txt", "what is written")
     worker(
@@ -82,8 +80,7 @@ def test_the_servers_everything_and_filesystem(project: Project, npm: Path) -> N
     assert "what is written" in note
 
 
-@pytest.mark.long
-@pytest.mark.needs("npm")
+@pytest.mark.needs("npm-servers")
 def test_the_server_everything_over_http(project: Project, npm: Path) -> None:
     with served(npm / "mcp-server-everything") as url:
         worker(project, every=f"{{url: {json.dumps(url)}}}")
