@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, field
 from typing import Any, Literal
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Usage
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 
 ItemState = Literal["completed", "failed", "parked", "interrupted"]
 BatchEventType = Literal["batchStart", "itemStarted", "itemFinished", "batchEnd"]
