@@ -211,7 +211,7 @@ def run(
         mode=chosen_mode(approval_mode, yes),
         on_ask=on_ask,
         format=OutputFormat.stream_json if as_json else output_format,
-        output=output,
+        output=output and output.absolute(),
         trace=_trace(trace, print_only, work_folder(directory)),
         interactive=interactive,
         limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),

@@ -7,18 +7,20 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from forge_cli.cli.steady import SteadyLoop
 from forge_cli.cli.streams import erase_live_lines
-from forge_cli.core.bounds import Leave, Watchdog
+from forge_cli.core.bounds import LOOP_CLOSED, Leave, Watchdog, blame
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
 from forge_cli.core.loop import start_loop
+from forge_cli.core.upkeep import mending, standard_streams_kept
 from forge_cli.sandbox.processes.tree import kill_children
 
 T = TypeVar("T")
@@ -66,22 +68,46 @@ def interruptible(
     with Watchdog(leave or _leave) as dog:
         handlers = {number: signal.signal(number, handle) for number in heard}
         try:
-            with _wakeup_socket(loop):
+            with standard_streams_kept(), _wakeup_socket(loop) as wakeup, mending(_keep_signals(wakeup)):
                 yield dog
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
 
+def _keep_signals(wakeup: int) -> Callable[[], None]:
+    """What puts signals back as they are now, should third-party code change how they are handled."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    handlers = {number: signal.getsignal(number) for number in (*STOPS, signal.SIGALRM, signal.SIGCHLD)}
+
+    def put_back() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, handler in handlers.items():
+            if (found := signal.getsignal(number)) != handler and not _is_of_forge(found):
+                signal.signal(number, handler)
+        if signal.pthread_sigmask(signal.SIG_BLOCK, ()) != mask:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        with suppress(OSError, ValueError):  # the socket itself may be closed
+            signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+
+    return put_back
+
+
+def _is_of_forge(handler: object) -> bool:
+    """A prompt has handlers of its own for the time being."""
+    return str(getattr(handler, "__module__", "")).startswith("forge_cli.")
+
+
 def _leave(why: str, holding: str | None) -> int:
     """End what has no session to put in order."""
-    sys.stderr.write(f"forge: {holding or 'the work'} would not end, and is left behind\n")
+    sys.stderr.write(f"forge: {blame(why, holding or 'the work')}\n")
     kill_children()
-    return Interrupted(why).exit_code if why else ExitCode.FAILED
+    return Interrupted(why).exit_code if why and why != LOOP_CLOSED else ExitCode.FAILED
 
 
 @contextmanager
-def _wakeup_socket(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+def _wakeup_socket(loop: asyncio.AbstractEventLoop) -> Iterator[int]:
     """Let signals wake the loop: one that comes just before it goes to sleep would wait for the next event there."""
     ours, pythons = socket.socketpair()
     with ours, pythons:
@@ -90,7 +116,7 @@ def _wakeup_socket(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         loop.add_reader(ours, ours.recv, 4096)
         before = signal.set_wakeup_fd(pythons.fileno(), warn_on_full_buffer=False)
         try:
-            yield
+            yield pythons.fileno()
         finally:
             signal.set_wakeup_fd(before)
             loop.remove_reader(ours)

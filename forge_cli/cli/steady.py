@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import selectors
 import signal
-from collections.abc import Awaitable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, TypeVar
 
 from forge_cli.core.bounds import LETTING_GO, forget_task, watchdog
+from forge_cli.core.upkeep import end_forked
 
 T = TypeVar("T")
 
@@ -18,7 +22,9 @@ class SteadyLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         with _signals_held():
-            super().__init__()
+            selector = selectors.DefaultSelector()
+            super().__init__(selector)
+            self._descriptors = {each: _identity(each) for each in _numbers(selector)}
 
     def close(self) -> None:
         with _signals_held():
@@ -32,9 +38,27 @@ class SteadyLoop(asyncio.SelectorEventLoop):
             except (RuntimeError, KeyboardInterrupt, SystemExit) as error:
                 if task.done() or not _is_third_party(error):
                     raise
+            except OSError:
+                self._check_descriptors()
+                raise
             finally:
                 if task.done():
                     self._let_go()
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """The same, from a thread that may have closed what wakes the loop: nobody else would notice."""
+        handle = super().call_soon_threadsafe(callback, *args, context=context)
+        end_forked()
+        self._check_descriptors()
+        return handle
+
+    def _check_descriptors(self) -> None:
+        """Third-party code has closed what the loop waits with, and perhaps opened something else in its place."""
+        dog = watchdog()
+        if dog and any(_identity(number) != identity for number, identity in self._descriptors.items()):
+            dog.give_up()
 
     def _let_go(self) -> None:
         """Cancel what is left; what does not end is forgotten."""
@@ -59,6 +83,19 @@ def _signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _numbers(selector: selectors.DefaultSelector) -> list[int]:
+    """What the loop waits with: the selector, and the end of the pipe by which other threads wake it."""
+    return [selector.fileno(), *(key.fd for key in selector.get_map().values())]
+
+
+def _identity(descriptor: int) -> tuple[int, int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_mode, found.st_dev, found.st_ino
 
 
 def _is_third_party(error: BaseException) -> bool:

@@ -20,7 +20,26 @@ class OutputLost(Exception):
         super().__init__(f"standard output cannot be written: {problem}")
 
 
-class ErrorStream(io.TextIOWrapper):
+class StandardStream(io.TextIOWrapper):
+    """A stream that stays open: what third-party code makes of it, and closes, has a buffer of its own."""
+
+    @property
+    def buffer(self) -> io.BufferedWriter:
+        self.flush()
+        return io.BufferedWriter(io.FileIO(self.fileno(), "wb", closefd=False))
+
+    def detach(self) -> io.BufferedWriter:
+        return self.buffer
+
+    def reconfigure(self, *, write_through: bool | None = None, **changes: object) -> None:
+        """What we write may have any character, so the encoding stays."""
+        super().reconfigure(write_through=write_through)
+
+    def close(self) -> None:
+        self.flush()
+
+
+class ErrorStream(StandardStream):
     """Standard error: what cannot be written is dropped, then and from then on."""
 
     live: "LiveLines | None" = None
@@ -47,7 +66,7 @@ class ErrorStream(io.TextIOWrapper):
             silence(self.fileno())
 
 
-class DataStream(io.TextIOWrapper):
+class DataStream(StandardStream):
     """Standard output: what cannot be written raises OutputLost, or is told to ``on_loss`` once and dropped."""
 
     lost: OutputLost | None = None
@@ -106,8 +125,9 @@ def erase_live_lines() -> None:
 def silence(descriptor: int) -> None:
     """Let every later write succeed, that of the interpreter's own flush at exit included: it has nowhere to go."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, descriptor)
-    os.close(null)
+    if null != descriptor:
+        os.dup2(null, descriptor)
+        os.close(null)
 
 
 def open_missing_streams() -> None:

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import anyio
 
 from forge_cli.core.text import counted
+from forge_cli.core.upkeep import mend_process
 from forge_cli.core.wire import error_text
 
 OPENING = 30.0
@@ -30,6 +31,9 @@ GRACE = 5.0
 """Seconds after which the process ends although third-party code holds it."""
 _PUTTING_IN_ORDER = 3.0
 _LOOK = 0.25
+
+LOOP_CLOSED = "descriptors closed"
+"""Why a session ends whose event loop third-party code has made useless."""
 
 FORGOTTEN: list[asyncio.Task[Any]] = []
 """Tasks that do not end; with one of them, a process cannot be left in the usual way."""
@@ -84,6 +88,7 @@ def call_within(seconds: float, what: str, function: Callable[..., T], *args: An
         raise OutOfTime(what, seconds) from None
     finally:
         end(section)
+        mend_process()
 
 
 async def wait_within(seconds: float, what: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -106,11 +111,15 @@ async def wait_within(seconds: float, what: str, function: Callable[..., Awaitab
         raise OutOfTime(what, seconds) from None
     finally:
         end(section)
+        mend_process()
 
 
 async def run_section(section: Section, function: Callable[..., Awaitable[T]], *args: Any) -> T:
     """Await a function that was begun as a section; whoever waits for it ends the section."""
-    return await function(*args)
+    try:
+        return await function(*args)
+    finally:
+        mend_process()
 
 
 def is_cancelled() -> bool:
@@ -155,7 +164,15 @@ def forget_task(task: asyncio.Task[Any]) -> None:
 _SECTIONS = {call_within.__code__, wait_within.__code__, run_section.__code__}
 _watchdog: Watchdog | None = None
 Leave = Callable[[str, str | None], int]
-"""Ends the session: gets why, and what would not end; returns the exit code."""
+"""Ends the session: gets why, and what would not end or did the damage; returns the exit code."""
+
+
+def blame(why: str, holding: str | None) -> str | None:
+    """What third-party code did, in one sentence, where it is known."""
+    if holding is None:
+        return None
+    did = "closed descriptors that forge works with" if why == LOOP_CLOSED else "would not end, and was left behind"
+    return f"{holding} {did}"
 
 
 class Watchdog:
@@ -272,6 +289,12 @@ class Watchdog:
                 self._standing_by = False
                 return
 
+    def give_up(self) -> None:
+        """The event loop cannot work any more: third-party code, perhaps still at work, has closed its descriptors."""
+        mend_process()
+        names = {section.what for section in list(self._sections)}
+        self._end(LOOP_CLOSED, names.pop() if len(names) == 1 else "a tool or a plugin")
+
     def _end(self, why: str, holding: str | None) -> None:
         _thread.start_new_thread(self._exit_soon, ())
         with suppress(BaseException):  # whatever goes wrong now, the process ends
@@ -282,6 +305,16 @@ class Watchdog:
         """Putting the session in order may wait for what the main thread holds."""
         time.sleep(_PUTTING_IN_ORDER)
         os._exit(self.exit_code)
+
+
+def exit_at_last(code: int) -> None:
+    """End the process after a grace, should third-party code hold it that asked to be called at its end."""
+
+    def wait() -> None:
+        time.sleep(GRACE)
+        os._exit(code)
+
+    _thread.start_new_thread(wait, ())
 
 
 def watchdog() -> Watchdog | None:

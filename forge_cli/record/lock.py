@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.files.lock import acquire, locked
 from forge_cli.files.regular import read_regular
 
@@ -21,7 +22,7 @@ class SessionBusy(ForgeError):
 
 def lock(path: Path) -> int:
     """Hold the lock of a log; its file, beside the log, names the process that has it."""
-    descriptor = lock_unnamed(path)
+    descriptor = move_out_of_reach(lock_unnamed(path))
     try:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())

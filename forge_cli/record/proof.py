@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
+from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.files.home import forge_home
 from forge_cli.files.sync import sync_data
 from forge_cli.record.line import Line
@@ -40,7 +41,8 @@ class Proof:
         with suppress(OSError):
             if self._fd < 0:
                 proof_file(self.log).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._fd = os.open(proof_file(self.log), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+                self._fd = move_out_of_reach(os.open(proof_file(self.log), flags, 0o600))
             os.pwrite(self._fd, _mac(_key(), line).encode(), 0)
             if line.type == ApprovalResponse.type:
                 sync_data(self._fd)

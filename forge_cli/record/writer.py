@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
+from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.files.home import make_private
 from forge_cli.files.sync import sync_data, sync_folder
 from forge_cli.record.leftovers import part_file, sweep
@@ -76,7 +78,7 @@ class SessionLog:
         log = cls(path)
         try:
             log._lock = lock(path)
-            log._fd = os.open(path, _FLAGS)
+            log._fd = move_out_of_reach(os.open(path, _FLAGS))
             read = read_session(path)
         except OSError as error:
             log.close()
@@ -136,7 +138,7 @@ class SessionLog:
     def _begin(self, data: bytes) -> None:
         """Put the file there together with its first lines: whole, or not at all."""
         part = part_file(self.path)
-        self._fd = os.open(part, _FLAGS | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self._fd = move_out_of_reach(os.open(part, _FLAGS | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         try:
             self._put(data)
             self.sync(self._fd)
@@ -188,7 +190,7 @@ class SessionLog:
         """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
         self._proof.close()
         if self._fd >= 0:
-            with suppress(OSError):
+            with suppress(OSError, ForgeError):
                 self._be_last()
             os.close(self._fd)
         if self._lock >= 0:

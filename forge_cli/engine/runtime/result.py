@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from forge_cli.core.bounds import LOOP_CLOSED, blame
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ToolError
@@ -100,15 +101,15 @@ class Ending:
     @classmethod
     def forced(cls, why: str, holding: str | None, budget: Budget | None, last_text: str) -> Ending:
         """The end of a task that third-party code would not let end; ``why`` is that of an interrupt, or empty."""
-        blame = f"{holding} would not end, and was left behind" if holding else None
-        if not why:
-            return cls(last_text, "failed", ExitCode.FAILED, blame)
+        fault = blame(why, holding)
+        if not why or why == LOOP_CLOSED:
+            return cls(last_text, "failed", ExitCode.FAILED, fault)
         if why == OUT_OF_TIME:
             cause: Ended = budget.out_of_time() if budget else LimitReached("the time limit was reached")
         else:
             cause = Interrupted(why)
         ending = cls.early(cause, last_text)
-        return replace(ending, error="; ".join(filter(None, (ending.error, blame))) or None)
+        return replace(ending, error="; ".join(filter(None, (ending.error, fault))) or None)
 
 
 def build_result(
