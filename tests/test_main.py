@@ -3,7 +3,29 @@
 Covers forge_cli.__main__.
 """
 
+import json
+import subprocess
+import sys
+
+import pytest
+
 from forge_cli.testing import Project
+
+INTERRUPTED = """
+import builtins, os, runpy, sys
+
+def interrupt(name, *args, **more):
+    if name == "forge_cli.cli" and not seen:
+        seen.append(name)
+        os.kill(os.getpid(), int(sys.argv.pop()))
+    return load(name, *args, **more)
+
+load, seen, builtins.__import__ = builtins.__import__, [], interrupt
+"""
+STARTS = {
+    "module": "runpy.run_module('forge_cli', run_name='__main__')",
+    "script": "from forge_cli.__main__ import main; sys.exit(main())",
+}
 
 
 def test_nothing_is_imported_from_the_working_directory(project: Project) -> None:
@@ -14,3 +36,11 @@ def test_nothing_is_imported_from_the_working_directory(project: Project) -> Non
     done = project.forge("run", "worker.yaml", "go", "-p")
     assert (done.returncode, done.stdout) == (0, "hi\n")
     assert not (project.folder / "planted").exists()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 15])
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_signal_while_forge_is_loaded_waits_for_what_has_to_be_printed(start: str, number: int) -> None:
+    argv = ["-c", INTERRUPTED + start, "run", "worker.yaml", "go", "--output-format", "json", str(number)]
+    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, json.loads(done.stdout)["exit_code"], done.stderr) == (128 + number, 128 + number, "")

@@ -22,8 +22,8 @@ STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQ
 """The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
 
 
-def main() -> int:
-    """Carry out ``sys.argv`` and return the exit code."""
+def main(mask: set[signal.Signals] | None = None) -> int:
+    """Carry out ``sys.argv`` and return the exit code; ``mask`` is to be set again where signals are held already."""
     if sys.platform not in ("linux", "darwin"):
         say("only Linux and macOS are supported; on Windows, use WSL")
         return 2
@@ -44,7 +44,7 @@ def main() -> int:
     guard_streams()
     args, debug = take_debug(sys.argv[1:])
     report = find_report(args)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before if mask is None else mask)
     if args[:1] == ["run"]:
         from forge_cli.cli.early import show_sign_of_life
 

@@ -29,7 +29,7 @@ def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay:
     forge.signal(number)
     done = forge.end()
     told = f"{' '.join(command)}, {number.name} after {delay:.3f} s: {done}"
-    if number is signal.SIGINT and "KeyboardInterrupt" in done.err and "in main\n" not in done.err:
+    if number is signal.SIGINT and "KeyboardInterrupt" in done.err and "forge_cli/cli" not in done.err:
         return  # before the first line of forge, it is Python that handles it
     assert done.code in (0, 128 + number, -number), told
     assert "internal error" not in done.err, told
