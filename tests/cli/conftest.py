@@ -174,7 +174,7 @@ class Started:
         self.process.send_signal(number)
 
     def end(self) -> Done:
-        out, err = self.process.communicate(timeout=20)
+        out, err = self.process.communicate(timeout=60)
         return Done(self.process.returncode, out, err)
 
 

@@ -147,7 +147,7 @@ def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> Non
         forge.stdin.flush()
         assert json.loads(forge.stdout.readline())["verdict"] == verdict
     forge.stdin.close()
-    assert forge.wait(timeout=20) == 0
+    assert forge.wait(timeout=60) == 0
 
 
 def test_ten_thousand_lines_are_answered_in_order(cli, tester) -> None:

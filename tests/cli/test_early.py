@@ -31,7 +31,7 @@ def held(tmp_path: Path) -> Callable[..., "pexpect.spawn[str]"]:
             cwd=str(tmp_path),
             env={**os.environ, "PYTHONPATH": str(tmp_path / "site"), "TERM": "xterm", **env},
             encoding="utf-8",
-            timeout=20,
+            timeout=60,
         )
 
     return start

@@ -185,7 +185,7 @@ def test_odd_characters_survive_every_format(tester) -> None:
             env={**os.environ, **latin},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -431,7 +431,7 @@ def test_a_bad_config_of_the_user_is_named(cli, tester) -> None:
 def test_a_reader_that_leaves_early_is_no_news(tester) -> None:
     command = f"{sys.executable} -m forge_cli run worker.yaml go --json 2>err | head -n 1"
     env = {**os.environ, "FORGE_HOME": str(tester.home)}
-    done = subprocess.run(["sh", "-c", command], cwd=tester.folder, env=env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["sh", "-c", command], cwd=tester.folder, env=env, capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["type"] == "sessionStart"
     assert "Traceback" not in tester.read("err")
     assert "internal error" not in tester.read("err")

@@ -83,7 +83,7 @@ def test_a_pipe_that_never_speaks_is_given_up(pipe, monkeypatch, capsys) -> None
 
 def test_a_silent_pipe_does_not_hang_the_whole_thing(tester, start) -> None:
     started = start("run", "worker.yaml", "hello", "-p", stdin=subprocess.PIPE)
-    assert started.process.wait(timeout=30) == 0
+    assert started.process.wait(timeout=60) == 0
     assert started.process.stdout.read() == "Last words: hello\n"
 
 

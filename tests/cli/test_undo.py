@@ -167,7 +167,7 @@ def test_a_person_is_asked_before_anything_newer_is_overwritten(coder: Project, 
         cwd=str(coder.folder),
         env={name: value for name, value in os.environ.items() if name != "CI"} | {"FORGE_HOME": str(coder.home)},
         encoding="utf-8",
-        timeout=20,
+        timeout=60,
     )
     child.expect_exact("app.py: it was changed after the session. Overwrite it? [y]es, [n]o > ")
     child.sendline(answer)

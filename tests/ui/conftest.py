@@ -131,7 +131,7 @@ def terminal(writer: Project) -> Iterator[Callable[..., Keyboard]]:
             cwd=str(writer.folder),
             env={**os.environ, "FORGE_HOME": str(writer.home), "TERM": "dumb", **env},
             encoding="utf-8",
-            timeout=20,
+            timeout=60,
             dimensions=(rows, columns),
         )
         child.delaybeforesend = None

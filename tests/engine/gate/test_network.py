@@ -29,7 +29,7 @@ GET = """\
 import sys, urllib.error, urllib.request
 for url in sys.argv[1:]:
     try:
-        urllib.request.urlopen(url, timeout=20)
+        urllib.request.urlopen(url, timeout=60)
     except urllib.error.HTTPError as error:
         print(error.code)
 """

@@ -121,7 +121,7 @@ def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: sign
         assert any("holding" in line for line in process.stdout)
         process.send_signal(number)
         process.stdout.read()
-        assert process.wait(timeout=20) == (130 if number == signal.SIGINT else -9)
+        assert process.wait(timeout=60) == (130 if number == signal.SIGINT else -9)
     assert forge("run", "worker.yaml", "-c") == (0, "I see.\n")
     results = sent(api)[2]
     assert results[0] == "user"
@@ -144,7 +144,7 @@ def test_after_the_answer_was_cut_off(
         assert any('"type": "streaming"' in line for line in process.stdout)
         process.send_signal(number)
         process.stdout.read()
-        assert process.wait(timeout=20) == (130 if number == signal.SIGINT else -9)
+        assert process.wait(timeout=60) == (130 if number == signal.SIGINT else -9)
     assert forge("run", "worker.yaml", "-c", *task) == (0, "Here it is.\n")
 
 

@@ -315,7 +315,7 @@ async def main():
     wrap = Confined(cage, confinement, readable=tuple(shown))
     async with ChildProcesses() as processes:
         words = [sys.executable, str(here / "inject.py")]
-        done = await processes.run(words, cwd=here, env=clean_environment(), timeout=20, wrap=wrap)
+        done = await processes.run(words, cwd=here, env=clean_environment(), timeout=60, wrap=wrap)
     print("terminal:", os.isatty(0), "|", done.stdout.strip(), "|", done.stderr.strip(), "|")
 
 anyio.run(main)
@@ -439,7 +439,7 @@ async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
             await flipping.opened()
         for _ in range(30):
             with suppress(ToolError):
-                done = await processes.run(look, wrap=wrap, timeout=20, **options)
+                done = await processes.run(look, wrap=wrap, timeout=60, **options)
                 assert "the secret" not in done.stdout
 
 

@@ -137,7 +137,7 @@ async def run(cage: Mechanism, place: Path, script: str, *arguments: str, readab
     wrap = Confined(cage, confinement, readable=(*python, *readable))
     async with ChildProcesses() as processes:
         argv = [sys.executable, "-c", script, *arguments]
-        return await processes.run(argv, cwd=place, env=clean_environment(), timeout=20, wrap=wrap)
+        return await processes.run(argv, cwd=place, env=clean_environment(), timeout=60, wrap=wrap)
 
 
 CONNECT = """

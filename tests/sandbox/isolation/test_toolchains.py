@@ -103,7 +103,7 @@ async def run(cage: Mechanism, home: Path, line: str, *read: Path) -> Finished:
     )
     async with ChildProcesses() as processes:
         wrap = Confined(cage, confinement)
-        return await processes.run(bash(line), cwd=home / "project", env=clean_environment(), timeout=20, wrap=wrap)
+        return await processes.run(bash(line), cwd=home / "project", env=clean_environment(), timeout=60, wrap=wrap)
 
 
 async def test_no_planted_secret_can_be_read(cage: Mechanism, home: Path) -> None:

@@ -79,7 +79,7 @@ def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]
 async def run(place: Path, text: str, line: str, **options: Any) -> Finished:
     made, said = processes(place, sandbox(place, text))
     async with made:
-        done = await made.run(bash(line), timeout=20, **options)
+        done = await made.run(bash(line), timeout=60, **options)
     assert said == []
     return done
 
@@ -119,8 +119,8 @@ async def test_protected_names_that_a_command_makes_are_renamed_and_reported(pla
     (project / ".env").write_text("kept")
     made, said = processes(place, sandbox(place, "isolation: auto"))
     async with made:
-        first = await made.run(bash("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=20)
-        again = await made.run(bash("touch src/new/file"), timeout=20)
+        first = await made.run(bash("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=60)
+        again = await made.run(bash("touch src/new/file"), timeout=60)
         child = made.start(bash("touch .mcp.json"), cwd=project)
         with anyio.fail_after(20):
             await child.ended.wait()
@@ -144,7 +144,7 @@ async def test_a_protected_name_that_somebody_else_made_meanwhile_stays(place: P
         child = made.start(bash("cat; touch .zshrc"), cwd=project)
         own.write_bytes(".env", b"A=1")
         own.write_bytes("new/.vscode/settings.json", b"{}")
-        await made.run(bash("git init -q deep"), timeout=20, names=True)
+        await made.run(bash("git init -q deep"), timeout=60, names=True)
         with anyio.fail_after(20):
             assert child.stdin is not None
             child.stdin.close()
@@ -309,7 +309,7 @@ async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protect
     made, said = processes(place, sandbox(place, f"isolation: auto\nnetwork: false\n{ZONES}"))
     line = f"{TOUCH}; cat ~/.ssh/id; echo > /dev/tcp/127.0.0.1/9; touch scratch/.env"
     async with made:
-        done = await made.run(bash(line), timeout=20)
+        done = await made.run(bash(line), timeout=60)
     assert (done.stdout, done.confined, "Network is unreachable" in done.stderr) == (
         "scratch/a\n",
         True,

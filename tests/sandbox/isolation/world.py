@@ -59,7 +59,7 @@ class World:
         """The same without a cage, to see that what is refused is possible at all."""
         env = {**clean_environment(), "HOME": str(self.home)}
         async with ChildProcesses() as processes:
-            return await processes.run(bash(line), cwd=self.project, env=env, timeout=20)
+            return await processes.run(bash(line), cwd=self.project, env=env, timeout=60)
 
 
 @contextmanager

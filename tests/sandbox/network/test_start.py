@@ -37,7 +37,7 @@ GET = """\
 import sys, urllib.error, urllib.request
 for url in sys.argv[1:]:
     try:
-        print(urllib.request.urlopen(url, timeout=20).read().decode(), end="")
+        print(urllib.request.urlopen(url, timeout=60).read().decode(), end="")
     except urllib.error.HTTPError as error:
         print(error.code, error.read().decode(), end="")
     except OSError as error:

@@ -74,7 +74,7 @@ def test_without_limits_or_a_place_there_is_no_group(tmp_path: Path, monkeypatch
 
 async def run(place: Path, line: str) -> Finished:
     async with ChildProcesses() as processes:
-        return await processes.run(bash(line), cwd=place, env=clean_environment(), timeout=20, limits=LIMITS)
+        return await processes.run(bash(line), cwd=place, env=clean_environment(), timeout=60, limits=LIMITS)
 
 
 @pytest.mark.needs("cgroups")

@@ -56,7 +56,7 @@ async def run(
         wrap = Confined(found, confinement, readable=(Path(sys.prefix), Path(sys.base_prefix)))
     async with ChildProcesses() as processes:
         env = clean_environment()
-        done = await processes.run(bash(line), cwd=place, env=env, timeout=20, wrap=wrap, limits=limits)
+        done = await processes.run(bash(line), cwd=place, env=env, timeout=60, wrap=wrap, limits=limits)
     assert children() == []
     return done
 

@@ -347,7 +347,7 @@ async def test_only_so_many_run_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(ToolError, match="2 commands are running, which is the most at a time"):
             processes.start(bash("true"), cwd=tmp_path, env=clean_environment())
         await first.stop()
-        third = await processes.run(bash("echo third"), cwd=tmp_path, env=clean_environment(), timeout=10)
+        third = await processes.run(bash("echo third"), cwd=tmp_path, env=clean_environment(), timeout=60)
         assert (third.stdout, second.running) == ("third\n", True)
     with pytest.raises(ToolError):
         processes.start(bash("true"), cwd=tmp_path, env=clean_environment())
@@ -358,7 +358,7 @@ async def many(count: int, folder: Path) -> None:
     async with ChildProcesses() as processes:
         for number in range(count):
             line = "(setsid sleep 0.01 &) >/dev/null 2>&1; exit 0" if number % 4 == 0 else "true"
-            done = await processes.run(bash(line), cwd=folder, env=clean_environment(), timeout=20)
+            done = await processes.run(bash(line), cwd=folder, env=clean_environment(), timeout=60)
             assert done.exit_code == 0
             if number == 8:
                 before = descriptors()
