@@ -78,7 +78,7 @@ def standard_streams_kept() -> Iterator[None]:
 
     def give_back() -> None:
         for descriptor in (_IN, _OUT, _ERR):
-            if not is_open(descriptor):
+            if not _is_standard(descriptor):
                 with suppress(OSError):
                     os.dup2(copies[_IN if descriptor == _IN else _ERR], descriptor)
         for name in ("stdout", "stderr"):
@@ -96,9 +96,9 @@ def standard_streams_kept() -> Iterator[None]:
                 os.close(copy)
 
 
-def is_open(descriptor: int) -> bool:
+def _is_standard(descriptor: int) -> bool:
+    """Not if it was closed, nor if a file was opened since that got the number: child processes do not inherit that."""
     try:
-        os.fstat(descriptor)
+        return os.get_inheritable(descriptor)
     except OSError:
         return False
-    return True

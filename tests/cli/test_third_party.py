@@ -22,6 +22,7 @@ ARGV = ("run", "worker.yaml", "go", "--output-format", "json")
 
 HARMLESS = {
     "closes standard output": "os.close(1)",
+    "opens files in their places": "os.close(1); os.close(2); act.kept = [open('f1', 'w'), open('f2', 'w')]",
     "closes descriptors 0 to 2": "[os.close(number) for number in (0, 1, 2)]",
     "closes sys.stdout": "sys.stdout.close()",
     "closes sys.stderr": "sys.stderr.close()",
@@ -119,6 +120,7 @@ def test_the_session_goes_its_way(project: Project, statement: str, kind: str) -
     assert (code, result["status"], result["response"]) == (0, "completed", "done"), err
     assert results(project) == ["success"] * 3
     assert "forge: " not in err
+    assert [file.name for file in project.folder.glob("f[0-9]*") if file.stat().st_size] == []
 
 
 @pytest.mark.parametrize("statement", drawn(IN_THE_LOOP))
