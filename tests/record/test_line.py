@@ -87,6 +87,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     Any: DATA,
     Mark: MARKS,
+    Attachment: FILES,
     Message: MESSAGES,
     ApprovalDecision: DECISIONS,
     ResultValue: RESULTS,
