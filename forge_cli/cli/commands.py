@@ -29,6 +29,7 @@ class CommandEntry:
 
 COMMANDS = {
     "run": CommandEntry("forge_cli.cli.run", "Run a worker on one task."),
+    "chat": CommandEntry("forge_cli.cli.chat", "Talk with a worker."),
     "tools list": CommandEntry("forge_cli.cli.tools.list", "List every tool, and what is broken."),
     "tools show": CommandEntry("forge_cli.cli.tools.show", "Show one tool."),
     "tools call": CommandEntry(
