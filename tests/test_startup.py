@@ -142,3 +142,13 @@ def test_values_that_every_command_loads_are_made_fast() -> None:
         and re.search(r"^from dataclasses import .*\bdataclass\b", text, re.MULTILINE)
     ]
     assert slow == []
+
+
+def test_a_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, "chat", WORKER, "--ephemeral")
+    assert not modules & {"prompt_toolkit", "anthropic", "forge_cli.ui.chat.screen"}
+
+
+def test_one_task_needs_nothing_of_a_conversation(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, "run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral")
+    assert not {name for name in modules if name.startswith(("forge_cli.ui.chat", "forge_cli.cli.talking"))}

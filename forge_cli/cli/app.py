@@ -45,7 +45,7 @@ def main(mask: set[signal.Signals] | None = None) -> int:
     args, debug = take_debug(sys.argv[1:])
     report = find_report(args)
     signal.pthread_sigmask(signal.SIG_SETMASK, before if mask is None else mask)
-    if args[:1] in (["run"], ["batch"]):
+    if args[:1] in (["run"], ["chat"], ["batch"]):
         from forge_cli.cli.early import show_sign_of_life
 
         show_sign_of_life(args, since)
@@ -117,7 +117,15 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
         from forge_cli.cli.welcome import welcome
 
         sys.stdout.write(welcome())
-        return 0
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return 0
+        from forge_cli.cli.offer import offer_worker
+
+        sys.stdout.flush()
+        worker = offer_worker()
+        if worker is None:
+            return 0
+        args = ["chat", worker]
     if args[0] == "--install-completion":
         from forge_cli.cli.completion import install
 

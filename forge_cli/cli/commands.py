@@ -29,6 +29,7 @@ class CommandEntry:
 
 COMMANDS = {
     "run": CommandEntry("forge_cli.cli.run", "Run a worker on one task."),
+    "chat": CommandEntry("forge_cli.cli.chat", "Talk with a worker."),
     "batch": CommandEntry("forge_cli.cli.batch.run", "Run a worker on many inputs; the same command again resumes it."),
     "batch status": CommandEntry("forge_cli.cli.batch.status", "Say how a batch stands."),
     "tools list": CommandEntry("forge_cli.cli.tools.list", "List every tool, and what is broken."),

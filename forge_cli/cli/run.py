@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -15,30 +15,46 @@ import typer
 
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
-from forge_cli.cli.record import RecordFile, check_target
+from forge_cli.cli.record import check_target
 from forge_cli.cli.report import ResultReport
 from forge_cli.cli.session import SessionChoice, warn
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.cli.trusting import offer_trust
+from forge_cli.cli.work import (
+    AddDirOption,
+    AttachOption,
+    ContinueOption,
+    EphemeralOption,
+    ForkOption,
+    MaxCostOption,
+    MaxTimeOption,
+    MaxTokensOption,
+    MaxTurnsOption,
+    ModelOption,
+    ModeOption,
+    NoPluginsOption,
+    OnAskOption,
+    RecordOption,
+    ResumeOption,
+    TraceOption,
+    Work,
+    YesOption,
+    find_trace,
+)
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
-from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.approval import OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
-from forge_cli.core.messages import Attachment
 from forge_cli.core.text import readable, visible
-from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import driven_by
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.attachment import read_attachment
-from forge_cli.files.home import forge_home
-from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits, load_worker
 from forge_cli.record.open import OpenSession
 from forge_cli.sandbox.processes.tree import kill_children
@@ -80,39 +96,17 @@ class OutputFormat(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What the command line asked for, understood and complete."""
+class Plan(Work):
+    """One task."""
 
-    worker: str
-    """The path of its file."""
-    named: str
-    """As it was typed."""
     task: str
-    model: str | None
-    mode: ApprovalMode | None
-    on_ask: OnAsk
     format: OutputFormat
     output: Path | None
-    trace: TraceLevel
-    interactive: bool
-    limits: Limits
     schema: OutputSchema | None
-    session: SessionChoice
-    workspace: Path
-    zones: tuple[Zone, ...]
-    attachments: tuple[Attachment, ...]
-    record: Path | None
     replay: Recording | None
-    plugins: bool
 
     def streams_text(self, out: TextIO) -> bool:
         return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
-
-
-def _more_than_nothing(limit: float | None) -> float | None:
-    if limit is not None and not 0 < limit < math.inf:
-        raise typer.BadParameter("must be a number greater than 0")
-    return limit
 
 
 @app.command(epilog=EXIT_CODES)
@@ -122,20 +116,16 @@ def run(
     task: Annotated[
         str | None, typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input.")
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", metavar="PROVIDER:MODEL", help="Wins over the worker's model and FORGE_MODEL."),
-    ] = None,
+    model: ModelOption = None,
+    stay: Annotated[
+        bool, typer.Option("-i", "--interactive", help="Stay in conversation after the first answer.")
+    ] = False,
     print_only: Annotated[
         bool, typer.Option("-p", "--print", help="Headless: never prompt, print the answer only.")
     ] = False,
-    approval_mode: Annotated[
-        ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
-    ] = False,
-    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when nobody can be asked.")] = OnAsk.DENY,
+    approval_mode: ModeOption = None,
+    yes: YesOption = False,
+    on_ask: OnAskOption = OnAsk.DENY,
     output_format: Annotated[
         OutputFormat, typer.Option("--output-format", help="What goes to standard output.")
     ] = OutputFormat.text,
@@ -147,44 +137,24 @@ def run(
         Path | None,
         typer.Option("--output-schema", metavar="FILE", help="The final answer must be JSON that fits this schema."),
     ] = None,
-    last: Annotated[
-        bool, typer.Option("-c", "--continue", help="Resume the worker's last session in this folder.")
-    ] = False,
-    resume: Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Resume this session.")] = None,
-    fork: Annotated[bool, typer.Option("--fork", help="Leave that session alone and resume a copy of it.")] = False,
-    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write no session.")] = False,
-    trace: Annotated[TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")] = None,
-    max_turns: Annotated[
-        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out.")
-    ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option("--max-cost", metavar="USD", callback=_more_than_nothing, help="Stop when this much is spent."),
-    ] = None,
-    max_time: Annotated[
-        float | None,
-        typer.Option("--max-time", metavar="SECONDS", callback=_more_than_nothing, help="Stop after this time."),
-    ] = None,
-    attach: Annotated[
-        list[Path] | None,
-        typer.Option("--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."),
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Write the lines of this session to FILE as well.")
-    ] = None,
+    last: ContinueOption = False,
+    resume: ResumeOption = None,
+    fork: ForkOption = False,
+    ephemeral: EphemeralOption = False,
+    trace: TraceOption = None,
+    max_turns: MaxTurnsOption = None,
+    max_tokens: MaxTokensOption = None,
+    max_cost: MaxCostOption = None,
+    max_time: MaxTimeOption = None,
+    attach: AttachOption = None,
+    record: RecordOption = None,
     replay: Annotated[
         str | None,
         typer.Option("--replay", metavar="FILE", help="Take the turns of the model from a record, without a model."),
     ] = None,
-    no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False,
+    no_plugins: NoPluginsOption = False,
     directory: DirectoryOption = None,
-    add_dir: Annotated[
-        list[str] | None,
-        typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
-    ] = None,
+    add_dir: AddDirOption = None,
 ) -> None:
     """Run a worker on one task."""
     report = context.obj if isinstance(context.obj, ResultReport) else None
@@ -194,6 +164,11 @@ def run(
     if task is None:
         refuse_sentence(worker)
     _check_output(output)
+    if stay:
+        alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}
+        alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}
+        if refused := [name for name, given in alone.items() if given]:
+            raise UsageError(f"-i and {refused[0]} contradict each other; keep one")
     if ephemeral and on_ask is OnAsk.PARK and record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
@@ -207,13 +182,13 @@ def run(
     plan = Plan(
         worker=find_trusted_worker(worker, interactive=interactive),
         named=worker,
-        task=task_from(task, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
+        task=_task(task, stay, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
         model=model,
         mode=chosen_mode(approval_mode, yes),
         on_ask=on_ask,
         format=OutputFormat.stream_json if as_json else output_format,
         output=output and output.absolute(),
-        trace=_trace(trace, print_only, work_folder(directory)),
+        trace=find_trace(trace, print_only, work_folder(directory)),
         interactive=interactive,
         limits=Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost, max_time=max_time),
         schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
@@ -229,8 +204,17 @@ def run(
         erase_live_lines()
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
-        code = in_loop(_carry_out, plan, out, report)
+        if stay:
+            talk = import_module("forge_cli.cli.talking").talk  # a task of its own needs nothing of a conversation
+            code = in_loop(talk, plan, out, plan.task)
+        else:
+            code = in_loop(_carry_out, plan, out, report)
     raise typer.Exit(code)
+
+
+def _task(task: str | None, stay: bool, *, optional: bool) -> str:
+    """With ``-i`` standard input is what is typed later, unless ``-`` asks for it."""
+    return (task or "") if stay and task != "-" else task_from(task, optional=optional)
 
 
 def _check_output(file: Path | None) -> None:
@@ -278,12 +262,6 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
     return recording
 
 
-def _trace(flag: TraceLevel | None, print_only: bool, workspace: Path) -> TraceLevel:
-    """A flag wins, ``-p`` is quiet, then the config; otherwise as much as a terminal wants."""
-    stated = flag or ("quiet" if print_only else load_settings(forge_home(), workspace).trace)
-    return stated or ("normal" if sys.stderr.isatty() else "summary")
-
-
 async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> ExitCode:
     bus, worker = EventBus(), load_worker(plan.worker)
     host = PluginHost(only=None if plan.plugins else (), worker=worker)
@@ -302,23 +280,15 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
         if plan.session.last and plan.trace != "quiet":
             warn(f"resuming session {session.id}")
         printed = JsonLines(out) if plan.format is OutputFormat.stream_json else None
-        kept = RecordFile(plan.record, session.lines) if plan.record else None
-        runtime = WorkerRuntime(
-            worker=worker,
-            model=plan.model,
-            approval_mode=plan.mode,
-            bus=bus,
-            workspace=plan.workspace,
-            on_ask=_on_ask(plan, session),
-            limits=plan.limits,
+        runtime = plan.open_runtime(
+            WorkerRuntime,
+            worker,
+            host,
+            bus,
+            session,
+            sinks=(report.follow if report else None, printed),
+            replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
             output_schema=plan.schema,
-            session=session,
-            wiring=Wiring(
-                host=host,
-                sinks=tuple(sink for sink in (kept, report and report.follow, printed) if sink),
-                replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
-                zones=plan.zones,
-            ),
         )
         stop_on_loss(out, runtime.interrupt)
         codes: list[ExitCode] = []
@@ -343,14 +313,6 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
                 runtime.end()
                 codes.append(_finish(plan, result, out, report, session))
         return codes[0]
-
-
-def _on_ask(plan: Plan, session: OpenSession) -> OnAsk:
-    """Nothing can wait where nothing is kept."""
-    if plan.on_ask is not OnAsk.PARK or session.log is not None or plan.record is not None:
-        return plan.on_ask
-    sys.stderr.write("forge: without a session nothing can be parked: calls that ask are denied\n")
-    return OnAsk.DENY
 
 
 def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:

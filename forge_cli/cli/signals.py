@@ -42,21 +42,37 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
 
 @contextmanager
 def interruptible(
-    interrupt: Callable[[str], object], ready: Callable[[], bool] = lambda: True, leave: Leave | None = None
+    interrupt: Callable[[str], object],
+    ready: Callable[[], bool] = lambda: True,
+    leave: Leave | None = None,
+    *,
+    on_key: Callable[[], object] | None = None,
+    restore: Callable[[], object] = erase_live_lines,
 ) -> Iterator[Watchdog]:
     """Signals that end a program call ``interrupt`` with the reason; a second within a second leaves at once.
 
     Until it is ``ready`` there is nothing to stop in good order, and the first one leaves.
     Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well.
-    What still holds the process after a grace is left behind by ``leave``.
+    What still holds the process after a grace is left behind by ``leave``. In a conversation Ctrl+C is a key, which
+    ``on_key`` takes, unless the loop has not even heard the one before it. ``restore`` gives the terminal back.
     """
-    loop, last = asyncio.get_running_loop(), float("-inf")
+    loop, last, unheard = asyncio.get_running_loop(), float("-inf"), False
+
+    def hear() -> None:
+        nonlocal unheard
+        unheard = False
+        if on_key:
+            on_key()
 
     def handle(number: int, frame: object) -> None:
-        nonlocal last
+        nonlocal last, unheard
+        if number == signal.SIGINT and on_key and ready() and not unheard:
+            unheard = True
+            loop.call_soon_threadsafe(hear)
+            return
         before, last = last, time.monotonic()
         if last - before < 1:
-            erase_live_lines()
+            restore()
             os._exit(128 + number)
         dog.hurry(STOPS[number], signalled=True)
         if not ready():

@@ -1,4 +1,9 @@
-"""What ``forge`` alone says, at the start and once a model is there."""
+"""What ``forge`` alone says, at the start and once a model is there.
+
+Also what it offers: forge_cli.cli.offer.
+"""
+
+import re
 
 import pytest
 
@@ -27,6 +32,8 @@ def test_without_a_model_it_says_how_to_get_one(cli) -> None:
     assert done.out.startswith(f"forge {__version__}: ")
     assert NEXT.format(flag=f" -m {HAIKU}") in done.out
     assert "No model is there yet. Either of these brings one:\n  forge keys set anthropic " in done.out
+    ways = r"\n  (forge keys set anthropic|forge keys set openai|export OPENAI_BASE_URL)"
+    assert len(re.findall(ways, done.out)) == 3
     assert len(done.out.splitlines()) < 20
 
 
@@ -68,6 +75,33 @@ def test_a_config_that_is_broken_is_said_and_is_not_the_end(cli, project) -> Non
 
 def test_it_fits_a_small_terminal(terminal) -> None:  # noqa: F811
     screen = terminal(columns=80)
+    screen.expect("Talk to writer? [Y/n] > ")
+    screen.type("n\n")
     assert screen.end() == 0
     assert max(map(len, screen.lines)) <= 80
     assert "\x1b" not in screen.seen
+
+
+@pytest.mark.parametrize("answer", ["\n", "y\n"])
+def test_it_offers_to_talk_to_the_worker_of_the_folder(terminal, writer, answer: str) -> None:  # noqa: F811
+    writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
+    screen = terminal()
+    screen.expect("Talk to writer? [Y/n] > ")
+    screen.type(answer)
+    screen.expect("Ctrl+D leaves.")
+    screen.expect("> ")
+    screen.type("you\n")
+    screen.expect("Hello, you!")
+    screen.expect("> ")
+    screen.type("\x04")
+    assert screen.end() == 0
+
+
+def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, writer) -> None:  # noqa: F811
+    for folder in (".", ".forge/workers"):
+        for name in ("worker.yaml", "own.yaml"):
+            (writer.folder / folder / name).unlink(missing_ok=True)
+        writer.write(f"{folder}/{'worker' if folder == '.' else 'own'}.yaml", "name: own\nmodel: anthropic:x\n")
+        screen = terminal()
+        assert screen.end() == 0
+        assert "Talk to" not in screen.seen

@@ -5,7 +5,9 @@ import re
 from forge_cli.core.wrap import cell_len
 
 TOKEN = re.compile(
-    r"\x1b\[(?P<args>[\d;?]*)(?P<csi>[A-Za-z])|\x1b(?P<esc>[78D])|(?P<control>[\r\n\x07\x08])|(?P<char>.)", re.S
+    r"\x1b\[(?P<args>[\d;?]*)(?P<csi>[A-Za-z])|\x1b(?P<esc>[78D])|(?P<control>[\r\n\x07\x08])"
+    r"|\x1b\](?P<osc>[^\x07]*)\x07|(?P<char>.)",
+    re.S,
 )
 
 
@@ -38,6 +40,8 @@ class Screen:
                     self.command(found["csi"], found["args"])
                 case "esc":
                     self.escape(found["esc"])
+                case "osc":
+                    pass
                 case "control":
                     self.control(found["control"])
                 case _:
@@ -102,6 +106,8 @@ class Screen:
                 self.row = min(len(self.rows) - 1, self.row + (number or 1))
             case "C", _:
                 self.column = min(self.columns - 1, self.column + (number or 1))
+            case "D", _:
+                self.column = max(0, self.column - (number or 1))
             case "J", 0:
                 del self.rows[self.row][self.column :]
                 for line in self.rows[self.row + 1 :]:

@@ -110,7 +110,7 @@ class ShellToolset(Toolset):
     def _unsure(self) -> Approval:
         return Approval.strictest(Approval.ASK, self.config.default)
 
-    @tool(needs_approval="_line_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
+    @tool(needs_approval="_line_approval", preview="_show_place", effects=DOES, timeout=LONGEST, manual="both")
     async def shell(
         self,
         command: CommandArgument,

@@ -10,8 +10,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TextIO
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Protocol, TextIO
 
 from forge_cli.ui.terminal.cells import cell_width, fit
 
@@ -30,6 +30,18 @@ Lines = Callable[[float], Sequence[str]]
 def can_draw(stream: TextIO) -> bool:
     """Is it a terminal on which the cursor can be moved?"""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+class LiveArea(Protocol):
+    """The lines below the text of a terminal, as those see it who have something to show there."""
+
+    lines: Lines
+
+    def end_text(self) -> None: ...
+
+    def paused(self) -> AbstractContextManager[None]: ...
+
+    def close(self) -> None: ...
 
 
 class LiveLines:

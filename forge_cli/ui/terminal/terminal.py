@@ -38,7 +38,7 @@ from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.line import LineEditor
-from forge_cli.ui.terminal.live import LiveLines
+from forge_cli.ui.terminal.live import LiveArea
 from forge_cli.ui.terminal.markdown import MarkdownStream
 from forge_cli.ui.terminal.prompts import ask_on_terminal
 from forge_cli.ui.terminal.render import plain
@@ -66,7 +66,7 @@ class TerminalUI:
         interactive: bool | None = None,
         session: bool = True,
         find: FindRenderer = no_renderers,
-        live: LiveLines | None = None,
+        live: LiveArea | None = None,
     ) -> None:
         """``output`` gets the answer as it comes, ``trace_output`` trace and prompts; ``input`` is what prompts read.
 
@@ -92,6 +92,7 @@ class TerminalUI:
         self._interactive = interactive
         self._find = find
         self._prompts: dict[CallKey, anyio.CancelScope] = {}
+        self._one_question = anyio.Lock()
         self._tasks: TaskGroup
         self._stack = AsyncExitStack()
         self._open_line = False
@@ -254,13 +255,18 @@ class TerminalUI:
                 self._trace.seen_diffs.add(call)
             try:
                 asked = request if self._session else replace(request, once=True, offers=None, policy_files=None)
-                with self.paused():
-                    decision = await ask_on_terminal(asked, self._lines, self._find)
+                async with self._one_question:
+                    with self.paused():
+                        decision = await ask_on_terminal(asked, self._lines, self._find)
             finally:
                 del self._prompts[call]
             self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:
-        with self.paused():
-            line = await self._lines.read(visible(event.prompt), self._inputs)
+        line = await self._read_line(visible(event.prompt))
         self._bus.emit(UserInput(event.request_id, (line or "").rstrip("\n")))
+
+    async def _read_line(self, prompt: str) -> str | None:
+        async with self._one_question:
+            with self.paused():
+                return await self._lines.read(prompt, self._inputs)

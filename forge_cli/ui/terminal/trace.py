@@ -101,6 +101,14 @@ class Trace:
         """Calls whose changes were shown before they were made."""
 
     @property
+    def level(self) -> TraceLevel:
+        return LEVELS[self._level]
+
+    @level.setter
+    def level(self, level: TraceLevel) -> None:
+        self._level = LEVELS.index(level)
+
+    @property
     def shows_calls(self) -> bool:
         return self._level >= LEVELS.index("normal")
 
@@ -238,6 +246,10 @@ class Trace:
         key = call_key(event, event.tool_call_id)
         call = self.open_calls.setdefault(key, OpenCall(visible(event.tool_name), "", self._who()))
         call.result = event
+        self.show_ended()
+
+    def show_ended(self) -> None:
+        """Show the calls that have their result, up to the first that has none."""
         for key, call in list(self.open_calls.items()):
             if call.result:
                 del self.open_calls[key]

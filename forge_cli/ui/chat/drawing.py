@@ -1,0 +1,176 @@
+"""What happens in a conversation, drawn: as a task is, but in batches, and with what a person did in it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from rich.console import RenderableType
+from rich.text import Text as Styled
+
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import UsageError
+from forge_cli.core.events import ApprovalRequired, Event, Interrupt, SessionEnd, Streaming, ToolResult
+from forge_cli.core.text import readable, visible
+from forge_cli.core.tool import Tool
+from forge_cli.files.settings import TraceLevel
+from forge_cli.ui.chat.talk import MANUAL
+from forge_cli.ui.terminal.calls import call_duration, call_key, mark_of
+from forge_cli.ui.terminal.forms import fill_form
+from forge_cli.ui.terminal.live import LiveArea
+from forge_cli.ui.terminal.render import Indented, plain, render, render_text
+from forge_cli.ui.terminal.status import CYAN, DIM, RESET, duration, spin
+from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
+from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+
+BATCH = 0.07
+"""Seconds between two drawings of what streams in."""
+
+
+class ChatUI(TerminalUI):
+    """A terminal that several messages are worked on at; ``output`` is where answers go."""
+
+    def __init__(
+        self,
+        bus: EventBus,
+        *,
+        output: TextIO,
+        terminal: TextIO,
+        trace: TraceLevel,
+        interactive: bool,
+        stream_text: bool,
+        find: FindRenderer = no_renderers,
+        live: LiveArea | None = None,
+        echo: bool = False,
+        since: Callable[[], float | None] = lambda: None,
+        on_question: Callable[[], object] = lambda: None,
+    ) -> None:
+        """``echo`` shows what was said, where it is not on the terminal yet.
+
+        ``since`` tells when the message at hand was sent; ``on_question`` is called when somebody is asked.
+        """
+        super().__init__(
+            bus,
+            output=output,
+            trace=trace,
+            trace_output=terminal,
+            stream_text=stream_text,
+            interactive=interactive,
+            find=find,
+            live=live,
+        )
+        self._echo = echo
+        self._since = since
+        self._on_question = on_question
+        self._deltas: list[Streaming] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._drawn = float("-inf")
+
+    @property
+    def trace(self) -> TraceLevel:
+        return self._trace.level
+
+    @trace.setter
+    def trace(self, level: TraceLevel) -> None:
+        self._trace.level = level
+
+    def show(self, shown: RenderableType) -> None:
+        """Show something of ours; a string as it is."""
+        self._show_deltas()
+        self._close_line()
+        with self._lines.aside():
+            ended = isinstance(shown, Indented)  # it ends its own lines
+            self._console.print(plain(shown) if isinstance(shown, str) else shown, end="" if ended else "\n")
+
+    def show_message(self, text: str) -> None:
+        if self._echo:
+            head, *more = readable(text).split("\n")
+            said = Styled.assemble(("\n> ", "bold cyan"), (head, "bold"), *(f"\n  {line}" for line in more))
+            self.show(Indented(said, 0, hang=2))
+
+    async def ask(self, prompt: str) -> str | None:
+        """A line that the person types; None where there is none."""
+        line = await self._read_line(visible(prompt)) if self._interactive else None
+        return None if line is None else line.rstrip("\n")
+
+    async def fill(self, tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if not self._interactive:
+            raise UsageError("-i asks questions, and there is no terminal to ask them on")
+        async with self._one_question:
+            with self.paused():
+                return await fill_form(tool, given, self._console)
+
+    def call_lines(self, seconds: float) -> list[str]:
+        """The calls that run, and what goes on while the worker works."""
+        since = self._since()
+        calls = tuple(self._trace.open_calls.values())
+        shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
+        if since is None:
+            return shown
+        took = duration(time.monotonic() - since)
+        keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
+        sign = "" if shown else f"{CYAN}{spin(seconds)}{RESET} "
+        activity = f"running {calls[-1].name}" if calls and not shown else self._status.activity
+        return [*shown, *([] if shown else [f"{sign}{DIM}{activity} · {took}{keys}{RESET}"])]
+
+    def _live_lines(self, seconds: float) -> list[str]:
+        return self.call_lines(seconds)
+
+    def _show(self, event: Event) -> None:
+        if isinstance(event, Streaming) and event.origin is None and not event.done and self._stream_text:
+            self._deltas.append(event)
+            if self._timer is None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(max(0.0, self._drawn + BATCH - time.monotonic()), self._show_deltas)
+            return
+        self._show_deltas()
+        if not isinstance(event, SessionEnd):
+            super()._show(event)
+
+    def _show_deltas(self) -> None:
+        """What has streamed in since the last time, in one go."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._deltas:
+            text, request = "".join(event.delta for event in self._deltas), self._deltas[0].request_id
+            self._deltas.clear()
+            self._drawn = time.monotonic()
+            super()._show(Streaming(request, text, done=False))
+
+    def _draw(self, event: Event) -> None:
+        match event:
+            case ApprovalRequired():
+                self._on_question()
+                super()._draw(event)
+            case ToolResult() if event.tool_call_id.startswith(MANUAL) and not event.parent_call_id:
+                self._draw_own(event)
+            case _:
+                super()._draw(event)
+
+    def _draw_own(self, event: ToolResult) -> None:
+        """The result of a call that the person made: whole, since it was asked for."""
+        key = call_key(event, event.tool_call_id)
+        call = self._trace.open_calls.pop(key, None)
+        self._trace.show_ended()
+        if not self._console.is_terminal:
+            text = event.error or render_text(view_of(event.value, self._find, event.distribution))
+            (self._output if event.status == "success" else self._console.file).write(f"{text}\n")
+            return
+        self._close_line()
+        mark, style = mark_of(event.status)
+        facts = [
+            *([event.error] if event.error else []),
+            *([call_duration(event.duration_ms)] * (event.duration_ms >= 1000)),
+        ]
+        head = Styled.assemble((mark, style), f" {visible(event.tool_name)} ", (call.args if call else "", "dim"))
+        for fact in facts:
+            head.append(f" · {visible(fact)}", style if event.error else "dim")
+        self._console.print(head)
+        if event.value.text() != event.error:
+            self._console.print(Indented(render(event.value, self._find, event.distribution, lines=None), 2), end="")
+
+    def _leaves_a_line_open(self, event: Event) -> bool:
+        return bool(self._prompts) if isinstance(event, Interrupt) else super()._leaves_a_line_open(event)

@@ -1,0 +1,87 @@
+"""``forge chat`` without a terminal: line by line, as a program or a pipe talks to it.
+
+Also the story of forge_cli.cli.talking, forge_cli.cli.work and forge_cli.ui.chat.lines.
+"""
+
+import json
+
+import pytest
+
+SAY = 'turns: [{text: "Hello {task}."}, {text: "Again {task}."}, {text: "And {task}."}]\n'
+
+
+@pytest.fixture
+def talker(tester):
+    tester.write("script.yaml", SAY)
+    return tester
+
+
+def test_each_answer_goes_to_standard_output(talker) -> None:
+    done = talker.forge("chat", "worker.yaml", stdin="you\n\n  \nme")
+    assert (done.returncode, done.stdout) == (0, "Hello you.\nAgain me.\n")
+    assert "\x1b" not in done.stdout + done.stderr
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    lines = [json.loads(line) for line in session.read_text().splitlines()]
+    assert [line["content"] for line in lines if line["type"] == "userInput"] == ["you", "me"]
+    assert lines[-1]["type"] == "sessionEnd"
+
+
+def test_commands_and_tools_work_and_errors_are_not_the_end(talker) -> None:
+    stdin = "/status\n/peek\n/nothing\n!ls\n/deploy\n/chatty\nyou\n/exit\nnot this\n"
+    done = talker.forge("chat", "worker.yaml", stdin=stdin)
+    assert done.returncode == 0
+    assert done.stdout == f"{talker.folder}\nHello you.\n"
+    assert "script:script.yaml" in done.stderr
+    assert "there is no command '/nothing'" in done.stderr
+    assert "this worker has no shell tool that a person may call" in done.stderr
+    assert "deploy" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_turn_is_said_and_the_next_one_is_done(talker) -> None:
+    talker.write("script.yaml", "turns: [{expect: {result: x}, text: no}, {text: 'Fine, {task}.'}]\n")
+    done = talker.forge("chat", "worker.yaml", stdin="a\nb\n")
+    assert (done.returncode, done.stdout) == (0, "Fine, b.\n")
+    assert "turn 1 of script:script.yaml expected a result" in done.stderr
+
+
+def test_limits_count_per_message(talker) -> None:
+    talker.write(
+        "script.yaml",
+        "turns: [{calls: [{tool: report}]}, {text: one}, {calls: [{tool: report}]}, {calls: [{tool: report}]}]\n",
+    )
+    done = talker.forge("chat", "worker.yaml", "--max-turns", "2", stdin="a\nb\n")
+    assert (done.returncode, done.stdout) == (0, "one\n")
+    assert "error: the limit of 2 turns was reached" in done.stderr
+
+
+def test_a_session_is_resumed(talker) -> None:
+    assert talker.forge("chat", "worker.yaml", stdin="you\n").returncode == 0
+    done = talker.forge("chat", "worker.yaml", "-c", stdin="me\n")
+    assert (done.returncode, done.stdout) == (0, "Again me.\n")
+    assert "resuming session" in done.stderr
+    assert len(list((talker.home / "sessions").glob("*.jsonl"))) == 1
+
+
+def test_nothing_is_kept_where_nothing_shall_be(talker) -> None:
+    assert talker.forge("chat", "worker.yaml", "--ephemeral", stdin="you\n").stdout == "Hello you.\n"
+    assert not list(talker.home.glob("sessions/*.jsonl"))
+
+
+def test_run_with_i_takes_its_task_first(talker) -> None:
+    done = talker.forge("run", "worker.yaml", "-i", "you", stdin="me\n")
+    assert (done.returncode, done.stdout) == (0, "Hello you.\nAgain me.\n")
+
+
+@pytest.mark.parametrize("other", [["-p"], ["--json"], ["--output-format", "json"], ["-o", "x"], ["--replay", "x"]])
+def test_what_contradicts_a_conversation_is_refused(talker, cli, other) -> None:
+    done = cli("run", "worker.yaml", "you", "-i", *other)
+    assert done.code == 2
+    assert "-i and " in done.err
+
+
+def test_an_ask_without_a_terminal_is_denied(talker) -> None:
+    talker.write("script.yaml", 'turns: [{calls: [{tool: echo, input: {text: x}}]}, {text: "{result}"}]\n')
+    done = talker.forge("chat", "worker.yaml", stdin="go\n")
+    assert done.returncode == 0
+    assert "nobody" in done.stdout

@@ -1,0 +1,144 @@
+"""The parts of a conversation's screen by themselves: text above the line, history, files, completion, notices.
+
+Those of forge_cli.ui.chat.above, forge_cli.ui.chat.history, forge_cli.ui.chat.places, forge_cli.ui.chat.completion,
+forge_cli.ui.chat.notice and forge_cli.ui.chat.bar.
+"""
+
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.context import ToolContext
+from forge_cli.core.errors import UsageError
+from forge_cli.core.messages import Usage
+from forge_cli.core.tool import Args, ManualExecution, Tool
+from forge_cli.ui.chat.above import TextAbove
+from forge_cli.ui.chat.bar import StatusBar
+from forge_cli.ui.chat.completion import Candidate, InputCompletion
+from forge_cli.ui.chat.facts import Facts
+from forge_cli.ui.chat.history import KEPT, InputHistory
+from forge_cli.ui.chat.notice import LONG, Notice, has_messages
+from forge_cli.ui.chat.places import Places
+
+
+def test_text_waits_for_its_place_and_its_last_line_for_its_end() -> None:
+    stream = io.StringIO()
+    above, woken = TextAbove(stream), []
+    above.on_text = lambda: woken.append(True)
+    above.write("before\n")
+    above.hold()
+    above.write("one\ntw")
+    assert (stream.getvalue(), above.take(), above.partial) == ("before\n", "one\n", "tw")
+    above.write("o")
+    assert (above.take(), above.partial, len(woken)) == ("", "two", 2)
+    above.release()
+    above.write("after\n")
+    assert (stream.getvalue(), above.partial) == ("before\ntwo\nafter\n", "")
+
+
+def test_two_conversations_share_a_history_that_is_bounded_and_private(tmp_path: Path) -> None:
+    file = tmp_path / "home" / "history" / "worker.jsonl"
+    first, second = InputHistory(file, lambda text: text.replace("secret", "*")), InputHistory(file)
+    for text in ("a", "a", " ", "my secret", "b\nc"):
+        first.add(text)
+    second.add("d")
+    assert first.entries == ["a", "b\nc"]
+    assert InputHistory(file).entries == ["a", "b\nc", "d"]
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    file.write_text("not json\n" + "".join(json.dumps(str(n)) + "\n" for n in range(3 * KEPT)))
+    assert InputHistory(file).entries == [str(n) for n in range(2 * KEPT, 3 * KEPT)]
+    assert len(file.read_text().splitlines()) == KEPT
+
+
+def test_a_history_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("")
+    history = InputHistory(tmp_path / "history" / "worker.jsonl")
+    history.add("a")
+    assert history.entries == ["a"]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    for name in ("notes.txt", "src/app.py", "out/old one.md", ".hidden"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return Places(tmp_path, {"output": tmp_path / "out"})
+
+
+def test_files_are_named_as_people_name_them(places: Places) -> None:
+    assert places.complete("n") == ["notes.txt"]
+    assert places.complete("") == ["notes.txt", "out/", "src/"]
+    assert places.complete("src/") == ["src/app.py"]
+    assert places.complete("/out")[0] == "/output/"
+    assert places.complete("/output/") == ["/output/old one.md"]
+    assert places.complete(".h") == [".hidden"]
+    assert places.complete("nowhere/") == []
+
+
+def test_what_is_mentioned_is_attached_and_other_words_are_not(places: Places) -> None:
+    text = 'See @notes.txt, (@src/app.py) and @"/output/old one.md"; @nobody, a@notes.txt, @src and @notes.txt again'
+    assert [file.name for file in places.attachments(text)] == ["notes.txt", "app.py", "old one.md"]
+
+
+def test_a_file_that_is_too_large_is_an_error(places: Places) -> None:
+    with (places.workspace / "large").open("wb") as file:
+        file.truncate(21 * 1024 * 1024)
+    with pytest.raises(UsageError, match="too much"):
+        list(places.attachments("@large"))
+
+
+def test_everything_is_completed_that_can_be(places: Places) -> None:
+    async def execute(args: Args, context: ToolContext) -> str:
+        return "pushed"
+
+    schema = {"properties": {"branch": {"type": "string"}, "force": {"type": "boolean", "default": False}}}
+    tool = Tool(
+        name="push",
+        description="Push a branch.\nMore.",
+        input_schema={"type": "object", **schema},
+        execute=execute,
+        manual=ManualExecution("both"),
+    )
+    completion = InputCompletion(Facts(), lambda: [tool], places)
+
+    def found(text: str) -> list[str]:
+        return [each.text for each in completion.candidates(text)]
+
+    assert completion.candidates("/pus") == [Candidate("/push", 4, "Push a branch.")]
+    assert found("/ex") == ["/exit"]
+    assert found("/out")[0] == "/output/"
+    assert found("/tool p") == ["push"]
+    assert found("/t push --") == ["--branch", "--force"]
+    assert found("/push --branch x --f") == ["--force"]
+    assert found("/push --force ")[:2] == ["true", "false"]
+    assert found("/trace no") == ["normal"]
+    assert completion.candidates("look at @src/") == [Candidate("@src/app.py", 5)]
+    assert found("@/output/") == ['@"/output/old one.md"']
+    assert found("!cat no") == ["notes.txt"]
+    assert [completion.is_wanted(text) for text in ("/st", "a @b", "plain words", "!ls")] == [True, True, False, False]
+
+
+def test_the_status_line_leaves_out_what_has_no_room() -> None:
+    facts = Facts(model="anthropic:x", workspace="/work", approval_mode="interactive", cost=0.5, used=10, window=100)
+    facts.usage = Usage(input_tokens=2500, output_tokens=12)
+    bar = StatusBar(facts)
+    assert bar.line(100) == "anthropic:x · 2.5k in, 12 out · $0.50 · 10% of the window · /work · interactive"
+    assert bar.line(40) == "anthropic:x · interactive"
+    assert bar.line(8) == "anthro…"
+
+
+def test_a_notice_is_given_to_those_who_look_elsewhere() -> None:
+    written: list[str] = []
+    plain, rich = Notice(written.append, {"TERM": "xterm"}), Notice(written.append, {"TERM_PROGRAM": "WezTerm"})
+    now = time.monotonic()
+    plain.give("x asks", now)
+    plain.give("x asks", now - LONG - 1)
+    plain.in_front = True
+    plain.give("x asks", now - LONG - 1)
+    rich.in_front = False
+    rich.give("x \x1b asks", now)
+    assert written == ["\a", "\x1b]9;x \\x1b asks\a"]
+    assert not has_messages({"TERM_PROGRAM": "WezTerm", "TMUX": "x"})

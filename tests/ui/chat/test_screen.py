@@ -1,0 +1,251 @@
+"""The screen of a conversation, on a real pseudo-terminal: what is seen while keys are pressed.
+
+Also the story of forge_cli.ui.chat.toolkit, forge_cli.ui.chat.drawing and forge_cli.ui.chat.talk.
+"""
+
+import json
+import os
+import re
+import signal
+
+import pytest
+
+HELLO = '{text: "Hello, {task}!"}'
+WRITE = '{text: "I write.", calls: [{tool: write_file, input: {path: a.txt, content: "x\\n"}}]}'
+HOLD = "{calls: [{tool: hold, input: {}}]}"
+
+
+def test_a_message_is_answered_above_the_line_and_the_end_is_in_order(chat, script, talker) -> None:
+    script(HELLO, '{text: "Again {task}."}')
+    window = chat().ready()
+    assert "talker: Talks" in window.text
+    assert re.search(r"script:script.yaml · .*interactive$", window.lines[-1])
+    window.say("world")
+    window.see("> world", "Hello, world!")
+    window.ready().say("you")
+    window.see("Again you.")
+    window.ready().type("\x04")
+    assert window.end() == 0
+    assert "resume with: forge chat worker.yaml -r 2" in window.text
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    assert json.loads(session.read_text().splitlines()[-1])["type"] == "sessionEnd"
+
+
+def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, talker) -> None:
+    window = chat("-m", "pipe:words").ready()
+    window.say("first")
+    words("one ")
+    window.see("one", "Esc interrupts")
+    window.type("sec")
+    window.see("> sec")
+    words("two|three ")
+    assert "> sec" in window.see("one two\nthree")
+    window.say("ond")
+    window.see("queued: second")
+    window.type("third")
+    words.stop()
+    window.wait(lambda text: "\n> second\n" in text and "queued" not in text, "the second message taken up")
+    assert "> third" in window.text
+    words("four|")
+    window.see("four", "> third")
+    words.stop()
+    window.miss("Esc interrupts")
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+def test_a_turn_is_interrupted_at_once_and_the_conversation_stays(chat, words, key) -> None:
+    window = chat("-m", "pipe:words").ready()
+    window.say("first")
+    words("beginning|")
+    window.see("beginning", "Esc interrupts")
+    window.type(key)
+    window.see("interrupted")
+    window.ready()
+    words.stop()
+    window.say("next")
+    words("fine|")
+    window.see("> next", "fine")
+    words.stop()
+    window.ready().type("\x04")
+    assert window.end() == 0
+
+
+def test_a_running_call_is_stopped(chat, script) -> None:
+    script(HOLD, HOLD, '{text: "Stopped?"}')
+    window = chat().ready()
+    for count, key in enumerate("\x03\x1b", 1):
+        window.say("go")
+        window.wait(lambda text, count=count: text.count(" hold") == count, "the call")
+        window.type(key)
+        window.wait(lambda text, count=count: text.count("✗ hold · interrupted") == count, "the end of the call")
+        window.ready()
+    window.say("again")
+    window.see("Stopped?")
+
+
+def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(chat, script, words, talker) -> None:
+    script(HOLD, WRITE, '{text: "Done."}')
+    window = chat().ready()
+    window.say("go")
+    window.see("hold ")
+    window.type("half a thou")
+    window.see("> half a thou")
+    (talker.folder / "gate").write_text("open\n")
+    window.see("talker wants to call write_file", "[y]es once")
+    assert "half a thou" not in window.text
+    window.type("y\r")
+    window.see("Done.", "> half a thou")
+    assert talker.read("a.txt") == "x\n"
+
+
+def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, script, talker) -> None:
+    script(WRITE, '{text: "Later."}')
+    window = chat().ready()
+    window.say("go")
+    window.see("[y]es once")
+    window.type("\x03")
+    window.see("✗ write_file a.txt")
+    window.ready().say("more")
+    window.see("Later.")
+    window.ready().type("\x04")
+    assert window.end() == 0
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    results = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "toolResult"]
+    assert [line["status"] for line in results] == ["interrupted"]
+
+
+def test_a_paste_and_alt_enter_make_one_message_of_several_lines(chat, script) -> None:
+    script('{text: "Got <{task}>."}')
+    window = chat().ready()
+    window.type("\x1b[200~one\ntwo\x1b[201~")
+    window.see("> one\n  two")
+    window.type("\x1b\rthree\nfour")
+    window.see("  three\n  four")
+    window.type("\r")
+    window.see("Got <one\ntwo\nthree\nfour>.")
+
+
+def test_ctrl_c_clears_the_line_and_twice_leaves(chat, script) -> None:
+    script(HELLO)
+    window = chat().ready()
+    window.type("not this")
+    window.see("> not this")
+    window.type("\x03")
+    window.miss("not this")
+    window.type("\x03")
+    assert window.end() == 130
+
+
+def test_history_outlives_a_conversation_and_is_searched(chat, script, talker) -> None:
+    script(*[HELLO] * 4)
+    window = chat(MY_TOKEN="sesame-open-now").ready()
+    window.say("alpha beta")
+    window.see("Hello, alpha beta!")
+    window.ready().say("the secret is sesame-open-now")
+    window.see("Hello, the secret")
+    window.ready().type("\x04")
+    assert window.end() == 0
+    [kept] = (talker.home / "history").iterdir()
+    assert (kept.read_text(), kept.stat().st_mode & 0o777) == ('"alpha beta"\n', 0o600)
+    window = chat().ready()
+    window.type("\x12alp")
+    window.see("search: alp", "> alpha beta")
+    window.type("\r")
+    window.miss("search:")
+    window.type("\r")
+    window.see("Hello, alpha beta!")
+    window.ready().type("\x1b[A")
+    window.wait(lambda text: text.split("\n")[-2] == "> alpha beta", "the last line again")
+
+
+def test_commands_tools_and_files_are_completed(chat, script, talker) -> None:
+    script('{text: "I see <{task}>."}')
+    talker.write("notes.txt", "what is in it")
+    window = chat().ready()
+    window.type("/sta")
+    window.see("/status")
+    window.type("\t")
+    window.wait(lambda text: "> /status" in text, "the command completed")
+    window.type("\r\r")
+    window.see("approvals  interactive")
+    window.ready().type("/tool shell --co")
+    window.see("--command")
+    window.type("\x03")
+    window.ready().type("look at @not")
+    window.see("@notes.txt")
+    window.type("\t\r\r")
+    window.see("I see <look at @notes.txt>.")
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    assert "what is in it" in session.read_text()
+
+
+def test_a_person_calls_the_shell_through_the_gate(chat, script) -> None:
+    script(HELLO)
+    window = chat().ready()
+    window.say("!echo one two")
+    window.see("✓ shell echo one two", "  one two")
+    window.ready().say("!touch b.txt")
+    window.see("wants to call shell", "[y]es once")
+    window.type("n\r")
+    window.see("⊘ shell touch b.txt")
+    window.ready()
+
+
+def test_a_narrow_terminal_and_another_size(chat, script) -> None:
+    script('{text: "' + "word " * 30 + '"}', HELLO)
+    window = chat(columns=40, rows=12).ready()
+    assert len(window.lines[-1]) < 40
+    window.say("go")
+    window.see("word word")
+    window.ready()
+    window.child.setwinsize(12, 60)
+    window.columns = 60
+    window.say("wider")
+    window.see("Hello, wider!")
+    window.ready()
+
+
+def test_run_stays_after_the_first_answer(chat, script) -> None:
+    script(HELLO, '{text: "And {task}."}')
+    window = chat("-i", "first", command="run")
+    window.see("> first", "Hello, first!")
+    window.ready().say("second")
+    window.see("And second.")
+    window.ready().type("\x04")
+    assert window.end() == 0
+
+
+def test_a_dumb_terminal_is_talked_to_line_by_line(chat, script) -> None:
+    script(HELLO, WRITE, '{text: "Done."}')
+    window = chat(TERM="dumb")
+    window.see("Ctrl+D leaves.\n>")
+    window.say("you")
+    window.see("Hello, you!\n>")
+    window.say("write")
+    window.see("[y]es once")
+    window.say("y")
+    window.see("Done.\n>")
+    window.type("\x04")
+    assert window.end() == 0
+    assert "\x1b" not in window.seen
+
+
+def test_terminated_it_leaves_in_order(chat, words, talker) -> None:
+    window = chat("-m", "pipe:words").ready()
+    window.say("first")
+    words("beginning|")
+    window.see("beginning")
+    os.kill(window.child.pid, signal.SIGTERM)
+    assert window.end() == 143
+    [session] = (talker.home / "sessions").glob("*.jsonl")
+    assert json.loads(session.read_text().splitlines()[-1])["type"] == "sessionEnd"
+
+
+def test_terminated_at_a_question_it_gives_the_terminal_back(chat, script, talker) -> None:
+    script(WRITE)
+    window = chat().ready()
+    window.say("go")
+    window.see("[y]es once")
+    os.kill(window.child.pid, signal.SIGTERM)
+    assert window.end() == 143
+    assert not (talker.folder / "a.txt").exists()
