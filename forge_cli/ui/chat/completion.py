@@ -64,6 +64,9 @@ class InputCompletion:
         for tool in manual_tools(self.tools()):
             if tool.name.startswith(begun) and tool.name not in self.commands:
                 yield Candidate(f"/{tool.name}", length, _first_line(tool.description))
+        for name, prompt in self.facts.prompts.items():
+            if name.startswith(begun) and name not in self.commands:
+                yield Candidate(f"/{name}", length, _first_line(str(prompt.get("description") or "")))
         yield from (Candidate(name, length) for name in self.places.complete(text))
 
     def _arguments(self, text: str) -> Iterator[Candidate]:
@@ -82,6 +85,10 @@ class InputCompletion:
             yield from (Candidate(each, len(word), getattr(each, "note", "")) for each in found)
         elif chosen is not None:
             yield from self._options(derive_fields(chosen), before, word)
+        elif name in self.facts.prompts:
+            for argument in self.facts.prompts[name].get("arguments") or ():
+                if str(argument["name"]).startswith(word):
+                    yield Candidate(f"{argument['name']}=", len(word), _first_line(str(argument["description"])))
 
     def _options(self, fields: Sequence[FormField], before: Sequence[str], word: str) -> Iterator[Candidate]:
         by_option = {f"--{field.name.replace('_', '-')}": field for field in fields}

@@ -77,6 +77,8 @@ class Facts:
     """Tokens of the history."""
     window: int | None = None
     manual_tools: dict[str, ManualTool] = field(default_factory=dict)
+    prompts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Messages that the person may send by a command of that name."""
     grants: tuple[SessionGrant, ...] = ()
     plan: tuple[Mapping[str, Any], ...] = ()
     last_answer: str = ""
@@ -97,6 +99,7 @@ class Facts:
                 self.plan = () if event.cleared else self.plan
             case ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
+                self.prompts = {str(prompt["name"]): prompt for prompt in event.prompts or ()}
             case GrantsEvent():
                 self.grants = event.grants
             case MessageEvent(message=message) if message.role == "assistant" and message.text and not message.calls:
@@ -111,7 +114,7 @@ class Facts:
         self.session, self.worker = event.session or self.session, event.worker or self.worker
         self.title, self.zones = event.title or self.title, event.zones or ()
         self.isolation = event.isolation or ""
-        self.grants, self.manual_tools = (), {}
+        self.grants, self.manual_tools, self.prompts = (), {}, {}
 
     def _update(self, event: SessionUpdate) -> None:
         if event.model and event.model != self.model:

@@ -22,6 +22,7 @@ from forge_cli import (
     EventBus,
     GrantsEvent,
     ManualToolInvoke,
+    ManualToolsAvailable,
     MessageEvent,
     SessionGrant,
     SessionStart,
@@ -122,10 +123,19 @@ def test_every_command_is_documented() -> None:
 
 def test_help_fits_40_columns() -> None:
     screen = Screen(width=40)
-    screen.show(help_table())
+    screen.show(help_table(screen.facts))
     lines = screen.output.getvalue().splitlines()
     assert max(map(len, lines)) <= 40
     assert [line.split()[0] for line in lines if line.startswith("/")][:-1] == [f"/{name}" for name in COMMANDS]
+
+
+def test_a_prompt_of_a_toolset_is_sent_by_its_name(screen: Screen) -> None:
+    prompt = {"name": "notes__sum", "description": "Sum up a note.", "arguments": [{"name": "title"}]}
+    screen.bus.emit(ManualToolsAvailable((), (prompt,)))
+    assert "Sum up a note." in screen.type("/help")
+    assert screen.type("/notes__sum title='two words'") == ""
+    assert screen.emitted[-1] == CommandEvent("notes__sum", ("title=two words",))
+    assert "did you mean '/notes__sum'?" in screen.type("/notes__smu")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -115,6 +115,10 @@ def test_everything_is_completed_that_can_be(places: Places) -> None:
     assert found("/push --branch x --f") == ["--force"]
     assert found("/push --force ")[:2] == ["true", "false"]
     assert found("/trace no") == ["normal"]
+    argument = {"name": "title", "description": "Of the note."}
+    completion.facts.prompts["notes__sum"] = {"name": "notes__sum", "description": "", "arguments": [argument]}
+    assert found("/note") == ["/notes__sum"]
+    assert completion.candidates("/notes__sum t") == [Candidate("title=", 1, "Of the note.")]
     assert completion.candidates("look at @src/") == [Candidate("@src/app.py", 5)]
     assert found("@/output/") == ['@"/output/old one.md"']
     assert found("!cat no") == ["notes.txt"]

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.ui.chat.commands import session, surroundings, talk, tools
 from forge_cli.ui.chat.commands.command import Completion as Completion
@@ -21,7 +22,7 @@ from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
 async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
     if not parsed.args:
-        chat.show(help_table())
+        chat.show(help_table(chat.facts))
         return
     name = parsed.args[0].removeprefix("/")
     command = COMMANDS.get(name)
@@ -31,13 +32,15 @@ async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
     chat.show(f"{command.signature}\n{command.summary}{more}")
 
 
-def help_table() -> Group:
-    """All commands, narrow enough for a terminal of 40 columns."""
+def help_table(facts: Facts) -> Group:
+    """All commands, narrow enough for a terminal of 40 columns; prompts of toolsets stand behind them."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
     for command in COMMANDS.values():
         table.add_row(f"/{command.name}", command.summary)
+    for name, prompt in facts.prompts.items():
+        table.add_row(Text(f"/{visible(name)}"), Text(visible(str(prompt.get("description") or "a prompt"))))
     return Group(table, Text("/help COMMAND says more about one.", "dim"))
 
 
@@ -53,6 +56,8 @@ async def run_line(chat: Chat, text: str) -> None:
             await command.run(chat, parsed)
         elif parsed.name in chat.facts.manual_tools:
             await tools.invoke(chat, parsed.name, parsed.argv)
+        elif parsed.name in chat.facts.prompts:
+            chat.bus.emit(CommandEvent(parsed.name, tuple(parsed.argv)))
         else:
             raise unknown_command(parsed.name, chat.facts)
     except ForgeError as error:
@@ -61,7 +66,7 @@ async def run_line(chat: Chat, text: str) -> None:
 
 def unknown_command(name: str, facts: Facts) -> UsageError:
     """What to say of a command that there is not, with the nearest one."""
-    known = [f"/{each}" for each in (*COMMANDS, *facts.manual_tools)]
+    known = [f"/{each}" for each in (*COMMANDS, *facts.manual_tools, *facts.prompts)]
     hint = did_you_mean(f"/{name}", known, "/help lists the commands")
     return UsageError(f"there is no command '/{visible(name)}'", hint=hint)
 
