@@ -64,7 +64,7 @@ def chat(
     directory: DirectoryOption = None,
     add_dir: AddDirOption = None,
 ) -> None:
-    """Talk with a worker; limits count per message."""
+    """Talk with a worker."""
     interactive, folder = is_interactive(), work_folder(directory)
     session = SessionChoice(resume=resume, last=last, fork=fork, ephemeral=ephemeral)
     if record is not None:
