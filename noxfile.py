@@ -23,6 +23,8 @@ MEASURED = (
     "mcp_calls",
     "sessions",
     "redaction",
+    "chat",
+    "batch",
 )
 BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}

@@ -103,7 +103,7 @@ class ChatUI(TerminalUI):
                 return await fill_form(tool, given, self._console)
 
     def call_lines(self, seconds: float) -> list[str]:
-        """The calls that run, and what goes on while the worker works."""
+        """The calls that run, and what the worker is doing."""
         since = self._since()
         calls = tuple(self._trace.open_calls.values())
         shown = [line for call in calls for line in call.live_lines(seconds)] if self._trace.shows_calls else []
