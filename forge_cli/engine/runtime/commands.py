@@ -137,6 +137,7 @@ class SessionCommands:
             raise UsageError("a session needs a title", hint="name TITLE")
         self._titled = True
         self._session.bus.emit(SessionUpdate(title=title))
+        self._say(f"this session is called: {title}")
 
     async def find_title(self) -> None:
         """Ask the model what to call the session, unless it has a title; that it says none changes nothing."""
