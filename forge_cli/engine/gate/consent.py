@@ -22,7 +22,7 @@ from forge_cli.core.tool import TIME_LIMIT, Args, Preview, Tool
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.controller import ApprovalController
-from forge_cli.engine.gate.judge import CallingTool, Judge, Judged, Refusal
+from forge_cli.engine.gate.judge import Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
 
@@ -133,7 +133,7 @@ class Consent:
             tool_call_id=judged.call.id,
             tool_name=tool.name,
             args=deepcopy(judged.args),
-            description=f"{self._who(judged)} wants to call {tool.name}",
+            description=f"{self._who(judged)} call {tool.name}",
             reason=verdict.reason,
             risk=tool.risk,
             rule=verdict.rule,
@@ -157,7 +157,9 @@ class Consent:
     def _who(self, judged: Judged) -> str:
         workers = " > ".join(self.bus.path or (self.judge.worker,))
         caller = judged.caller
-        return f"the tool {caller.name} of {workers}" if isinstance(caller, CallingTool) else workers
+        if caller is Caller.PERSON:
+            return "you want to"
+        return f"{f'the tool {caller.name} of {workers}' if isinstance(caller, CallingTool) else workers} wants to"
 
     def may_have_run(self, judged: Judged) -> bool:
         """Could an earlier call like this one have had its effect, although the session was cut off then?"""

@@ -185,7 +185,7 @@ def test_a_person_calls_the_shell_through_the_gate(chat, script) -> None:
     window.say("!echo one two")
     window.see("✓ shell echo one two", "  one two")
     window.ready().say("!touch b.txt")
-    window.see("wants to call shell", "[y]es once")
+    window.see("you want to call shell", "[y]es once")
     window.type("n\r")
     window.see("⊘ shell touch b.txt")
     window.ready()
