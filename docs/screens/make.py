@@ -49,6 +49,7 @@ STABLE = {
     r"\d{8}-\d{6}-[0-9a-f]{8}": "20260102-093000-5f2c71aa",
     r"(?<=^forge )\d+\.\d+\.\d+(?=: )": "0.1.0",
     r"(?<= in )/\S*/greenhouse": "/home/ann/greenhouse",
+    r"(?<= · )/\S*/greenhouse": "/home/ann/greenhouse",
     r"(?<=^5f2c71a\d  )\d\d:\d\d": "09:30",
     r"(?<= · )\d+(\.\d)? s$": "1.2 s",
     r"(?<= · )\d+(\.\d)? s(?= · )": "1.2 s",
@@ -143,6 +144,8 @@ class Shot:
     """The pattern of the lines in the picture, where not all of them are."""
 
 
+BAR = " · interactive"
+"""How the last line of a conversation ends."""
 STEPS = {"Read the pump": "completed", "Change when it starts": "in_progress", "Run the tests": "pending"}
 PLAN = "{plan: [" + ", ".join(f"{{step: {step}, status: {status}}}" for step, status in STEPS.items()) + "]}"
 MODELS = r"model |anthropic:claude-(haiku|sonnet|opus)-4-5 |openai:(gpt-4.1|gpt-5|o3) |script:"
@@ -193,6 +196,16 @@ SHOTS = (
             "{text: 'I may do neither.'}",
         ),
     ),
+    Shot(
+        "chat",
+        "forge chat worker.yaml",
+        (
+            "{text: I ask the sensors., calls: [{tool: readings}]}",
+            "{text: 'The cacti are **dry**, as they like it; the ferns are fine.'}",
+        ),
+        ((BAR, "How are the plants?\r"), ("are fine", ""), (BAR, "/st"), ("worker, model", "")),
+        until=BAR,
+    ),
     Shot("error", "forge run typo.yaml 'Water the ferns'"),
     Shot(
         "form",
@@ -207,7 +220,7 @@ SHOTS = (
             ("leaves > ", "\r"),
         ),
     ),
-    Shot("welcome", "forge"),
+    Shot("welcome", "forge", keys=(("[Y/n] > ", "n\r"),)),
     Shot("tools", "forge tools list worker.yaml"),
     Shot("approve", "forge approve worker.yaml shell 'command=pytest -q && git push --force'"),
     Shot("sessions", "forge sessions list"),

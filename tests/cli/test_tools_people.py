@@ -241,7 +241,7 @@ def test_colours_are_for_terminals(cli, make, monkeypatch: pytest.MonkeyPatch) -
     (folder / "greet.sh").write_text("echo other\n")
     assert "\x1b" not in cli("tools", "diff", "greet").out
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b[32m+echo other" in cli("tools", "diff", "greet").out
+    assert "\x1b[32m+ echo other" in cli("tools", "diff", "greet").out
 
 
 def test_a_call_that_was_denied_approves_nothing(cli, make) -> None:

@@ -68,6 +68,8 @@ def test_what_a_worker_is(cli, workers, unconfined_rules: str) -> None:
         "  plan: update_plan",
         "  shell: shell, exec_command, write_stdin",
         "  workers: helper, leaf",
+        "for people:",
+        "  shell: both",
     ]
 
 
