@@ -60,6 +60,7 @@ NEEDS = {
     ),
     "openssl": program("openssl", "openssl"),
     "rg": program("rg", "ripgrep"),
+    "tmux": program("tmux", "tmux"),
     "uv": program("uv", "uv"),
     "zsh": program("zsh", "zsh"),
     "linux": Need(lambda: LINUX),

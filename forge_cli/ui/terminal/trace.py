@@ -18,6 +18,7 @@ from forge_cli.core.events import (
     Origin,
     SessionEnd,
     SessionStart,
+    SessionUpdate,
     StatusEvent,
     ToolOutput,
     ToolResult,
@@ -143,6 +144,10 @@ class Trace:
             case SessionStart():
                 settings = f"model {event.model}, workspace {event.workspace}, approval mode {event.approval_mode}"
                 self._line(3, settings, "dim")
+            case SessionUpdate():
+                now = {"title": event.title, "model": event.model, "approval mode": event.approval_mode}
+                if told := ", ".join(f"{name} {value}" for name, value in now.items() if value):
+                    self._line(3, f"from now on: {told}", "dim")
             case TurnStart():
                 self._gap = event.turn > 1 and event.origin is None
                 tools = ", ".join(event.tools) or "none"

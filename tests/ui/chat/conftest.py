@@ -14,7 +14,7 @@ from forge_cli.testing import Project
 from ..conftest import Keyboard, terminal, writer  # noqa: F401
 from ..screen import Screen
 
-PATIENCE = 20
+PATIENCE = 60
 MODELS = '''
 """A model that says what somebody writes into a pipe, line by line, until that is closed."""
 
