@@ -45,6 +45,11 @@ class SteadyLoop(asyncio.SelectorEventLoop):
                 if task.done():
                     self._let_go()
 
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """The same, but for a signal that was raised in the middle of a task: whoever runs the loop hears of it."""
+        if not _is_signal(context.get("exception")):
+            super().call_exception_handler(context)
+
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
@@ -96,6 +101,13 @@ def _identity(descriptor: int) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mode, found.st_dev, found.st_ino
+
+
+def _is_signal(error: object) -> bool:
+    """A signal raises KeyboardInterrupt, or Terminated, which is one; task groups put it into a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_signal, error.exceptions))
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _is_third_party(error: BaseException) -> bool:
