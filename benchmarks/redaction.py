@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 from table import Row, least_cpu, main
@@ -15,6 +16,7 @@ REDACTOR = Redactor({"SOME_TOKEN": "correct horse battery", "OTHER_KEY": "a1b2c3
 ABSENT = "no such " + "text"
 LIMITS = {"documents": 120, "documents with keys": 120, "source code of forge": 220, "one letter": 250, "colons": 220}
 LIMIT_IN_PIECES = 250
+NUMBERS = count()
 
 
 def texts() -> dict[str, str]:
@@ -41,12 +43,14 @@ def in_pieces(text: str) -> None:
     stream.close()
 
 
+def redact(text: str) -> None:
+    """A text that was not seen before: those that were are remembered."""
+    REDACTOR.redact_text(f"{next(NUMBERS)} {text}")
+
+
 def measure(rounds: int) -> list[Row]:
     found = texts()
-    rows = [
-        _row(name, text, lambda text=text: REDACTOR.redact_text(text), LIMITS[name], rounds)
-        for name, text in found.items()
-    ]
+    rows = [_row(name, text, lambda text=text: redact(text), LIMITS[name], rounds) for name, text in found.items()]
     documents = found["documents"]
     return [
         *rows,
