@@ -1,4 +1,4 @@
-"""What ``forge run`` and ``forge chat`` are told alike, and the worker that they open with it."""
+"""What commands that run a worker are told alike, and the worker that ``run`` and ``chat`` open with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forge_cli.record.recorder import Sink
 RuntimeT = TypeVar("RuntimeT", bound=WorkerRuntime)
 
 
-def _more_than_nothing(limit: float | None) -> float | None:
+def more_than_nothing(limit: float | None) -> float | None:
     if limit is not None and not 0 < limit < math.inf:
         raise typer.BadParameter("must be a number greater than 0")
     return limit
@@ -59,11 +59,11 @@ MaxTokensOption = Annotated[
 ]
 MaxCostOption = Annotated[
     float | None,
-    typer.Option("--max-cost", metavar="USD", callback=_more_than_nothing, help="Stop when this much is spent."),
+    typer.Option("--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when this much is spent."),
 ]
 MaxTimeOption = Annotated[
     float | None,
-    typer.Option("--max-time", metavar="SECONDS", callback=_more_than_nothing, help="Stop after this time."),
+    typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop after this time."),
 ]
 AttachOption = Annotated[
     list[Path] | None,

@@ -23,6 +23,8 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.phrases import NOBODY_TO_ANSWER
 
+from ..approval import new_request
+
 pytestmark = pytest.mark.anyio
 
 DENIED = ApprovalDecision(False, note=NOBODY_TO_ANSWER, by="headless")
@@ -39,17 +41,7 @@ def bus() -> EventBus:
 
 
 def request(number: int = 1) -> ApprovalRequest:
-    return ApprovalRequest(
-        request_id=f"r{number}",
-        tool_call_id="c1",
-        tool_name="push",
-        args={},
-        description="w wants to call push",
-        reason="it asks",
-        risk="high",
-        rule=None,
-        where=None,
-    )
+    return new_request(request_id=f"r{number}")
 
 
 def answering(bus: EventBus, answer: ApprovalDecision) -> Callable[[Event], None]:

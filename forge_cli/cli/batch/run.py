@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +14,9 @@ from forge_cli.cli.batch.show import BatchReport
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.work import AddDirOption, ModelOption, ModeOption, NoPluginsOption, YesOption, more_than_nothing
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
-from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.executors import ExecutorEnv
 from forge_cli.core.interrupt import InterruptSignal
@@ -65,12 +65,6 @@ class BatchCall:
     as_json: bool
 
 
-def _positive(limit: float | None) -> float | None:
-    if limit is not None and not 0 < limit < math.inf:
-        raise typer.BadParameter("must be a number greater than 0")
-    return limit
-
-
 @app.command("batch", epilog=EXIT_CODES)
 def batch(
     worker: WorkerArgument,
@@ -105,16 +99,9 @@ def batch(
     restart: Annotated[
         bool, typer.Option("--restart", help="Begin anew, also what is completed; KEYs behind it limit that to them.")
     ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", metavar="PROVIDER:MODEL", help="Wins over the worker's model and FORGE_MODEL."),
-    ] = None,
-    approval_mode: Annotated[
-        ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
-    ] = False,
+    model: ModelOption = None,
+    approval_mode: ModeOption = None,
+    yes: YesOption = False,
     on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since nobody is asked.")] = OnAsk.DENY,
     output_schema: Annotated[
         Path | None,
@@ -126,21 +113,20 @@ def batch(
     ] = None,
     max_time: Annotated[
         float | None,
-        typer.Option("--max-time", metavar="SECONDS", callback=_positive, help="Stop an item after this time."),
+        typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop an item after this time."),
     ] = None,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens of all items.")
     ] = None,
     max_cost: Annotated[
         float | None,
-        typer.Option("--max-cost", metavar="USD", callback=_positive, help="Stop when all items have spent this."),
+        typer.Option(
+            "--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when all items have spent this."
+        ),
     ] = None,
-    no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False,
+    no_plugins: NoPluginsOption = False,
     directory: DirectoryOption = None,
-    add_dir: Annotated[
-        list[str] | None,
-        typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
-    ] = None,
+    add_dir: AddDirOption = None,
 ) -> None:
     """Run a worker on many inputs; the same command again resumes it."""
     if keys and not restart:

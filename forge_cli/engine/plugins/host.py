@@ -123,29 +123,29 @@ class PluginHost:
 
     def model(self, prefix: str) -> ModelFactory:
         """The factory behind ``PREFIX:NAME``."""
-        plugin = self._find(MODEL + prefix, f"model provider '{prefix}'", None)
-        if plugin is None:
-            known = [plugin.name.removeprefix(MODEL) for plugin in self.model_plugins()]
-            hint = did_you_mean(prefix, known, f"providers are: {', '.join(known)}")
-            raise WorkerError(None, f"there is no model provider '{prefix}'", hint=hint)
-        factories: list[ModelFactory] = self._call_hook(plugin, "forge_models")
-        for factory in factories:
+        plugin = self._find_offered(MODEL, prefix, "model provider", "providers are: {}")
+        for factory in self._call_hook(plugin, "forge_models"):
             if isinstance(factory, ModelFactory) and factory.prefix == prefix:
                 return factory
         raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no model provider '{prefix}'")
 
     def executor(self, name: str) -> ExecutorFactory:
         """The factory behind ``--executor NAME``."""
-        plugin = self._find(EXECUTOR + name, f"executor '{name}'", None)
-        if plugin is None:
-            known = [each.name.removeprefix(EXECUTOR) for each in self.plugins if each.name.startswith(EXECUTOR)]
-            hint = did_you_mean(name, known, f"executors are: {', '.join(known)}; pip install forge-executor-{name}")
-            raise WorkerError(None, f"there is no executor '{name}'", hint=hint)
-        factories: list[ExecutorFactory] = self._call_hook(plugin, "forge_executors")
-        for factory in factories:
+        more = f"executors are: {{}}; pip install forge-executor-{name}"
+        plugin = self._find_offered(EXECUTOR, name, "executor", more)
+        for factory in self._call_hook(plugin, "forge_executors"):
             if isinstance(factory, ExecutorFactory) and factory.name == name:
                 return factory
         raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no executor '{name}'")
+
+    def _find_offered(self, group: str, name: str, what: str, hint: str) -> Plugin:
+        """The plugin of a group that has this name; ``hint`` is what to say of those that there are."""
+        plugin = self._find(group + name, f"{what} '{name}'", None)
+        if plugin is None:
+            known = [each.name.removeprefix(group) for each in self.plugins if each.name.startswith(group)]
+            told = did_you_mean(name, known, hint.format(", ".join(known)))
+            raise WorkerError(None, f"there is no {what} '{name}'", hint=told)
+        return plugin
 
     def renderer(self, value: Custom, distribution: str | None = None) -> Renderer | None:
         """The renderer of a custom result, where a plugin has one; a plugin that fails here only costs its rendering.

@@ -11,19 +11,11 @@ from forge_cli.core.events import Event
 from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.phrases import NOBODY_TO_ASK
 
+from ...approval import new_request
+
 pytestmark = pytest.mark.anyio
 
-REQUEST = ApprovalRequest(
-    request_id="r1",
-    tool_call_id="c1",
-    tool_name="push",
-    args={},
-    description="w wants to call push",
-    reason="it asks",
-    risk="high",
-    rule=None,
-    where=None,
-)
+REQUEST = new_request()
 
 
 def callback(*answers: ApprovalDecision) -> Any:

@@ -17,6 +17,8 @@ from forge_cli.ui.terminal import prompts
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.prompts import CHOICES, Answer, cli_approval_callback, parse_answer
 
+from ...approval import new_request
+
 CHOICES_ONCE = "[y]es once, [n]o, [?] why > "
 RUN = ("run", "worker.yaml", "go")
 WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\ntwo\\n"}}]}'
@@ -83,17 +85,7 @@ def test_everything_else_is_not_understood(line: str) -> None:
 @pytest.mark.parametrize(("typed", "approved"), [("", False), ("y\n", True), ("y", False)])
 async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(tmp_path, monkeypatch, typed, approved) -> None:
     (tmp_path / "typed").write_text(typed)
-    request = ApprovalRequest(
-        request_id="r1",
-        tool_call_id="c1",
-        tool_name="push",
-        args={},
-        description="w wants to call push",
-        reason="it asks",
-        risk="high",
-        rule=None,
-        where=None,
-    )
+    request = new_request()
     with (tmp_path / "typed").open() as file:
         monkeypatch.setattr("sys.stdin", file)
         with anyio.fail_after(10):

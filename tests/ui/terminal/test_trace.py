@@ -22,7 +22,7 @@ from forge_cli import (
     Usage,
     trace_formatter,
 )
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     ApprovalDecided,
@@ -55,22 +55,14 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.results import ResultValue
 
+from ...approval import new_request
+
 RESULT = {"status": "completed", "turns": 2, "tool_calls": 1, "denials": [], "duration_ms": 1234}
 DECIDED = ApprovalDecided(
     "c1", verdict="ask", approved=False, by="user", rule="r", where=Mark("w.yaml", 3, 5), reason="because", cached=False
 )
 CHILD = Origin("child", 1, "task_1", ("boss", "child"))
-REQUEST = ApprovalRequest(
-    request_id="r1",
-    tool_call_id="c1",
-    tool_name="push",
-    args={},
-    description="w wants to call push",
-    reason="it asks",
-    risk="high",
-    rule=None,
-    where=None,
-)
+REQUEST = new_request()
 NEVER = 9
 EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("error", "it broke"), 0, "error: it broke\n"),
