@@ -218,8 +218,9 @@ def test_what_cannot_work_is_one_sentence_and_nothing_half_done(
     done = cli("batch", *words)
     assert (done.code, done.out) == (code, "")
     assert problem in done.err
-    found = project.folder / "items.results.jsonl"
-    assert not found.exists() or found.read_text() == ""
+    found, journal = (project.folder / f"items.results.jsonl{end}" for end in ("", ".journal"))
+    assert not found.exists() or (found.read_text() == "" and journal.stat().st_size)
+    assert found.exists() == journal.exists()
 
 
 def test_results_without_their_journal_are_not_touched(cli, project: Project) -> None:

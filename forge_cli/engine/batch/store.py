@@ -181,10 +181,19 @@ class BatchStore:
         self.close()
 
     def close(self) -> None:
+        if self._journal >= 0 and not os.fstat(self._journal).st_size:
+            self._remove_unused()
         for descriptor in (self._results, self._journal):
             if descriptor >= 0:
                 os.close(descriptor)
         self._results = self._journal = -1
+
+    def _remove_unused(self) -> None:
+        """Nothing has begun, as where the inputs cannot be read: leave no files behind."""
+        with suppress(OSError):
+            if not self.results.stat().st_size:
+                self.results.unlink()
+                journal_of(self.results).unlink()
 
     def begin(self, worker: str, digest: str, total: int, time: str) -> None:
         """Keep what this invocation works on."""
