@@ -15,10 +15,12 @@ from forge_cli.core.events import (
     SessionGrant,
     SessionStart,
     SessionUpdate,
+    StatusEvent,
     ToolResult,
     TurnEndEvent,
 )
 from forge_cli.core.messages import Usage
+from forge_cli.core.notify import COMMANDS
 from forge_cli.core.results import Custom
 from forge_cli.core.signature import JsonObject
 
@@ -68,6 +70,8 @@ class Facts:
     workspace: str = ""
     approval_mode: str = ""
     isolation: str = ""
+    confinement: str = ""
+    """What confines commands, once the worker has said so."""
     zones: tuple[Mapping[str, Any], ...] = ()
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -100,6 +104,8 @@ class Facts:
             case ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
                 self.prompts = {str(prompt["name"]): prompt for prompt in event.prompts or ()}
+            case StatusEvent(message=message) if message.startswith(COMMANDS):
+                self.confinement = message.removeprefix(COMMANDS)
             case GrantsEvent():
                 self.grants = event.grants
             case MessageEvent(message=message) if message.role == "assistant" and message.text and not message.calls:

@@ -27,6 +27,7 @@ from forge_cli import (
     SessionGrant,
     SessionStart,
     SessionUpdate,
+    StatusEvent,
     Tool,
     ToolResult,
     TurnEndEvent,
@@ -105,7 +106,7 @@ class Screen:
 def screen() -> Screen:
     made = Screen()
     zones = ({"name": "workspace", "path": "/work", "mode": "rw"}, {"name": "docs", "path": "/d", "mode": "ro"})
-    start = SessionStart("m:1", "/work", "interactive", zones=zones, isolation="strict", session="s-1", worker="clerk")
+    start = SessionStart("m:1", "/work", "interactive", zones=zones, isolation="auto", session="s-1", worker="clerk")
     Announcer(made.bus, is_root=True).start(start, [Tool.from_function(push)])
     return made
 
@@ -214,6 +215,7 @@ def test_status_tells_everything(screen: Screen) -> None:
     screen.bus.emit(ContextUsage(1235, 10_000))
     screen.bus.emit(SessionUpdate(title="Sheep", usage=Usage(10, 2)))
     screen.bus.emit(GrantsEvent((SessionGrant("shell", "git status"),)))
+    screen.bus.emit(StatusEvent("info", "commands: confined (bwrap)"))
     assert [line.rstrip() for line in screen.type("/status").splitlines()] == [
         "worker     clerk",
         "model      m:1",
@@ -225,7 +227,7 @@ def test_status_tells_everything(screen: Screen) -> None:
         "folder     /work",
         "zone       /workspace (rw): /work",
         "zone       /docs (ro): /d",
-        "isolation  strict",
+        "isolation  auto, commands are confined (bwrap)",
         "approvals  interactive, 1 grant",
     ]
 

@@ -49,7 +49,8 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "folder", facts.workspace
     for zone in facts.zones:
         yield "zone", f"/{zone.get('name')} ({zone.get('mode')}): {zone.get('path')}"
-    yield "isolation", facts.isolation or "none"
+    confined = f", commands are {facts.confinement}" if facts.confinement else ""
+    yield "isolation", f"{facts.isolation or 'none'}{confined}"
     yield "approvals", f"{facts.approval_mode}, {counted(len(facts.grants), 'grant')}"
 
 
