@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZE = 1_000_000
 REDACTOR = Redactor({"SOME_TOKEN": "correct horse battery", "OTHER_KEY": "a1b2c3d4e5f6"})
 ABSENT = "no such " + "text"
-LIMITS = {"documents": 120, "documents with keys": 120, "source code of forge": 220, "one letter": 250, "colons": 220}
-LIMIT_IN_PIECES = 250
+LIMITS = {"documents": 80, "documents with keys": 80, "source code of forge": 80, "one letter": 120, "colons": 120}
+LIMIT_IN_PIECES = 130
 NUMBERS = count()
 
 

@@ -203,6 +203,12 @@ def test_in_a_large_text_the_same_secrets_are_found() -> None:
     assert REDACTOR.redact(text) == tried_everywhere(text) != text
 
 
+@pytest.mark.parametrize("secret", SECRETS)
+def test_one_secret_is_found_far_from_everything_else(secret: str) -> None:
+    text = f"{'word ' * 200}{secret} {'word ' * 200}"
+    assert REDACTOR.redact(text) == tried_everywhere(text) != text
+
+
 @given(texts, st.data())
 @settings(max_examples=400, deadline=None)
 def test_however_a_text_is_split_the_same_is_told(text: str, data: st.DataObject) -> None:
