@@ -65,12 +65,13 @@ class Environment:
         yield f"Paths: {self._spellings((near or list(zones))[0])}; only files in zones can be used"
 
     def _spellings(self, zone: Zone) -> str:
-        """How one file can be written: by a name of this very worker, since models take examples for names."""
-        by_zone, absolute = f"/{zone.name}/src/x.py", zone.path / "src/x.py"
-        if not absolute.is_relative_to(self.directory):
-            return f"by zone ({by_zone}) or absolute ({visible(str(absolute))})"
-        relative = visible(str(absolute.relative_to(self.directory)))
-        return f"relative to the working directory ({relative}), by zone ({by_zone}) or absolute"
+        """How a path can be written; without the name of a file, which small models take for one that is there."""
+        by_zone = f"with its zone (/{zone.name}/...)"
+        if not zone.path.is_relative_to(self.directory):
+            return f"{by_zone} or absolute ({visible(str(zone.path))}/...)"
+        inside = visible(str(zone.path.relative_to(self.directory)))
+        begin = "" if inside == "." else f" ({inside}/...)"
+        return f"relative to the working directory{begin}, {by_zone} or absolute"
 
     def _place(self, zone: Zone) -> str:
         if zone.path == self.directory:

@@ -71,12 +71,12 @@ def test_a_zone_says_where_it_lies_and_what_asks_there(zone: Zone, said: str) ->
 @pytest.mark.parametrize(
     ("zones", "said"),
     [
-        ((CODE,), "Paths: relative to the working directory (src/x.py), by zone (/code/src/x.py) or absolute; "),
+        ((CODE,), "Paths: relative to the working directory, with its zone (/code/...) or absolute; "),
         (
             (Zone("far", Path("/srv")), Zone("docs", HERE / "docs")),
-            "Paths: relative to the working directory (docs/src/x.py), by zone (/docs/src/x.py) or absolute; ",
+            "Paths: relative to the working directory (docs/...), with its zone (/docs/...) or absolute; ",
         ),
-        ((Zone("far", Path("/srv")),), "Paths: by zone (/far/src/x.py) or absolute (/srv/src/x.py); "),
+        ((Zone("far", Path("/srv")),), "Paths: with its zone (/far/...) or absolute (/srv/...); "),
         ((), "Files: none, there are no zones"),
     ],
 )
