@@ -25,6 +25,8 @@ Its result comes as the next message. When no tool is needed any more, give your
 
 # Tools"""
 
+_THEN = 'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
+"""After each result, since small models repeat a call that they have the result of."""
 _LOOK_FIRST = """# Before you answer
 What files hold, what is in a folder and what a command prints you know only from a tool's result. Call a tool first."""
 
@@ -62,7 +64,7 @@ class ForcedDialect:
                     f"{result.tool} {'failed' if result.is_error else 'gave'}:\n{result.text}"
                     for result in message.results
                 ]
-                return [{"role": "user", "content": "\n\n".join(told)}]
+                return [{"role": "user", "content": "\n\n".join([*told, _THEN])}]
 
     def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
         text = answer.text

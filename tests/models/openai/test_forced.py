@@ -40,6 +40,8 @@ KINDS = ToolSpec(
     },
 )
 
+THEN = 'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
+
 
 def test_the_model_is_told_and_forced(server, make) -> None:
     server.will(says('{"answer": "hi"}'))
@@ -149,7 +151,7 @@ def test_the_history_is_told_in_the_same_words(server, make) -> None:
     assert server.requests[0].messages[1:] == [
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": '{"tool": "add", "input": {"a": 1}}\n{"tool": "add", "input": {"a": 2}}'},
-        {"role": "user", "content": "add gave:\n1\n\nadd failed:\ntoo big"},
+        {"role": "user", "content": f"add gave:\n1\n\nadd failed:\ntoo big\n\n{THEN}"},
         {"role": "assistant", "content": '{"answer": "One."}'},
         {"role": "user", "content": "more"},
     ]
