@@ -1,0 +1,80 @@
+// The events of one session as they arrive: in order, in pieces that leave the page usable, again after a break.
+
+import { get, session } from "./dom.js";
+
+const BUDGET = 10; // milliseconds of one frame
+const RETRY = 1000;
+const HIDDEN = 100; // a hidden tab gets no frames
+
+/** Calls `take` for each event object, `done` after each piece, `state` with "open", "gone" or "stranger". */
+export class Stream {
+  constructor(id, { take, done, state }) {
+    Object.assign(this, { id, take, done, state });
+    this.last = null;
+    this.queue = [];
+    this.closed = false;
+    this.connect();
+  }
+
+  connect() {
+    const after = this.last === null ? "" : `?after=${encodeURIComponent(this.last)}`;
+    this.source = new EventSource(session(this.id, `events${after}`));
+    this.source.onopen = () => {
+      this.queue.push({ type: "connected" });
+      this.schedule();
+      this.state("open");
+    };
+    this.source.onmessage = (message) => {
+      if (message.lastEventId) this.last = message.lastEventId;
+      for (const event of JSON.parse(message.data)) this.queue.push(event);
+      this.schedule();
+    };
+    this.source.onerror = () => {
+      this.state("gone");
+      // Where the server answers, but with a refusal, EventSource gives up for good.
+      if (this.source.readyState === EventSource.CLOSED) this.retry();
+    };
+  }
+
+  retry() {
+    if (this.closed) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(async () => {
+      try {
+        await get("/api/state");
+        if (!this.closed) this.connect();
+      } catch (refusal) {
+        if (this.closed) return;
+        this.state(refusal.status === 403 ? "stranger" : "gone");
+        this.retry();
+      }
+    }, RETRY);
+  }
+
+  schedule() {
+    if (this.frame || this.closed) return;
+    this.frame = requestAnimationFrame(() => this.draw());
+    this.fallback = setTimeout(() => this.draw(), HIDDEN);
+  }
+
+  draw() {
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.fallback);
+    this.frame = undefined;
+    if (this.closed) return;
+    const until = performance.now() + BUDGET;
+    let index = 0;
+    while (index < this.queue.length && (index % 16 || performance.now() < until)) this.take(this.queue[index++]);
+    this.queue.splice(0, index);
+    this.done();
+    if (this.queue.length) this.schedule();
+  }
+
+  close() {
+    this.closed = true;
+    this.source.close();
+    clearTimeout(this.timer);
+    clearTimeout(this.fallback);
+    cancelAnimationFrame(this.frame);
+  }
+}
