@@ -36,7 +36,7 @@ const takers = {
   },
   ready: () => {
     isNew = true;
-    $("log").dataset.ready = "true";
+    log.show();
   },
   entry: (event) => {
     const entry = log.put(event);
@@ -84,13 +84,17 @@ function openSession(id) {
   leaveSession();
   shown = approvals.id = id;
   isNew = false;
-  delete $("log").dataset.ready;
   log.clear();
   composer.open(id);
   setTitle("");
   for (const part of ["usage", "tree", "tools", "session-actions"]) $(part).replaceChildren();
   for (const part of ["tree-part", "tools-part"]) $(part).hidden = true;
-  stream = new Stream(id, { take: (event) => takers[event.type]?.(event), done: () => log.settle(), state: tellState });
+  stream = new Stream(id, {
+    take: (event) => takers[event.type]?.(event),
+    done: () => log.settle(),
+    state: tellState,
+    loading: () => log.isLoading,
+  });
 }
 
 function tellState(state) {

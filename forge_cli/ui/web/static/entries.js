@@ -3,6 +3,7 @@
 import { $, drawn, el } from "./dom.js";
 
 const NEAR = 48; // pixels from the end that still count as being there
+const CHUNK = 50;
 
 /** Where the reader is: at the end, and then kept there, or somewhere else, and then left alone. */
 class Reader {
@@ -54,6 +55,16 @@ export class Log {
     this.place.replaceChildren();
     this.reader.atEnd = true;
     $("newer").hidden = true;
+    this.isLoading = true;
+    this.place.setAttribute("aria-busy", "true");
+    delete this.place.dataset.ready;
+  }
+
+  /** The past is here: until now nothing of it was laid out, which would have been done again for each piece. */
+  show() {
+    this.isLoading = false;
+    this.place.removeAttribute("aria-busy");
+    this.place.dataset.ready = "true";
   }
 
   /** Put an entry at the end, or in place of the one with its key; what the reader opened stays open. */
@@ -80,9 +91,18 @@ export class Log {
     const entry = el("article", { "data-key": key }, el("div", { className: "inside" }));
     const above = parent && this.entries.get(parent);
     if (above) this.children(above).append(entry);
-    else this.place.append(entry);
+    else this.chunk().append(entry);
     this.entries.set(key, entry);
     return entry;
+  }
+
+  /** Entries stand in chunks, so that the browser lays out only those that are looked at. */
+  chunk() {
+    const last = this.place.lastElementChild;
+    if (last && last.childElementCount < CHUNK) return last;
+    const made = el("div", { className: "chunk" });
+    this.place.append(made);
+    return made;
   }
 
   children(entry) {
@@ -120,6 +140,7 @@ export class Log {
     const changed = this.changed || this.texts.size;
     this.changed = false;
     this.texts.clear();
+    if (this.isLoading) return;
     this.reader.follow();
     if (changed && !this.reader.atEnd) $("newer").hidden = false;
   }

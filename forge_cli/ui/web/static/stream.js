@@ -2,14 +2,18 @@
 
 import { get, session } from "./dom.js";
 
-const BUDGET = 10; // milliseconds of one frame
+const BUDGET = 12; // milliseconds of one frame
+const LOADING = 50; // the same while the past is loaded, of which nothing is shown yet
 const RETRY = 1000;
 const HIDDEN = 100; // a hidden tab gets no frames
 
-/** Calls `take` for each event object, `done` after each piece, `state` with "open", "gone" or "stranger". */
+/**
+ * Calls `take` for each event object, `done` after each piece, `state` with "open", "gone" or "stranger";
+ * `loading` says whether what comes is still the past.
+ */
 export class Stream {
-  constructor(id, { take, done, state }) {
-    Object.assign(this, { id, take, done, state });
+  constructor(id, { take, done, state, loading }) {
+    Object.assign(this, { id, take, done, state, loading });
     this.last = null;
     this.queue = [];
     this.closed = false;
@@ -62,9 +66,9 @@ export class Stream {
     clearTimeout(this.fallback);
     this.frame = undefined;
     if (this.closed) return;
-    const until = performance.now() + BUDGET;
+    const until = performance.now() + (this.loading() ? LOADING : BUDGET);
     let index = 0;
-    while (index < this.queue.length && (index % 16 || performance.now() < until)) this.take(this.queue[index++]);
+    while (index < this.queue.length && (index % 8 || performance.now() < until)) this.take(this.queue[index++]);
     this.queue.splice(0, index);
     this.done();
     if (this.queue.length) this.schedule();
