@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -141,10 +142,13 @@ class PageRoutes:
         """The stream of a session; it begins after the line that the tab has seen last."""
         request = Request(scope)
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
-        view = await self._find().look(_id(request))
-        tab = Tab()
+        sessions = self._find()
+        view, tab = await sessions.look(_id(request)), Tab()
         try:
-            await send_stream(view.follow(tab, int(given) if given.isdecimal() else 0), tab, receive, send)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(sessions.keep_up, view)
+                await send_stream(view.follow(tab, int(given) if given.isdecimal() else 0), tab, receive, send)
+                tasks.cancel_scope.cancel()
         finally:
             view.leave(tab)
 

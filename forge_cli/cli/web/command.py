@@ -33,7 +33,7 @@ from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import UsageError
 from forge_cli.files.worker import Limits
 from forge_cli.sandbox.zones.added import added_zone
-from forge_cli.ui.web.access import Access
+from forge_cli.ui.web.access import PageAccess
 from forge_cli.ui.web.server import open_socket
 
 app = new_app()
@@ -51,9 +51,7 @@ def web(
             metavar="WORKER", help="Start this one: a name, a worker file, or a folder with one. The page lists others."
         ),
     ] = None,
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Listen on this port; 0 finds a free one.")
-    ] = 0,
+    port: Annotated[int, typer.Option("--port", metavar="N", help="Listen on this port; 0 finds a free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address, and open no browser.")] = False,
     host: Annotated[
         str, typer.Option("--host", metavar="H", help="Listen on another address; only with --allow-remote.")
@@ -96,7 +94,7 @@ def web(
         plugins=not no_plugins,
     )
     with open_socket(host, port) as listener, data_output():
-        access = Access(listener.getsockname()[1], host)
+        access = PageAccess(listener.getsockname()[1], host)
         if host != HOST:
             sys.stderr.write(REMOTE.format(host=host))
         sys.stderr.write(f"forge: {access.url}\n  Ctrl+C ends it\n")

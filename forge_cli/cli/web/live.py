@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,12 +31,14 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.open import OpenSession
+from forge_cli.record.pending import requests_of
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.terminal.grants import session_offers
 from forge_cli.ui.web.view import SessionView
 
 COMMANDS = ("add-dir", "clear", "compact", "model", "name", "reload", "revoke", "undo")
 """What the page may tell a session to do, beside its prompts."""
+_PROBLEM = re.compile(r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL)
 
 
 class AnsweredBefore(ForgeError):
@@ -52,9 +55,10 @@ class UnfitArgs(ForgeError):
     def __init__(self, error: InvalidInput) -> None:
         super().__init__(str(error))
         self.fields: dict[str, str] = {}
+        """What is wrong, by the name of the field; what concerns none of them is in the sentence."""
         for problem in error.problems:
-            name, _, why = problem.partition(": ")
-            self.fields.setdefault(name.partition(".")[0].partition("[")[0], why or problem)
+            if found := _PROBLEM.match(problem):
+                self.fields.setdefault(found["missing"] or found["name"], found["why"] or "it needs a value")
 
 
 class PageQueue(MessageQueue):
@@ -97,7 +101,7 @@ class LiveSession:
                     self._attend()
                     self.view.set_live(True)
                     task_status.started(session.id)
-                    await runtime.converse()
+                    await runtime.converse(resume=_is_parked(session))
                     runtime.end()
             if not opened:
                 raise UsageError("the server ends; nothing new is started")
@@ -212,6 +216,11 @@ class LiveSession:
             self.queue.stop(reason)
         else:
             self.queue.leave()
+
+
+def _is_parked(session: OpenSession) -> bool:
+    """Does something in it wait for an answer, or has got one since? Then there is nothing to be said first."""
+    return session.resumed is not None and bool(requests_of(session.resumed.past, session.lines))
 
 
 def _decision(request: ApprovalRequest, choice: str, feedback: str) -> ApprovalDecision:

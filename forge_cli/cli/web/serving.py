@@ -17,12 +17,12 @@ from forge_cli.cli.signals import interruptible
 from forge_cli.cli.web.api import PageRoutes
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.ended import Interrupted
-from forge_cli.core.errors import ExitCode
+from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone
 from forge_cli.files.worker import Limits
 from forge_cli.sandbox.processes.tree import kill_children
-from forge_cli.ui.web.access import Access, AccessGate
+from forge_cli.ui.web.access import AccessGate, PageAccess
 from forge_cli.ui.web.server import PageServer, new_server
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Serving:
     def __init__(self, work: PageWork, tasks: TaskGroup) -> None:
         self._work, self._tasks = work, tasks
         self.sessions: WebSessions | None = None
-        self.stop = anyio.Event()
+        self._stop = anyio.Event()
         self.reason: str | None = None
 
     def find(self) -> WebSessions:
@@ -63,7 +63,7 @@ class Serving:
         self.reason = self.reason or reason
         if self.sessions:
             self.sessions.stop(reason)
-        self.stop.set()
+        self._stop.set()
 
     def leave(self, why: str, holding: str | None) -> int:
         """Third-party code holds the process: put everything in order without it."""
@@ -77,28 +77,40 @@ class Serving:
         kill_children()
         return Interrupted(why).exit_code if why else ExitCode.FAILED
 
-    async def end_with(self, server: PageServer) -> None:
-        """Let the sessions end first, then the tabs, then the server."""
-        await self.stop.wait()
+    async def run(
+        self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None
+    ) -> None:
+        """Serve until the end; then the sessions end first, the tabs after them."""
+        server = new_server(AccessGate(PageRoutes(self.find).router(), access))
+        self._tasks.start_soon(self._end_server, server)
+        if self._work.worker:
+            await self._start_first()
+        if open_page:
+            open_page(access.url)
+        await server.serve(sockets=[listener])
+
+    async def _start_first(self) -> None:
+        sessions = self.find()
+        try:
+            sessions.first = await sessions.start()
+        except ForgeError:
+            if self.reason is None:
+                raise
+
+    async def _end_server(self, server: PageServer) -> None:
+        await self._stop.wait()
         if self.sessions:
             await self.sessions.wait_until_ended()
         server.should_exit = True
 
 
 async def serve(
-    work: PageWork, listener: socket.socket, access: Access, open_page: Callable[[str], object] | None
+    work: PageWork, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None
 ) -> ExitCode:
     """Serve until a signal comes."""
     async with anyio.create_task_group() as tasks:
         serving = Serving(work, tasks)
-        server = new_server(AccessGate(PageRoutes(serving.find).router(), access))
         with interruptible(serving.end, leave=serving.leave):
-            tasks.start_soon(serving.end_with, server)
-            if work.worker:
-                sessions = serving.find()
-                sessions.first = await sessions.start()
-            if open_page:
-                open_page(access.url)
-            await server.serve(sockets=[listener])
+            await serving.run(listener, access, open_page)
         tasks.cancel_scope.cancel()
     return Interrupted(serving.reason).exit_code

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
@@ -24,11 +26,11 @@ from forge_cli.cli.web.serving import PageWork
 from forge_cli.cli.web.workers import check_trust, find_listed, list_workers
 from forge_cli.cli.work import Work
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.errors import UsageError
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.record.log import find_kept, read_readable, session_files
+from forge_cli.record.log import Log, find_kept, read_readable, session_files
 from forge_cli.record.overview import overview
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.transcript.entries import read_transcript
@@ -38,6 +40,8 @@ from forge_cli.ui.web.drawing import SessionDrawing
 from forge_cli.ui.web.view import SessionView
 
 T = TypeVar("T")
+POLL = 1.0
+"""Seconds between two looks at a log that another process writes."""
 LISTED = 200
 """Sessions in the list of the page; a search looks at all of them."""
 MEDIA_TYPES = {"html": "text/html", "markdown": "text/markdown", "jsonl": "application/x-ndjson"}
@@ -58,7 +62,8 @@ class WebSessions:
         self._work, self._tasks = work, tasks
         self._find = PluginHost(only=None if work.plugins else ()).renderer
         self.live: dict[str, LiveSession] = {}
-        self.views: dict[str, SessionView] = {}
+        self._views: WeakValueDictionary[str, SessionView] = WeakValueDictionary()
+        """Each is there as long as somebody looks at it, or works on it."""
         self.first: str | None = None
         """The session of the worker that the command line names."""
         self._starting: list[LiveSession] = []
@@ -137,24 +142,37 @@ class WebSessions:
 
     def view(self, session: str) -> SessionView:
         """What the tabs of a session look at; it stays the same while somebody starts or ends work on it."""
-        for known, view in list(self.views.items()):
-            if not view.tabs and known not in self.live and known != session:
-                del self.views[known]
-        if session not in self.views:
-            self.views[session] = SessionView(SessionDrawing(session, self._find))
-        return self.views[session]
+        view = self._views.get(session)
+        if view is None:
+            view = self._views[session] = SessionView(SessionDrawing(session, self._find))
+        return view
 
     async def look(self, name: str) -> SessionView:
         """The same for a session that may be one of the past."""
         session = name if name in self.live else find_kept(name).stem
         view = self.view(session)
-        if session not in self.live:
-            log = await in_thread(lambda: read_readable(find_kept(session)))
-            if session not in self.live:  # nobody has begun to work on it meanwhile
-                for line in log.lines:
-                    if line.seq > view.drawing.seq:
-                        view.take(line)
+        await self._read_on(view)
         return view
+
+    async def keep_up(self, view: SessionView) -> None:
+        """Read what another process adds to a session, for as long as somebody looks at it."""
+        while True:
+            await anyio.sleep(POLL)
+            with suppress(ForgeError):
+                await self._read_on(view)
+
+    async def _read_on(self, view: SessionView) -> None:
+        session = view.drawing.session
+        if session in self.live:
+            return
+        path = find_kept(session)
+        size, log = await in_thread(lambda: _grown(path, view.size))
+        if log is None or session in self.live:  # somebody may have begun to work on it meanwhile
+            return
+        view.size = size
+        for line in log.lines:
+            if line.seq > view.drawing.seq:
+                view.take(line)
 
     async def export(self, name: str, format: str) -> tuple[str, str, str]:
         """A session as a document: its text, its media type, and the name of the file."""
@@ -214,7 +232,7 @@ class WebSessions:
             for live in (*self.live.values(), *self._starting):
                 await live.ended.wait()
             await anyio.lowlevel.checkpoint()
-        for view in self.views.values():
+        for view in list(self._views.values()):
             view.close()
 
 
@@ -242,6 +260,12 @@ def open_sessions(given: PageWork, tasks: TaskGroup) -> WebSessions:
 async def in_thread(function: Callable[[], T]) -> T:
     """Read files without holding up the tabs."""
     return await to_thread.run_sync(function)
+
+
+def _grown(path: Path, size: int) -> tuple[int, Log | None]:
+    """What can be read of a log, where it is not as large as it was."""
+    now = path.stat().st_size
+    return (now, None) if now == size else (now, read_readable(path))
 
 
 def _ignore(sentence: str) -> None:

@@ -38,7 +38,7 @@ Headers = Mapping[str, list[str]]
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedRequest:
     """Why a request does not get through."""
 
     status: int
@@ -49,7 +49,7 @@ class _TooLarge(Exception):
     """A body that goes on where it should have ended."""
 
 
-class Access:
+class PageAccess:
     """What a request has to know and to say of itself."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", secret: str | None = None) -> None:
@@ -63,23 +63,23 @@ class Access:
         host = "127.0.0.1" if _is_every_address(self.host) else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?secret={self.secret}"
 
-    def refuse(self, method: str, headers: Headers, secret: str | None = None) -> Refused | None:
+    def refuse(self, method: str, headers: Headers, secret: str | None = None) -> RefusedRequest | None:
         """Why a request is refused, if it is; ``secret`` is the one in its address."""
         if method not in METHODS:
-            return Refused(403, f"{visible(method)} is not used here")
+            return RefusedRequest(403, f"{visible(method)} is not used here")
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
-            return Refused(403, "this server is not reached by that name")
+            return RefusedRequest(403, "this server is not reached by that name")
         if any(origin != f"http://{hosts[0]}" for origin in headers.get("origin", [])):
-            return Refused(403, "no other page may use this server")
+            return RefusedRequest(403, "no other page may use this server")
         if not OWN_SITES.issuperset(headers.get("sec-fetch-site", [])):
-            return Refused(403, "no other page may use this server")
+            return RefusedRequest(403, "no other page may use this server")
         if not any(map(self._is_secret, self._given(headers, secret))):
-            return Refused(403, "open the address that forge web has printed: the secret is missing or wrong")
+            return RefusedRequest(403, "open the address that forge web has printed: the secret is missing or wrong")
         if method == "POST" and not _is_json(headers):
-            return Refused(403, "a request needs the header Content-Type: application/json")
+            return RefusedRequest(403, "a request needs the header Content-Type: application/json")
         if any(not size.isdecimal() or int(size) > BODY_MAX for size in headers.get("content-length", [])):
-            return Refused(413, f"a request may have {BODY_MAX} bytes at most")
+            return RefusedRequest(413, f"a request may have {BODY_MAX} bytes at most")
         return None
 
     def _is_own_host(self, host: str) -> bool:
@@ -112,7 +112,7 @@ class Access:
 class AccessGate:
     """Lets the requests through that may be made, bounds their bodies, and adds the headers of every response."""
 
-    def __init__(self, app: Any, access: Access) -> None:
+    def __init__(self, app: Any, access: PageAccess) -> None:
         self._app, self._access = app, access
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

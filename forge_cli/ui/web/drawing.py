@@ -68,7 +68,7 @@ class PlacedEntry:
 
 
 @dataclass
-class Pending:
+class PendingChanges:
     """What the tabs have not been told yet."""
 
     entries: dict[str, None] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class SessionDrawing:
         self._parents: dict[Delegation, str | None] = {}
         self._calls = 0
         self._since = time.time()
-        self._pending = Pending()
+        self._pending = PendingChanges()
 
     @property
     def manual_tools(self) -> Mapping[str, ManualTool]:
@@ -306,11 +306,11 @@ class SessionDrawing:
 
     def forget_pending(self) -> None:
         """Nobody looks."""
-        self._pending = Pending()
+        self._pending = PendingChanges()
 
     def drain(self) -> list[JsonObject]:
         """What has changed since the last time."""
-        pending, self._pending = self._pending, Pending()
+        pending, self._pending = self._pending, PendingChanges()
         return [
             *(self._draw_entry(self._placed[key]) for key in pending.entries if self._placed[key].is_shown),
             *(

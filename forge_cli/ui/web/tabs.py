@@ -21,8 +21,7 @@ ALIVE = b":\n\n"
 class Tab:
     """One open stream of events."""
 
-    def __init__(self, limit: int = QUEUED) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._news = anyio.Event()
@@ -33,9 +32,10 @@ class Tab:
     def put(self, message: bytes) -> None:
         if self.closed:
             return
+        behind = bool(self._waiting)
         self._waiting.append(message)
         self._size += len(message)
-        if self._size > self._limit:
+        if behind and self._size > QUEUED:
             self._waiting.clear()
             self.closed = True
             self.scope.cancel()

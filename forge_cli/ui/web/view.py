@@ -27,6 +27,8 @@ class SessionView:
         self.tabs: list[Tab] = []
         self.on_tabs: Callable[[], None] = lambda: None
         """Called when a tab has come or gone."""
+        self.size = -1
+        """Bytes of the log that were read, where nobody works on it here."""
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, line: Line) -> None:
