@@ -72,7 +72,7 @@ class WebSessions:
 
     async def state(self) -> JsonObject:
         folder = self._work.workspace
-        parked = await in_thread(lambda: sum(len(waiting_requests(path, _ignore)) for path in session_files()))
+        parked = await in_thread(_count_parked)
         return {
             "folder": str(folder),
             "workers": await in_thread(lambda: list_workers(folder)),
@@ -266,6 +266,12 @@ def _grown(path: Path, size: int) -> tuple[int, Log | None]:
     """What can be read of a log, where it is not as large as it was."""
     now = path.stat().st_size
     return (now, None) if now == size else (now, read_readable(path))
+
+
+def _count_parked() -> int:
+    """Requests that nobody has answered yet."""
+    found = (waiting for path in session_files() for waiting in waiting_requests(path, _ignore))
+    return sum(waiting.answer is None for waiting in found)
 
 
 def _ignore(sentence: str) -> None:

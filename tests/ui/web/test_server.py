@@ -372,6 +372,8 @@ def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) ->
         wrong = await browser.post(f"/api/inbox/{session}/{row['request']}", {"choice": "session"}, 400)
         assert "not one of the choices" in wrong["error"]
         await browser.post(f"/api/inbox/{session}/{row['request']}", {"choice": "once"})
+        assert (await browser.get("/api/inbox"))[0]["answer"] == "yes"
+        assert (await browser.get("/api/state"))["parked"] == 0
         await browser.act(session, "input", 400, text="nobody is there")
         assert (await browser.act(session, "resume"))["id"] == session
         await tab.until("Done: go")
