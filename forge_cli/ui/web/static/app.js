@@ -3,6 +3,7 @@
 import { $, announce, get } from "./dom.js";
 import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
+import { Crowd } from "./crowd.js";
 import { Log } from "./entries.js";
 import { showTools } from "./forms.js";
 import { showActions, showTree, showUsage } from "./margin.js";
@@ -18,25 +19,35 @@ const GONE = {
 const log = new Log();
 const composer = new Composer();
 const approvals = new Approvals();
+const crowd = new Crowd({
+  pause: () => stream?.pause(),
+  resume: () => {
+    if (!stream) return;
+    crowd.enter();
+    stream.resume();
+  },
+});
 let stream = null;
 let shown = null; // the id of the session in view
 let isNew = false; // events of the past are not announced
 let title = "forge";
+let workerName = "";
 
+/** Go to a session; in the one that is open already its stream tells what has changed. */
 const go = (id) => {
-  const hash = `#/session/${encodeURIComponent(id)}`;
-  if (location.hash === hash) openSession(id);
-  else location.hash = hash;
+  if (id !== shown) location.hash = `#/session/${encodeURIComponent(id)}`;
 };
 
 const takers = {
   connected: () => {
     isNew = false;
     log.restart();
+    approvals.doubt();
   },
   ready: () => {
     isNew = true;
     log.show();
+    approvals.confirm();
   },
   entry: (event) => {
     const entry = log.put(event);
@@ -60,22 +71,23 @@ function showSession({ id, worker, model, folder, live }) {
   $("talk-about").textContent = [worker, model, folder].filter(Boolean).join(" · ");
   composer.allow(live);
   showActions({ id, live }, go);
-  if (!title) setTitle(worker);
+  workerName = worker;
 }
 
 function setTitle(text) {
-  title = text;
-  $("talk-title").textContent = text || "Session";
+  title = text || workerName || "Session";
+  $("talk-title").textContent = title;
   nameTab(approvals.waiting.size);
 }
 
 function nameTab(waiting) {
-  document.title = `${waiting ? `(${waiting}) ` : ""}${title || "Session"} – forge`;
+  document.title = `${waiting ? `(${waiting}) ` : ""}${title} – forge`;
 }
 
 function leaveSession() {
   stream?.close();
   stream = null;
+  crowd.leave();
   shown = null;
   approvals.clear();
 }
@@ -86,6 +98,7 @@ function openSession(id) {
   isNew = false;
   log.clear();
   composer.open(id);
+  workerName = "";
   setTitle("");
   for (const part of ["usage", "tree", "tools", "session-actions"]) $(part).replaceChildren();
   for (const part of ["tree-part", "tools-part"]) $(part).hidden = true;
@@ -95,6 +108,7 @@ function openSession(id) {
     state: tellState,
     loading: () => log.isLoading,
   });
+  crowd.enter();
 }
 
 function tellState(state) {
@@ -134,7 +148,7 @@ async function refresh(isHome) {
     $("folder").textContent = state.folder;
     countInbox(state.parked);
     if (!isHome) return state;
-    showWorkers(state.workers);
+    showWorkers(state.workers, state.folder);
     await showSessions($("search-text").value.trim());
     return state;
   } catch (refusal) {

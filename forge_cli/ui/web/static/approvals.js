@@ -24,12 +24,23 @@ export class Approvals {
   clear() {
     this.waiting.clear();
     this.postponed.clear();
-    this.shown = null;
+    this.shown = this.doubted = null;
     for (const id of ["approval", "question"]) if ($(id).open) $(id).close();
     this.tell();
   }
 
+  /** After a break the server names again what waits; what it does not name was decided meanwhile. */
+  doubt() {
+    this.doubted = new Set(this.waiting.keys());
+  }
+
+  confirm() {
+    for (const id of this.doubted || []) this.settle(id, "decided meanwhile");
+    this.doubted = null;
+  }
+
   ask(request) {
+    this.doubted?.delete(request.request);
     const known = this.waiting.has(request.request);
     this.waiting.set(request.request, request);
     if (!known) announce(request.type === "question" ? "A tool asks you" : `${request.tool} asks for approval`);

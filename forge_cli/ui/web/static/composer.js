@@ -149,10 +149,14 @@ export class Composer {
 
   /** A session that is not live is read; the form gives way to what can be done with it. */
   allow(live) {
+    const focused = document.activeElement;
+    const isFree = focused === document.body || $("reading").contains(focused);
+    const becomesLive = live && $("composer").hidden;
     $("composer").hidden = !live;
     $("reading").hidden = live;
     $("status").hidden = !live;
     if (!live) $("stop").hidden = true;
+    if (becomesLive && isFree) $("message").focus({ preventScroll: true });
   }
 }
 

@@ -151,7 +151,7 @@ export class Log {
     const entry = this.entries.get(key) || this.add(key, null);
     entry.className = "entry answer busy";
     const node = document.createTextNode("");
-    entry.querySelector(":scope > .inside").replaceChildren(el("div", { className: "growing" }, node));
+    entry.querySelector(":scope > .inside").replaceChildren(el("div", { className: "growing words" }, node));
     this.growing.set(key, node);
     return node;
   }

@@ -1,23 +1,24 @@
 // The pages around a conversation: workers to start, sessions to find, and the inbox of what was parked.
 
-import { $, act, counted, el, get, moment, post } from "./dom.js";
+import { $, act, counted, el, get, moment, post, session } from "./dom.js";
 import { openRequest } from "./approvals.js";
 
 const go = (id) => (location.hash = `#/session/${encodeURIComponent(id)}`);
 
-export function showWorkers(workers) {
-  $("workers").replaceChildren(...workers.map(workerCard));
+export function showWorkers(workers, folder) {
+  const short = (path) => (path?.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : "");
+  $("workers").replaceChildren(...workers.map((worker) => workerCard(worker, short(worker.path))));
   if (!workers.length) $("workers").append(el("li", { className: "quiet" }, "There are no workers in this folder."));
 }
 
-function workerCard({ name, path, description, error }) {
+function workerCard({ name, path, description, error }, place) {
   const said = el("p", { className: "error", role: "alert" });
   const start = (event) => act(event.currentTarget, said, async () => go((await post("/api/sessions", { worker: path || name })).id));
   const button = error ? null : el("button", { type: "button", onclick: start, "aria-label": `Start ${name}` }, "Start");
   return el(
     "li",
     {},
-    el("div", {}, el("b", {}, name), " ", el("span", { className: "quiet path" }, path)),
+    el("div", {}, el("b", {}, name), " ", el("span", { className: "quiet path" }, place)),
     error ? el("p", { className: "error" }, error) : el("p", {}, description || ""),
     button,
     said,
@@ -69,7 +70,7 @@ export async function showInbox() {
     $("parked").replaceChildren(el("li", { className: "error" }, refusal.message));
     return;
   }
-  countInbox(rows.length);
+  countInbox(rows.filter((row) => !row.answer).length);
   $("parked").replaceChildren(...rows.map(parkedRow));
   if (!rows.length) $("parked").append(el("li", { className: "quiet" }, "Nothing waits."));
 }
@@ -81,17 +82,31 @@ export function countInbox(number) {
 }
 
 function parkedRow(row) {
-  const answer = async (choice, feedback) => {
-    await post(`/api/inbox/${encodeURIComponent(row.session)}/${encodeURIComponent(row.request)}`, { choice, feedback });
-    $("approval").close();
-    await showInbox();
-    $("inbox-title").parentElement.querySelector("button, a")?.focus();
-  };
+  const about = [row.worker, moment(row.asked), row.answer ? `answered: ${row.answer}` : ""].filter(Boolean).join(" · ");
+  const said = el("p", { className: "error", role: "alert" });
   return el(
     "li",
     {},
     el("b", {}, row.tool),
-    el("p", { className: "quiet" }, [row.worker, moment(row.asked)].filter(Boolean).join(" · "), " · ", el("a", { href: `#/session/${encodeURIComponent(row.session)}` }, "session")),
-    el("button", { type: "button", onclick: () => openRequest(row, answer), "aria-label": `Review ${row.tool} of ${row.worker}` }, "Review"),
+    el("p", { className: "quiet" }, about, " · ", el("a", { href: `#/session/${encodeURIComponent(row.session)}` }, "session")),
+    row.answer ? resumeButton(row, said) : reviewButton(row),
+    said,
   );
+}
+
+function reviewButton(row) {
+  const answer = async (choice, feedback) => {
+    await post(`/api/inbox/${encodeURIComponent(row.session)}/${encodeURIComponent(row.request)}`, { choice, feedback });
+    $("approval").close();
+    await showInbox();
+    $("parked").querySelector("button")?.focus();
+  };
+  const open = () => openRequest(row, answer);
+  return el("button", { type: "button", onclick: open, "aria-label": `Review ${row.tool} of ${row.worker}` }, "Review");
+}
+
+/** An answer is taken when the session is resumed. */
+function resumeButton(row, said) {
+  const resume = (event) => act(event.currentTarget, said, async () => go((await post(session(row.session, "resume"))).id));
+  return el("button", { type: "button", onclick: resume, "aria-label": `Resume ${row.worker} with ${row.tool}` }, "Resume");
 }

@@ -74,10 +74,22 @@ export class Stream {
     if (this.queue.length) this.schedule();
   }
 
-  close() {
-    this.closed = true;
-    this.source.close();
+  /** Let the connection go; `resume` takes up where it was. */
+  pause() {
     clearTimeout(this.timer);
+    this.source.close();
+    this.isPaused = true;
+  }
+
+  resume() {
+    if (!this.isPaused || this.closed) return;
+    this.isPaused = false;
+    this.connect();
+  }
+
+  close() {
+    this.pause();
+    this.closed = true;
     clearTimeout(this.fallback);
     cancelAnimationFrame(this.frame);
   }
