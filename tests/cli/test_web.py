@@ -63,10 +63,13 @@ class Page:
         raise AssertionError(f"no address: {self.seen}")
 
     def ask(self, path: str, body: Any = None) -> Any:
+        with urllib.request.urlopen(self.request(path, body), timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def request(self, path: str, body: Any = None) -> urllib.request.Request:
         headers = {"Authorization": f"Bearer {self.secret}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(f"{self.base}{path}", data, headers), timeout=30) as answer:
-            return json.loads(answer.read())
+        return urllib.request.Request(f"{self.base}{path}", data, headers)
 
 
 @pytest.fixture
@@ -99,10 +102,13 @@ def test_a_tool_that_will_not_end_is_left_behind(web: Callable[..., Page], teste
     tester.write("script.yaml", SLOW.replace("hold", "stay"))
     page = web("worker.yaml")
     session = page.ask("/api/state")["session"]
+    tab = urllib.request.urlopen(page.request(f"/api/sessions/{session}/events"), timeout=30)
+    assert tab.readline().startswith(b"id: ")
     page.ask(f"/api/sessions/{session}/input", {"text": "go"})
     page.started.wait_for("staying")
     page.started.signal(signal.SIGTERM)
     done = page.started.end()
+    tab.close()
     assert done.code == 143
     assert "would not end, and was left behind" in done.err
     assert "-- interrupted" in tester.forge("sessions", "show", session).stdout

@@ -20,6 +20,7 @@ from forge_cli.core.messages import Attachment
 from forge_cli.core.signature import JsonObject
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.record.lock import SessionBusy
+from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.web.files import read_page
 from forge_cli.ui.web.tabs import Tab, send_stream
 
@@ -185,7 +186,7 @@ def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 def _refusal(error: ForgeError) -> JSONResponse:
     """An error of forge for the page: what, where, what next."""
-    content: JsonObject = {"error": str(error)}
+    content: JsonObject = {"error": own_redactor().redact_text(str(error))}
     status = 409 if isinstance(error, SessionBusy) else 400
     if (fields := getattr(error, "fields", None)) is not None:
         status, content = 422, {**content, "fields": fields}

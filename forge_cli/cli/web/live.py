@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -27,9 +28,11 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import Worker, load_worker
+from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
 from forge_cli.ui.queue import MessageQueue, TypedMessage
@@ -105,10 +108,11 @@ class LiveSession:
                     runtime.end()
             if not opened:
                 raise UsageError("the server ends; nothing new is started")
-        except ForgeError as error:
+        except Exception as error:  # the outermost frame of a session: one that fails must not end the others
+            cause = find_cause(error)
             if not opened:
-                raise
-            self.view.drawing.ending = str(error)
+                raise cause from None
+            self.view.drawing.ending = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
         finally:
             if opened:
                 self.view.on_tabs = lambda: None
@@ -166,10 +170,23 @@ class LiveSession:
 
     # --- what people do
 
+    @contextmanager
+    def _ending_with_its_log(self) -> Iterator[None]:
+        """Nothing more is done in a session whose log cannot be written."""
+        try:
+            yield
+        except SessionLost as error:
+            self.view.drawing.ending = str(error)
+            if self.runtime:
+                self.runtime.interrupt()
+                self.runtime.stop_conversing()
+            raise
+
     def say(self, text: str, attachments: tuple[Attachment, ...] = ()) -> None:
         if not text.strip() and not attachments:
             raise UsageError("the message is empty")
-        self.queue.send(TypedMessage(text, attachments))
+        with self._ending_with_its_log():
+            self.queue.send(TypedMessage(text, attachments))
 
     def answer(self, request_id: str, choice: str, feedback: str) -> None:
         """Decide a request; the first answer counts."""
@@ -178,13 +195,16 @@ class LiveSession:
             raise AnsweredBefore(self._answered.get(request_id, "session"))
         if request is None:
             raise UsageError(f"there is no request '{visible(request_id)}'")
-        self.bus.answer(request_id, _decision(request, choice, feedback))
+        decision = _decision(request, choice, feedback)
+        with self._ending_with_its_log():
+            self.bus.answer(request_id, decision)
 
     def reply(self, request_id: str, content: str | None) -> None:
         """Give the line that was asked for; None declines."""
         if not self.bus.is_open(request_id):
             raise AnsweredBefore("user")
-        self.bus.emit(UserInput(request_id, content or ""))
+        with self._ending_with_its_log():
+            self.bus.emit(UserInput(request_id, content or ""))
 
     def invoke(self, tool: str, args: Mapping[str, Any]) -> None:
         """Call a tool by hand, once its args fit."""
@@ -197,25 +217,37 @@ class LiveSession:
             found.schema.validate(args)
         except InvalidInput as error:
             raise UnfitArgs(error) from None
-        self.bus.emit(ManualToolInvoke(tool, dict(args)))
+        with self._ending_with_its_log():
+            self.bus.emit(ManualToolInvoke(tool, dict(args)))
 
     def command(self, name: str, args: tuple[str, ...]) -> None:
         if name not in COMMANDS and name not in self.view.drawing.prompts:
             raise UsageError(f"there is no command '{visible(name)}'", hint=did_you_mean(name, COMMANDS))
-        self.bus.emit(CommandEvent(name, args))
+        with self._ending_with_its_log():
+            self.bus.emit(CommandEvent(name, args))
 
     def interrupt(self) -> None:
         if self.queue.busy:
-            self.queue.interrupt()
+            with self._ending_with_its_log():
+                self.queue.interrupt()
 
     def stop(self, reason: str | None = None) -> None:
         """End it, as a command ends that runs a worker."""
         if self.runtime is None or not self.runtime.has_started:
             self._scope.cancel()
-        elif reason:
-            self.queue.stop(reason)
-        else:
-            self.queue.leave()
+            return
+        with suppress(SessionLost), self._ending_with_its_log():
+            if reason:
+                self.queue.stop(reason)
+            else:
+                self.queue.leave()
+
+
+def find_cause(error: BaseException) -> BaseException:
+    """The first error of those that a task group has put together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _is_parked(session: OpenSession) -> bool:

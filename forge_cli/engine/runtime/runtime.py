@@ -311,6 +311,11 @@ class WorkerRuntime:
         )
         return await conversation.go(resume=resume)
 
+    def stop_conversing(self) -> None:
+        """Take nothing more that is said; ``converse`` ends with what is at hand."""
+        if self._conversation:
+            self._conversation.close()
+
     async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
         return await Prompts(self.opened.loop.toolbox).announced()
 
@@ -348,8 +353,7 @@ class WorkerRuntime:
 
     async def aclose(self) -> None:
         """Close what is open; the root says how it ended."""
-        if self._conversation:
-            self._conversation.close()
+        self.stop_conversing()
         if self._stream:
             await self._stream.aclose()
         self.end()

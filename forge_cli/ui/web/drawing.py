@@ -35,10 +35,9 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.record.line import BadLine, Line
 from forge_cli.ui.chat.facts import Facts, ManualTool
 from forge_cli.ui.html.entries import draw_entry
-from forge_cli.ui.html.requests import draw_request, list_choices
-from forge_cli.ui.html.text import element, many_lines
 from forge_cli.ui.transcript.entries import Called, Said, TranscriptEntry, TranscriptReader
 from forge_cli.ui.views import FindRenderer, no_renderers
+from forge_cli.ui.web.objects import draw_question, draw_request_object, draw_tools, draw_usage
 
 ROOT = "root"
 """The id of the root in the tree of workers."""
@@ -230,7 +229,7 @@ class SessionDrawing:
                 self._close_request(line, event.tool_call_id, event.request_id, verdict, event.by)
             case InputPrompt(request_id=request_id, prompt=prompt) if self.live:
                 self._questions[request_id] = prompt
-                self._pending.others.append(_draw_question(request_id, prompt))
+                self._pending.others.append(draw_question(request_id, prompt))
                 self._changed("status")
             case UserInput(request_id=request_id):
                 self._close_question(request_id)
@@ -334,7 +333,7 @@ class SessionDrawing:
         """All that holds now and is not an entry."""
         objects = [self._draw_state(state) for state in ("session", "title", "status", "usage", "tools", "tree")]
         objects += [self._draw_request(request, line) for request, line in self.requests.values()]
-        objects += [_draw_question(request, prompt) for request, prompt in self._questions.items()]
+        objects += [draw_question(request, prompt) for request, prompt in self._questions.items()]
         if self._growing:
             objects.append({"type": "delta", "key": self._answer_key(None), "text": self._growing})
         return objects
@@ -354,15 +353,7 @@ class SessionDrawing:
         }
 
     def _draw_request(self, request: ApprovalRequest, line: Line) -> JsonObject:
-        return {
-            "type": "request",
-            "request": request.request_id,
-            "tool": request.tool_name,
-            "path": self._path(line),
-            "html": draw_request(request, self.find),
-            "risk": request.risk,
-            "choices": list_choices(request),
-        }
+        return draw_request_object(request, self._path(line), self.find)
 
     def _path(self, line: Line) -> list[str]:
         """The workers from the root down to the one that a line comes from."""
@@ -384,9 +375,9 @@ class SessionDrawing:
             case "status":
                 return self._draw_status()
             case "usage":
-                return self._draw_usage()
+                return draw_usage(facts, self._calls)
             case "tools":
-                return {"type": "tools", "categories": _categories(list(facts.manual_tools.values()))}
+                return draw_tools(list(facts.manual_tools.values()))
             case _:
                 root = {"id": ROOT, "name": facts.worker, "parent": None, "status": self._status()[0]}
                 return {"type": "tree", "workers": [root, *self._workers.values()]}
@@ -405,47 +396,3 @@ class SessionDrawing:
         if self._running and self.busy:
             return "running", ", ".join(dict.fromkeys(self._running.values()))
         return (self._activity if self.busy and self._activity else "thinking" if self.busy else "idle"), ""
-
-    def _draw_usage(self) -> JsonObject:
-        facts, usage = self._facts, self._facts.usage
-        return {
-            "type": "usage",
-            "turns": facts.turns,
-            "calls": self._calls,
-            "input": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
-            "cached": usage.cache_read_tokens,
-            "output": usage.output_tokens,
-            "cost": facts.cost,
-            "used": facts.used,
-            "window": facts.window,
-        }
-
-
-def _draw_question(request_id: str, prompt: str) -> JsonObject:
-    html = element("p", many_lines(prompt, exact=True), "asks")
-    return {"type": "question", "request": request_id, "html": html, "secret": False, "default": ""}
-
-
-def _categories(tools: Sequence[ManualTool]) -> list[JsonObject]:
-    """The tools that a person may call, by category."""
-    names = dict.fromkeys(tool.category or "" for tool in tools)
-    return [
-        {"name": name, "tools": [_draw_tool(tool) for tool in tools if (tool.category or "") == name]} for name in names
-    ]
-
-
-def _draw_tool(tool: ManualTool) -> JsonObject:
-    fields = [
-        {
-            "name": each.get("name"),
-            "label": each.get("name"),
-            "type": each.get("type"),
-            "required": bool(each.get("required")),
-            "default": each.get("default"),
-            "has_default": bool(each.get("hasDefault")),
-            "description": each.get("description") or "",
-            "choices": list(each.get("options") or ()),
-        }
-        for each in tool.fields
-    ]
-    return {"name": tool.name, "label": tool.label, "description": tool.description, "fields": fields}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -30,9 +31,13 @@ class SessionView:
         self.size = -1
         """Bytes of the log that were read, where nobody works on it here."""
         self._timer: asyncio.TimerHandle | None = None
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def take(self, line: Line) -> None:
-        """A sink of the record."""
+        """A sink of the record; a line of another thread, which ends the process perhaps, waits for the loop."""
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.take, line)
+            return
         self.drawing.take(line)
         self.update()
 
@@ -49,7 +54,7 @@ class SessionView:
         if not self.tabs:
             self.drawing.forget_pending()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(BATCH, self.flush)
+            self._timer = self._loop.call_later(BATCH, self.flush)
 
     def flush(self) -> None:
         """Tell the tabs what has changed, now."""

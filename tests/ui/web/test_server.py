@@ -1,8 +1,8 @@
 """Sessions in a browser: what every tab sees, what is done from one, and what stays of it in the log.
 
 Covers forge_cli.cli.web.api, forge_cli.cli.web.live, forge_cli.cli.web.sessions, forge_cli.cli.web.serving,
-forge_cli.cli.web.workers, forge_cli.ui.web.drawing, forge_cli.ui.web.view, forge_cli.ui.web.tabs, forge_cli.ui.queue,
-forge_cli.cli.conversing and forge_cli.engine.runtime.conversation.
+forge_cli.cli.web.workers, forge_cli.ui.web.drawing, forge_cli.ui.web.objects, forge_cli.ui.web.view,
+forge_cli.ui.web.tabs, forge_cli.ui.queue, forge_cli.cli.conversing and forge_cli.engine.runtime.conversation.
 """
 
 import base64
@@ -610,6 +610,24 @@ def test_a_long_history_comes_in_pieces(tester: Project, monkeypatch: pytest.Mon
         late = await browser.open(session)
         assert late.entries == tab.entries
         assert late.last == tab.last
+
+    play(tester, story)
+
+
+def test_a_session_that_loses_its_log_ends_alone(tester: Project) -> None:
+    script(tester, "Hello {task}")
+
+    async def story(browser: Browser) -> None:
+        lost, sound = await browser.start(), await browser.start()
+        tab, other = await browser.open(lost), await browser.open(sound)
+        next(path for path in session_files() if path.stem == lost).unlink()
+        refused = await browser.act(lost, "input", 400, text="one")
+        assert "removed" in refused["error"]
+        await browser.act(sound, "input", text="two")
+        await other.until("Hello two")
+        await tab.wait(lambda tab: tab.status == "ended")
+        assert "removed" in tab.states["status"]["detail"]
+        assert list(browser.serving.find().live) == [sound]
 
     play(tester, story)
 
