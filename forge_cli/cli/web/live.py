@@ -78,7 +78,7 @@ class LiveSession:
 
     def __init__(self, work: Work, find_view: Callable[[str], SessionView]) -> None:
         self.work = work
-        self.id = ""
+        self.id = self.worker = ""
         self.bus, self._signal = EventBus(), InterruptSignal()
         self.queue = PageQueue(self.bus, self._signal)
         self.queue.on_change = self._on_change
@@ -97,6 +97,7 @@ class LiveSession:
         opened = False
         try:
             worker = load_worker(self.work.worker)
+            self.worker = worker.name
             host = PluginHost(only=None if self.work.plugins else (), worker=worker)
             with self._scope, self.work.session.open(worker, self.work.workspace) as session:
                 async with self._open(session, host, worker) as runtime:

@@ -120,7 +120,7 @@ class WebSessions:
             self._starting.remove(live)
         self.live[session] = live
         self._tasks.start_soon(self._forget, live)
-        sys.stderr.write(f"  {visible(work.named)}  {session}\n")
+        sys.stderr.write(f"  {visible(live.worker)}  {session}\n")
         sys.stderr.flush()
         return session
 
