@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -46,11 +47,24 @@ def mechanism(name: str) -> Mechanism | None:
     return next((found for found in mechanisms() if found.name == name and confines(found)), None)
 
 
+def find_chromium() -> str | None:
+    return next(filter(None, (shutil.which(name, path=PATH) for name in ("chromium", "chromium-browser"))), None)
+
+
+def find_axe() -> Path | None:
+    """axe-core, which checks pages, where npm has put it: beside the programs on the PATH, or for everybody."""
+    folders = [Path(folder).parent for folder in PATH.split(os.pathsep)]
+    places = [place / "axe-core/axe.min.js" for folder in folders for place in (folder, folder / "lib/node_modules")]
+    return next((place for place in places if place.is_file()), None)
+
+
 NEEDS = {
+    "axe": Need(find_axe, more="npm install -g axe-core"),
     "bash": program("bash", "bash"),
     "bwrap": Need(lambda: mechanism("bwrap"), "bubblewrap" if LINUX else None, "and let it make user namespaces"),
     "Landlock": Need(lambda: mechanism("Landlock"), more="the kernel has to allow it"),
     "cgroups": Need(groups_around, more="a control group (v2) with memory and pids that one may make others in"),
+    "chromium": Need(find_chromium, "chromium"),
     "fish": program("fish", "fish"),
     "git": program("git", "git"),
     "go": program("go", "golang-go"),
@@ -108,6 +122,20 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def need() -> Callable[[str], None]:
     """``need("go")``, for what only a part of a test or a fixture needs."""
     return require
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str | None:
+    """The browser that pages are tested with."""
+    require("chromium")
+    return find_chromium()
+
+
+@pytest.fixture(scope="session")
+def axe() -> Path | None:
+    """The script that says what is wrong with a page for people who cannot see it."""
+    require("axe")
+    return find_axe()
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ MEASURED = (
     "redaction",
     "chat",
     "batch",
+    "web",
 )
 BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}

@@ -12,7 +12,8 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.cli.talking import talk
 from forge_cli.cli.trusting import offer_trust
-from forge_cli.cli.work import (
+from forge_cli.cli.work import Work
+from forge_cli.cli.work_options import (
     AddDirOption,
     AttachOption,
     ContinueOption,
@@ -29,7 +30,6 @@ from forge_cli.cli.work import (
     RecordOption,
     ResumeOption,
     TraceOption,
-    Work,
     YesOption,
     find_trace,
 )

@@ -30,6 +30,7 @@ class CommandEntry:
 COMMANDS = {
     "run": CommandEntry("forge_cli.cli.run", "Run a worker on one task."),
     "chat": CommandEntry("forge_cli.cli.chat", "Talk with a worker."),
+    "web": CommandEntry("forge_cli.cli.web.command", "Talk with workers in a browser, and watch them there."),
     "batch": CommandEntry("forge_cli.cli.batch.run", "Run a worker on many inputs; the same command again resumes it."),
     "batch status": CommandEntry("forge_cli.cli.batch.status", "Say how a batch stands."),
     "tools list": CommandEntry("forge_cli.cli.tools.list", "List every tool, and what is broken."),

@@ -22,7 +22,8 @@ from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.cli.trusting import offer_trust
-from forge_cli.cli.work import (
+from forge_cli.cli.work import Work
+from forge_cli.cli.work_options import (
     AddDirOption,
     AttachOption,
     ContinueOption,
@@ -39,7 +40,6 @@ from forge_cli.cli.work import (
     RecordOption,
     ResumeOption,
     TraceOption,
-    Work,
     YesOption,
     find_trace,
 )

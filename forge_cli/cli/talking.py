@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from importlib import import_module
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 import anyio
 import anyio.lowlevel
 
+from forge_cli.cli.conversing import TalkingRuntime
 from forge_cli.cli.looking.reach import declared_zones
 from forge_cli.cli.models.catalogue import model_names
 from forge_cli.cli.output import loss_of, stop_on_loss
@@ -25,11 +26,9 @@ from forge_cli.cli.work import Work
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.core.messages import Attachment
 from forge_cli.core.text import readable, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.worker import Worker, load_worker
@@ -50,22 +49,6 @@ from forge_cli.ui.terminal.live import can_draw
 
 if TYPE_CHECKING:
     from forge_cli.ui.chat.screen import ChatScreen
-
-
-class TalkingRuntime(WorkerRuntime):
-    """A runtime that tells when a message is taken up, and how that ended."""
-
-    on_begin: Callable[[], object]
-    on_end: Callable[[WorkerResult | None], object]
-
-    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
-        self.on_begin()
-        result = None
-        try:
-            result = await super().run(task, attachments)
-        finally:
-            self.on_end(result)
-        return result
 
 
 async def talk(work: Work, out: TextIO, first: str = "") -> ExitCode:

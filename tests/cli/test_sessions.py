@@ -423,9 +423,9 @@ def test_a_page(writer, cli, story) -> None:
     page = Page(text)
     assert page.tags <= {
         *("html", "head", "meta", "title", "style", "body", "header", "section", "div", "h1", "h2"),
-        *("p", "pre", "code", "b", "span", "details", "summary"),
+        *("p", "pre", "code", "b", "span", "details", "summary", "dl", "dt", "dd", "em"),
     }
-    assert page.attributes <= {"lang", "charset", "name", "content", "http-equiv", "class", "style"}
+    assert page.attributes <= {"lang", "charset", "name", "content", "http-equiv", "class"}
     assert "default-src 'none'" in text
     for words in (
         "I <b>begin</b>. \\x1b[31mred",

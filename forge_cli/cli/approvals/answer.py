@@ -47,14 +47,21 @@ def answer(
 
     The answer counts once the session is resumed. Until then a later answer replaces an earlier one.
     """
-    log, read = SessionLog.resume(find_session(session))
+    decision = ApprovalDecision(word is YesOrNo.yes, note=feedback or None)
+    read, chosen, waiting = answer_request(find_session(session), request, decision)
+    left = [each for each in waiting if each.answer is None and each is not chosen]
+    sys.stdout.write(visible(_told(read, chosen, word, left), keep="\n") + "\n")
+
+
+def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tuple[Log, Waiting, Sequence[Waiting]]:
+    """Write an answer to the log of a session; returns that log, the request, and all that wait."""
+    log, read = SessionLog.resume(path)
     with log:
         check_log(read)
         waiting = requests_of(read_past(read.lines), read.lines)
         chosen = _chosen(read, waiting, request)
-        _record(log, read, ApprovalResponse(chosen.id, ApprovalDecision(word is YesOrNo.yes, note=feedback or None)))
-    left = [each for each in waiting if each.answer is None and each is not chosen]
-    sys.stdout.write(visible(_told(read, chosen, word, left), keep="\n") + "\n")
+        _record(log, read, ApprovalResponse(chosen.id, decision))
+    return read, chosen, waiting
 
 
 def _chosen(read: Log, waiting: Sequence[Waiting], request: str) -> Waiting:

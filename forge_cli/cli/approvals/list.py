@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ app = new_app()
 @app.command("list")
 def list_approvals(as_json: JsonOption = False) -> None:
     """List the requests that wait for an answer, in every session that nobody works on."""
-    rows = [row for path in session_files() for row in _rows(path)]
+    rows = [request_row(path.stem, waiting) for path in session_files() for waiting in waiting_requests(path)]
     if as_json:
         print_json(rows)
         return
@@ -36,7 +37,7 @@ def list_approvals(as_json: JsonOption = False) -> None:
             draw_request(row, console, find)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def waiting_requests(path: Path, warn: Callable[[str], None] = warn) -> list[Waiting]:
     """The requests of a session; one that cannot be resumed has none that could be answered, and that is said."""
     try:
         seen = overview(path)
@@ -47,7 +48,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     try:
         log = read_session(path)
         check_log(log)
-        return [request_row(log.session, each) for each in requests_of(read_past(log.lines), log.lines)]
+        return requests_of(read_past(log.lines), log.lines)
     except ForgeError as error:
         warn(str(error).partition("\n")[0])
         return []

@@ -14,7 +14,14 @@ from forge_cli.cli.batch.show import BatchReport
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
-from forge_cli.cli.work import AddDirOption, ModelOption, ModeOption, NoPluginsOption, YesOption, more_than_nothing
+from forge_cli.cli.work_options import (
+    AddDirOption,
+    ModelOption,
+    ModeOption,
+    NoPluginsOption,
+    YesOption,
+    more_than_nothing,
+)
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, UsageError

@@ -59,7 +59,7 @@ def search(
     """Look for TEXT in what was said, in calls and in their results."""
     if not text:
         raise UsageError("there is nothing to look for", hint="forge sessions search TEXT")
-    rows = [row for path in session_files() for row in _hits(path, text.casefold())]
+    rows = [row for path in session_files() for row in find_hits(path, text.casefold())]
     if as_json:
         print_json(rows)
     else:
@@ -67,7 +67,7 @@ def search(
         print_table([Column("session"), Column("line", drop=2), Column("event", drop=1), excerpt], shorten_ids(rows))
 
 
-def _hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
+def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
     """The lines that have it; most are passed over without being parsed."""
     written = json.dumps(wanted, ensure_ascii=False)[1:-1]
     try:

@@ -55,11 +55,11 @@ def verified(path: Path) -> dict[str, Any]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    text = wrap_for(sys.stdout, visible(_sentence(row)))
+    text = wrap_for(sys.stdout, visible(verdict_sentence(row)))
     return text if row["ok"] else paint(text, RED)
 
 
-def _sentence(row: dict[str, Any]) -> str:
+def verdict_sentence(row: dict[str, Any]) -> str:
     if not row["ok"]:
         return f"{row['session']}: {row['problem']}"
     half = ", and an unfinished one at the end, which does not count" if row["unfinished"] else ""

@@ -54,12 +54,14 @@ class Conversation:
         """Take nothing more; what was said before is still done."""
         self._send.close()
 
-    async def go(self) -> WorkerResult | None:
-        """Converse; returns the result of the last task."""
+    async def go(self, *, resume: bool = False) -> WorkerResult | None:
+        """Converse; returns the result of the last task. With ``resume`` what was left undone is done first."""
         result = None
         async with anyio.create_task_group() as calls:
             unsubscribe = self._bus.subscribe(lambda event: self._hear(event, calls))
             try:
+                if resume:
+                    result = await self._run("", ())
                 async for said in self._received:
                     match said:
                         case UserInput():

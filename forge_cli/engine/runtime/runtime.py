@@ -288,9 +288,10 @@ class WorkerRuntime:
             self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
         return await self.opened.loop.guard.call(call, caller)
 
-    async def converse(self) -> WorkerResult | None:
+    async def converse(self, *, resume: bool = False) -> WorkerResult | None:
         """Do what ``userInput``, ``command``, ``manualToolInvoke`` and ``interrupt`` on the bus say.
 
+        With ``resume`` it begins with what a resumed session has left undone, without a message.
         It ends with the command ``exit``, with ``resume``, or when the runtime is closed; returns the result of the
         last task. ``next_session`` then says which session is to be opened instead, if any.
         """
@@ -308,7 +309,12 @@ class WorkerRuntime:
         self._conversation = conversation = Conversation(
             self.bus, self.interrupt_signal, run=run, call=call, obey=commands.obey, find_title=commands.find_title
         )
-        return await conversation.go()
+        return await conversation.go(resume=resume)
+
+    def stop_conversing(self) -> None:
+        """Take nothing more that is said; ``converse`` ends with what is at hand."""
+        if self._conversation:
+            self._conversation.close()
 
     async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
         return await Prompts(self.opened.loop.toolbox).announced()
@@ -347,8 +353,7 @@ class WorkerRuntime:
 
     async def aclose(self) -> None:
         """Close what is open; the root says how it ended."""
-        if self._conversation:
-            self._conversation.close()
+        self.stop_conversing()
         if self._stream:
             await self._stream.aclose()
         self.end()

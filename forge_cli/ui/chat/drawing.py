@@ -16,7 +16,7 @@ from forge_cli.core.events import ApprovalRequired, Event, Interrupt, SessionEnd
 from forge_cli.core.text import readable, visible
 from forge_cli.core.tool import Tool
 from forge_cli.files.settings import TraceLevel
-from forge_cli.ui.chat.talk import MANUAL
+from forge_cli.ui.queue import MANUAL
 from forge_cli.ui.terminal.calls import call_duration, call_key, mark_of
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.live import LiveArea

@@ -41,7 +41,7 @@ TRIES = 3
 """Answers in a row that nobody understands; the last one is a no."""
 
 _NO = re.compile(r"no?(?:[\s,.:;-]+(.*))?", re.IGNORECASE | re.DOTALL)
-_RISKS = {
+RISKS = {
     "low": "it says that it only reads",
     "medium": "it says that it writes or reaches the network, and starts no programs",
     "high": "it can start programs, or does not say what it does",
@@ -257,7 +257,7 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     _line(console, f"  reason: {request.reason}")
     _line(console, f"  rule:   {request.rule or 'none'}")
     _line(console, f"  where:  {request.where or 'not from a file'}")
-    _line(console, f"  risk:   {request.risk} ({_RISKS[request.risk]})")
+    _line(console, f"  risk:   {request.risk} ({RISKS[request.risk]})")
     for detail in request.details or ():
         _line(console, f"  {detail}")
     if request.defaults:

@@ -123,12 +123,9 @@ class Transcript:
 
 def read_transcript(lines: Iterable[Line]) -> Transcript:
     """A conversation from its lines; one that somebody broke is named, and passed over."""
-    reader = _Reader()
+    reader = TranscriptReader()
     for line in lines:
-        try:
-            reader.take(line)
-        except BadLine as error:
-            reader.note(line, f"line {line.where.line}: {error.message}")
+        reader.read(line)
     reader.told.entries += [grant.note() for grant in reader.grants.values()]
     return reader.told
 
@@ -141,7 +138,7 @@ def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
         return time
 
 
-class _Reader:
+class TranscriptReader:
     """Takes lines in order; a call is put where the model made it, and completed by what follows."""
 
     def __init__(self) -> None:
@@ -152,6 +149,20 @@ class _Reader:
         self.prompts: set[str] = set()
         self.parents: dict[str | None, str] = {}
         self.grants: dict[tuple[str | None, str], _Grant] = {}
+        self._touched: list[TranscriptEntry] = []
+
+    def read(self, line: Line) -> list[TranscriptEntry]:
+        """Take a line; returns the entries that are new or changed by it. One that somebody broke is named."""
+        self._touched = []
+        try:
+            self.take(line)
+        except BadLine as error:
+            self.note(line, f"line {line.where.line}: {error.message}")
+        return self._touched
+
+    def add(self, entry: TranscriptEntry) -> None:
+        self.told.entries.append(entry)
+        self._touched.append(entry)
 
     def take(self, line: Line) -> None:
         match line.event:
@@ -217,7 +228,7 @@ class _Reader:
         moved = f", in {event.workspace}" if event.workspace != told.workspace else ""
         other = f", with {event.model}" if event.model != told.model else ""
         told.model, told.workspace = event.model, event.workspace
-        self.told.entries.append(Noted(f"resumed at {when}{copy}{moved}{other}"))
+        self.add(Noted(f"resumed at {when}{copy}{moved}{other}"))
 
     def update(self, line: Line, event: SessionUpdate) -> None:
         self.note(line, event.title and f"the session is called: {event.title}")
@@ -225,7 +236,7 @@ class _Reader:
 
     def message(self, line: Line, event: MessageEvent) -> None:
         names = tuple(file.name for file in event.message.attachments)
-        self.told.entries.append(Said(self.who(line, event), event.message.text, names, _depth(line)))
+        self.add(Said(self.who(line, event), event.message.text, names, _depth(line)))
         for call in event.message.calls:
             self.call(line, call.id, call.name, call.args)
 
@@ -237,7 +248,7 @@ class _Reader:
 
     def call(self, line: Line, id: str, tool: str, args: Mapping[str, Any]) -> Called:
         called = self.calls[line.delegation, id] = Called(tool, args, _depth(line))
-        self.told.entries.append(called)
+        self.add(called)
         return called
 
     def required(self, line: Line, request: ApprovalRequest) -> None:
@@ -245,18 +256,21 @@ class _Reader:
             self.asked[request.request_id] = called
             place = f" ({request.where})" if request.where else ""
             called.verdict = f"asks: {request.reason}{place}; {request.request_id} waits for an answer"
+            self._touched.append(called)
 
     def response(self, event: ApprovalResponse) -> None:
         if called := self.asked.get(event.request_id):
             note = f": {event.decision.note}" if event.decision.note else ""
             asked = called.verdict.partition("; approval_")[0]
             called.verdict = f"{asked}; answered {_yes_or_no(event.decision.approved)}{note}"
+            self._touched.append(called)
 
     def decided(self, line: Line, event: ApprovalDecided) -> None:
         if called := self.calls.get((line.delegation, event.tool_call_id)):
             place = f" ({event.where})" if event.where else ""
             settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}"
             called.verdict = f"{settled}: {event.reason}{place}"
+            self._touched.append(called)
         if event.grant and event.approved:
             name = called.tool if called else event.tool_call_id
             self.granted(line, event.grant, f"{event.grant.text} of {name}", cached=event.cached)
@@ -273,10 +287,11 @@ class _Reader:
         called = self.calls.get(key) or self.call(line, event.tool_call_id, event.tool_name, {})
         called.status, called.value, called.error = event.status, event.value, event.error
         called.distribution = event.distribution
+        self._touched.append(called)
 
     def note(self, line: Line, text: str | None) -> None:
         if text:
-            self.told.entries.append(Noted(text, _depth(line)))
+            self.add(Noted(text, _depth(line)))
 
 
 def _depth(line: Line) -> int:

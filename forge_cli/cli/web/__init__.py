@@ -1,0 +1,1 @@
+"""``forge web``: sessions in a browser."""

@@ -1,0 +1,116 @@
+"""A server for the page from its start to its end, and how signals end it."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from forge_cli.cli.signals import interruptible
+from forge_cli.cli.web.api import PageRoutes
+from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.ended import Interrupted
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.text import visible
+from forge_cli.core.zones import Zone
+from forge_cli.files.worker import Limits
+from forge_cli.sandbox.processes.tree import kill_children
+from forge_cli.ui.web.access import AccessGate, PageAccess
+from forge_cli.ui.web.server import PageServer, new_server
+
+if TYPE_CHECKING:
+    from forge_cli.cli.web.sessions import WebSessions
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageWork:
+    """What the command line says of every session; ``worker`` is empty where it names none."""
+
+    worker: str
+    named: str
+    model: str | None
+    mode: ApprovalMode | None
+    on_ask: OnAsk
+    limits: Limits
+    workspace: Path
+    zones: tuple[Zone, ...]
+    plugins: bool
+
+
+class Serving:
+    """Loads what sessions need when somebody wants one, for the page itself is there sooner."""
+
+    def __init__(self, work: PageWork, tasks: TaskGroup) -> None:
+        self._work, self._tasks = work, tasks
+        self.sessions: WebSessions | None = None
+        self._stop = anyio.Event()
+        self.reason: str | None = None
+
+    def find(self) -> WebSessions:
+        if self.sessions is None:
+            make = import_module("forge_cli.cli.web.sessions").open_sessions
+            self.sessions = make(self._work, self._tasks)
+        return self.sessions
+
+    def end(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        if self.sessions:
+            self.sessions.stop(reason)
+        self._stop.set()
+
+    def leave(self, why: str, holding: str | None) -> int:
+        """Third-party code holds the process: put everything in order without it."""
+        for live in self.sessions.live.values() if self.sessions else ():
+            if live.runtime:
+                live.runtime.end_now(why, holding)
+            if live.session and live.session.log:
+                live.session.log.close()
+        if holding:
+            sys.stderr.write(f"forge: {visible(holding)} would not end, and was left behind\n")
+        kill_children()
+        return Interrupted(why).exit_code if why else ExitCode.FAILED
+
+    async def run(
+        self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None
+    ) -> None:
+        """Serve until the end; then the sessions end first, the tabs after them."""
+        server = new_server(AccessGate(PageRoutes(self.find).router(), access))
+        self._tasks.start_soon(self._end_server, server)
+        if self._work.worker:
+            await self._start_first()
+        if open_page:
+            open_page(access.url)
+        await server.serve(sockets=[listener])
+
+    async def _start_first(self) -> None:
+        sessions = self.find()
+        try:
+            sessions.first = await sessions.start()
+        except ForgeError:
+            if self.reason is None:
+                raise
+
+    async def _end_server(self, server: PageServer) -> None:
+        await self._stop.wait()
+        if self.sessions:
+            await self.sessions.wait_until_ended()
+        server.should_exit = True
+
+
+async def serve(
+    work: PageWork, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None
+) -> ExitCode:
+    """Serve until a signal comes."""
+    async with anyio.create_task_group() as tasks:
+        serving = Serving(work, tasks)
+        with interruptible(serving.end, leave=serving.leave):
+            await serving.run(listener, access, open_page)
+        tasks.cancel_scope.cancel()
+    return Interrupted(serving.reason).exit_code

@@ -1,0 +1,306 @@
+"""All sessions of a server: those that are worked on, those that are only looked at, and what waits in parked ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from forge_cli.cli.approvals.answer import answer_request
+from forge_cli.cli.approvals.list import waiting_requests
+from forge_cli.cli.session import SessionChoice
+from forge_cli.cli.sessions.list import session_row
+from forge_cli.cli.sessions.search import find_hits
+from forge_cli.cli.sessions.verify import verdict_sentence, verified
+from forge_cli.cli.web.live import LiveSession
+from forge_cli.cli.web.serving import PageWork
+from forge_cli.cli.web.workers import check_trust, find_listed, list_workers
+from forge_cli.cli.work import Work
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.text import visible
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.log import Log, find_kept, read_readable, session_files
+from forge_cli.record.overview import overview
+from forge_cli.ui.html.requests import draw_request, list_choices
+from forge_cli.ui.transcript.entries import read_transcript
+from forge_cli.ui.transcript.markdown import markdown
+from forge_cli.ui.transcript.page import page
+from forge_cli.ui.web.drawing import SessionDrawing
+from forge_cli.ui.web.view import SessionView
+
+T = TypeVar("T")
+POLL = 1.0
+"""Seconds between two looks at a log that another process writes."""
+LISTED = 200
+"""Sessions in the list of the page; a search looks at all of them."""
+MEDIA_TYPES = {"html": "text/html", "markdown": "text/markdown", "jsonl": "application/x-ndjson"}
+ENDINGS = {"html": "html", "markdown": "md", "jsonl": "jsonl"}
+
+
+class SessionNotLive(UsageError):
+    """Nobody works on this session here."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"nobody works on the session '{visible(session)}' here", hint="resume it first")
+
+
+class WebSessions:
+    """What the page can see and do; ``work`` is what the command line says of every session."""
+
+    def __init__(self, work: Work, tasks: TaskGroup) -> None:
+        self._work, self._tasks = work, tasks
+        self._find = PluginHost(only=None if work.plugins else ()).renderer
+        self.live: dict[str, LiveSession] = {}
+        self._views: WeakValueDictionary[str, SessionView] = WeakValueDictionary()
+        """Each is there as long as somebody looks at it, or works on it."""
+        self.first: str | None = None
+        """The session of the worker that the command line names."""
+        self._starting: list[LiveSession] = []
+
+    # --- workers and sessions
+
+    async def state(self) -> JsonObject:
+        folder = self._work.workspace
+        parked = await in_thread(_count_parked)
+        return {
+            "folder": str(folder),
+            "workers": await in_thread(lambda: list_workers(folder)),
+            "worker": self._work.named or None,
+            "session": self.first,
+            "parked": parked,
+        }
+
+    async def listing(self, search: str) -> list[JsonObject]:
+        rows = await in_thread(lambda: _listing(search.casefold()))
+        return [{**row, "live": row["id"] in self.live} for row in rows]
+
+    async def start(self, worker: str | None = None) -> str:
+        """A new session; without a name that of the worker of the command line."""
+        if worker is None or (worker == self._work.named and self._work.worker):
+            return await self._start(self._work)
+        row = find_listed(self._work.workspace, worker)
+        return await self._start(replace(self._work, worker=str(row["path"]), named=str(row["name"])))
+
+    async def resume(self, name: str, *, fork: bool = False) -> str:
+        """Work on a session that there is, or on a copy of it, where it was."""
+        path = find_kept(name)
+        if path.stem in self.live and not fork:
+            return path.stem
+        return await self._start(await in_thread(lambda: self._resumed_work(path, fork)))
+
+    def _resumed_work(self, path: Path, fork: bool) -> Work:
+        """The worker of a session in its own folder, as far as they are still there."""
+        seen = overview(path)
+        worker = Path(seen.worker_file) if seen.worker_file else None
+        if worker is None or not worker.exists():
+            worker = Path(str(find_listed(self._work.workspace, seen.worker)["path"]))
+        check_trust(worker)
+        folder = Path(seen.workspace)
+        workspace = folder if folder.is_dir() else self._work.workspace
+        choice = SessionChoice(resume=path.stem, fork=fork)
+        return replace(self._work, worker=str(worker), named=seen.worker, workspace=workspace, session=choice)
+
+    async def _start(self, work: Work) -> str:
+        live = LiveSession(work, self.view)
+        self._starting.append(live)
+        try:
+            session = str(await self._tasks.start(live.run))
+        finally:
+            self._starting.remove(live)
+        self.live[session] = live
+        self._tasks.start_soon(self._forget, live)
+        sys.stderr.write(f"  {visible(live.worker)}  {session}\n")
+        sys.stderr.flush()
+        return session
+
+    async def _forget(self, live: LiveSession) -> None:
+        await live.ended.wait()
+        del self.live[live.id]
+
+    def find_live(self, session: str) -> LiveSession:
+        if session not in self.live:
+            raise SessionNotLive(session)
+        return self.live[session]
+
+    async def close(self, session: str) -> None:
+        live = self.find_live(session)
+        live.stop()
+        await live.ended.wait()
+
+    # --- looking
+
+    def view(self, session: str) -> SessionView:
+        """What the tabs of a session look at; it stays the same while somebody starts or ends work on it."""
+        view = self._views.get(session)
+        if view is None:
+            view = self._views[session] = SessionView(SessionDrawing(session, self._find))
+        return view
+
+    async def look(self, name: str) -> SessionView:
+        """The same for a session that may be one of the past."""
+        session = name if name in self.live else find_kept(name).stem
+        view = self.view(session)
+        await self._read_on(view)
+        return view
+
+    async def keep_up(self, view: SessionView) -> None:
+        """Read what another process adds to a session, for as long as somebody looks at it."""
+        while True:
+            await anyio.sleep(POLL)
+            with suppress(ForgeError):
+                await self._read_on(view)
+
+    async def _read_on(self, view: SessionView) -> None:
+        session = view.drawing.session
+        if session in self.live:
+            return
+        path = find_kept(session)
+        size, log = await in_thread(lambda: _grown(path, view.size))
+        if log is None or session in self.live:  # somebody may have begun to work on it meanwhile
+            return
+        view.size = size
+        for line in log.lines:
+            if line.seq > view.drawing.seq:
+                view.take(line)
+
+    async def export(self, name: str, format: str) -> tuple[str, str, str]:
+        """A session as a document: its text, its media type, and the name of the file."""
+        if format not in MEDIA_TYPES:
+            raise UsageError(f"there is no format '{visible(format)}'", hint=f"there are: {', '.join(MEDIA_TYPES)}")
+        path = find_kept(name)
+        text = await in_thread(lambda: self._export(path, format))
+        return text, MEDIA_TYPES[format], f"{path.stem}.{ENDINGS[format]}"
+
+    def _export(self, path: Path, format: str) -> str:
+        lines = read_readable(path).lines
+        if format == "jsonl":
+            return "".join(line.text() for line in lines)
+        return (page if format == "html" else markdown)(read_transcript(lines), self._find)
+
+    async def verify(self, name: str) -> JsonObject:
+        row = await in_thread(lambda: verified(find_kept(name)))
+        return {"ok": row["ok"], "text": visible(verdict_sentence(row))}
+
+    # --- what is parked
+
+    async def inbox(self) -> list[JsonObject]:
+        return await in_thread(self._inbox)
+
+    def _inbox(self) -> list[JsonObject]:
+        return [
+            {
+                "session": path.stem,
+                "worker": " > ".join(waiting.path),
+                "request": waiting.id,
+                "tool": waiting.request.tool_name,
+                "asked": waiting.time,
+                "risk": waiting.request.risk,
+                "answer": None if waiting.answer is None else "yes" if waiting.answer.approved else "no",
+                "html": draw_request(waiting.request, self._find),
+                "choices": list_choices(waiting.request, parked=True),
+            }
+            for path in session_files()
+            for waiting in waiting_requests(path, _ignore)
+        ]
+
+    async def answer_parked(self, session: str, request: str, choice: str, feedback: str) -> None:
+        if choice not in ("once", "no"):
+            raise UsageError(f"'{visible(choice)}' is not one of the choices", hint="there are: once, no")
+        note = " ".join(feedback.split()) or None
+        decision = ApprovalDecision(choice == "once", note=note if choice == "no" else None)
+        await in_thread(lambda: answer_request(find_kept(session), request, decision))
+
+    # --- the end
+
+    def stop(self, reason: str) -> None:
+        for live in (*self.live.values(), *self._starting):
+            live.stop(reason)
+
+    async def wait_until_ended(self) -> None:
+        while self.live or self._starting:
+            for live in (*self.live.values(), *self._starting):
+                await live.ended.wait()
+            await anyio.lowlevel.checkpoint()
+        for view in list(self._views.values()):
+            view.close()
+
+
+def open_sessions(given: PageWork, tasks: TaskGroup) -> WebSessions:
+    """The sessions of a server that was started with these options."""
+    work = Work(
+        worker=given.worker,
+        named=given.named,
+        model=given.model,
+        mode=given.mode,
+        on_ask=given.on_ask,
+        trace="quiet",
+        interactive=False,
+        limits=given.limits,
+        session=SessionChoice(),
+        workspace=given.workspace,
+        zones=given.zones,
+        attachments=(),
+        record=None,
+        plugins=given.plugins,
+    )
+    return WebSessions(work, tasks)
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Read files without holding up the tabs."""
+    return await to_thread.run_sync(function)
+
+
+def _grown(path: Path, size: int) -> tuple[int, Log | None]:
+    """What can be read of a log, where it is not as large as it was."""
+    now = path.stat().st_size
+    return (now, None) if now == size else (now, read_readable(path))
+
+
+def _count_parked() -> int:
+    """Requests that nobody has answered yet."""
+    found = (waiting for path in session_files() for waiting in waiting_requests(path, _ignore))
+    return sum(waiting.answer is None for waiting in found)
+
+
+def _ignore(sentence: str) -> None:
+    """What is wrong with a log is said where it is looked at."""
+
+
+def _listing(wanted: str) -> list[JsonObject]:
+    rows: list[JsonObject] = []
+    for path in session_files():
+        match = next((str(hit["excerpt"]) for hit in find_hits(path, wanted)), None) if wanted else None
+        if wanted and match is None:
+            continue
+        if row := session_row(path):
+            rows.append(_listed(row, match))
+        if len(rows) == LISTED:
+            break
+    return rows
+
+
+def _listed(row: JsonObject, match: str | None) -> JsonObject:
+    about = str(row.get("title") or row.get("task") or row.get("error") or "")
+    status = row.get("status", "unreadable")
+    return {
+        "id": row["session"],
+        "title": " ".join(about.split())[:200],
+        "worker": row.get("worker", ""),
+        "model": row.get("model", ""),
+        "started": row.get("started", ""),
+        "status": status,
+        "parked": status == "parked",
+        "match": match,
+    }

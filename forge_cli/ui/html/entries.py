@@ -1,0 +1,76 @@
+"""Entries of a transcript as HTML: what was said, calls as lines that open, and notes."""
+
+from __future__ import annotations
+
+from forge_cli.core.text import readable
+from forge_cli.ui.html.code import draw_code
+from forge_cli.ui.html.markdown import draw_markdown
+from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
+from forge_cli.ui.html.text import element, many_lines, one_line
+from forge_cli.ui.terminal.calls import short_args
+from forge_cli.ui.transcript.arguments import ArgumentBlock, split_args
+from forge_cli.ui.transcript.entries import Called, Noted, Said, TranscriptEntry
+from forge_cli.ui.views import FindRenderer, View, no_renderers
+
+SHORT = 160
+"""Characters of the args of a call on its line."""
+MARKS = {"success": "✓", "denied": "⊘", "blocked": "⊘"}
+
+
+def draw_entry(entry: TranscriptEntry, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
+    """The inside of an entry; in a ``live`` session a call without a result is still running."""
+    match entry:
+        case Said():
+            return draw_said(entry)
+        case Called():
+            return draw_call(entry, find, live=live)
+        case Noted():
+            return element("p", one_line(entry.text), "note")
+
+
+def draw_said(entry: Said) -> str:
+    """Words of the person as they were typed, words of a worker as the Markdown that they are."""
+    files = "".join(element("p", f"with {one_line(name)}", "quiet", "file") for name in entry.files)
+    head = element("h2", one_line(entry.who), "who")
+    if not entry.text.strip():
+        return head + files
+    words = entry.text.strip("\n")
+    is_person = entry.who in ("user", "summary")
+    shown = element("div", many_lines(words), "words", "plain") if is_person else draw_markdown(words)
+    return head + shown + files
+
+
+def draw_call(entry: Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
+    """A call as one line, which opens to its args, its verdict and its result."""
+    status = entry.status or ("running" if live else "unfinished")
+    mark = MARKS.get(entry.status, "✗") if entry.status else "…"
+    shown = readable(short_args(entry.args) if isinstance(entry.args, dict) else "", keep="")
+    title = element("b", one_line(entry.tool), "tool")
+    args = element("span", one_line(shown[:SHORT] + ("…" if len(shown) > SHORT else "")), "args") if shown else ""
+    state = element("span", one_line(status), "state")
+    sign = f'<span class="mark" aria-hidden="true">{mark}</span>'
+    line = f"<summary>{sign} {title} {args} {state}</summary>"
+    return f'<details class="call {one_line(status)}">{line}{draw_call_body(entry, find)}</details>'
+
+
+def draw_call_body(entry: Called, find: FindRenderer = no_renderers) -> str:
+    """Args, verdict and result."""
+    short, blocks = split_args(entry.args, entry.shown)
+    rows = "".join(f"<dt>{one_line(name)}</dt><dd><code>{one_line(value)}</code></dd>" for name, value in short.items())
+    pieces = [element("dl", rows, "args") if rows else "", *map(draw_block, blocks)]
+    if entry.verdict:
+        pieces.append(element("p", one_line(entry.verdict), "verdict"))
+    drawn = draw_result(entry.shown, find, entry.distribution) if entry.shown is not None else ""
+    if entry.status:
+        text = entry.shown.text() if entry.shown is not None else ""
+        look = "success" if entry.status == "success" else "failure"
+        pieces.append(element("p", one_line(entry.ending(text)), "ending", look))
+    return "".join(pieces) + drawn
+
+
+def draw_block(block: ArgumentBlock) -> str:
+    """A long arg with its name."""
+    name = element("p", one_line(block.name), "quiet", "label")
+    text = block.text.strip("\n")
+    drawn = draw_diff(text) if block.language == "diff" else draw_code(text, block.language)
+    return name + fold_away(drawn, text.count("\n") + 1, View("text", text))

@@ -1,0 +1,120 @@
+"""A request as HTML: the same parts as the prompt of a terminal, of which nothing that counts is hidden or cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from forge_cli.core.approval import ApprovalRequest, CommandRun, JudgedPart
+from forge_cli.core.difference import recap_differences
+from forge_cli.core.grants import GrantOffer
+from forge_cli.core.results import Diff
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.text import visible
+from forge_cli.core.wire import jsonable
+from forge_cli.ui.html.code import draw_code
+from forge_cli.ui.html.results import draw_view
+from forge_cli.ui.html.text import element, many_lines, one_line
+from forge_cli.ui.terminal.command import HIDDEN
+from forge_cli.ui.terminal.grants import session_offers
+from forge_cli.ui.terminal.prompts import RISKS
+from forge_cli.ui.views import FindRenderer, no_renderers, view_of
+
+
+def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers) -> str:
+    """What would be called, what it would do, and why it asks."""
+    return "".join(
+        [
+            element("p", one_line(request.description), "asks"),
+            *_draw_args(request),
+            *_draw_preview(request, find),
+            *_draw_why(request),
+        ]
+    )
+
+
+def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[JsonObject]:
+    """The answers that make sense; a parked session takes a yes for once."""
+    choices: list[JsonObject] = [{"value": "once", "label": "Yes, once"}]
+    for number, offer in enumerate(() if parked else session_offers(request)):
+        value = f"session:{number}" if number else "session"
+        choices.append({"value": value, "label": f"Yes, for this session: {visible(offer.text)}", **_rules(offer)})
+    return [*choices, {"value": "no", "label": "No"}]
+
+
+def _rules(offer: GrantOffer) -> JsonObject:
+    return {"rule": "; ".join(visible(str(rule)) for rule in offer.rules)} if offer.rules else {}
+
+
+def _draw_args(request: ApprovalRequest) -> Iterator[str]:
+    """The args that say something, a command line as it was written."""
+    command = request.runs.argument if request.runs else None
+    if isinstance(line := request.args.get(command or ""), str):
+        yield draw_code(line, "sh", exact=True)
+        if visible(line, keep="\n\t") != line:
+            yield element("p", one_line(HIDDEN), "warning")
+    else:
+        command = None
+    if request.runs is not None:
+        yield _draw_place(request.runs)
+    in_preview = request.preview.modified if isinstance(request.preview, Diff) else None
+    left_out = {command, *(request.previewed or ()), *(request.defaults or ())}
+    rows = [
+        f"<dt>{one_line(name)}</dt><dd>{_draw_value(value)}</dd>"
+        for name, value in request.args.items()
+        if name not in left_out and (in_preview is None or value != in_preview)
+    ]
+    if rows:
+        yield element("dl", "".join(rows), "args")
+    if request.parts:
+        yield _draw_parts(request.parts)
+
+
+def _draw_value(value: object) -> str:
+    if isinstance(value, str) and "\n" in value.rstrip("\n"):
+        return element("pre", many_lines(value, exact=True), "text")
+    return element("code", one_line(json.dumps(jsonable(value), ensure_ascii=False)))
+
+
+def _draw_place(runs: CommandRun) -> str:
+    state = "confined" if runs.confined else "not confined"
+    return element("p", one_line(f"in {runs.folder}, {state}"), "place", "" if runs.confined else "warning")
+
+
+def _draw_parts(parts: Sequence[JudgedPart]) -> str:
+    """What is said of each command, by the rule that it met."""
+    rows = "".join(
+        f'<tr class="{one_line(part.approval)}"><td><code>{one_line(part.text)}</code></td>'
+        f"<td>{one_line(part.approval)}</td><td>{one_line(part.reason)}{_where(part.where)}</td></tr>"
+        for part in parts
+    )
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("command", "verdict", "why"))
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    return element("div", table, "table", "parts")
+
+
+def _draw_preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[str]:
+    """What the call would do, and how much that is."""
+    if request.preview is None:
+        return
+    view = view_of(request.preview, find, request.distribution, exact=True)
+    yield element("div", draw_view(view, fold=False), "preview")
+    is_difference = isinstance(request.preview, Diff) and view.form == "diff"
+    if recap := request.recap or (recap_differences([view.text.split("\n")]) if is_difference else None):
+        yield element("p", one_line(recap), "recap")
+
+
+def _draw_why(request: ApprovalRequest) -> Iterator[str]:
+    yield element("p", f"why: {one_line(request.reason)}{_where(request.where)}", "why")
+    rows = [("rule", request.rule or "none"), ("risk", f"{request.risk} ({RISKS[request.risk]})")]
+    rows += [("", detail) for detail in request.details or ()]
+    rows += [
+        (f"{name}, as by default", json.dumps(jsonable(request.args.get(name)), ensure_ascii=False))
+        for name in request.defaults or ()
+    ]
+    listed = "".join(f"<dt>{one_line(name)}</dt><dd>{one_line(text)}</dd>" for name, text in rows)
+    yield f'<details class="more"><summary>More about this</summary><dl>{listed}</dl></details>'
+
+
+def _where(where: object) -> str:
+    return f" ({one_line(str(where))})" if where else ""

@@ -1,0 +1,201 @@
+"""Who may use the page: whoever has the secret, from the page itself; no other page, name or neighbour gets through."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qs
+
+from forge_cli.core.text import visible
+from forge_cli.core.wire import error_text
+
+BODY_MAX = 20 * 1024 * 1024
+"""Bytes of one request."""
+POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Part of every response."""
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+METHODS = frozenset({"GET", "HEAD", "POST"})
+OWN_SITES = frozenset({"same-origin", "none"})
+"""What a browser says of a request that comes from the page itself, or from the address bar."""
+Headers = Mapping[str, list[str]]
+
+
+@dataclass(frozen=True)
+class RefusedRequest:
+    """Why a request does not get through."""
+
+    status: int
+    sentence: str
+
+
+class _TooLarge(Exception):
+    """A body that goes on where it should have ended."""
+
+
+class PageAccess:
+    """What a request has to know and to say of itself."""
+
+    def __init__(self, port: int, host: str = "127.0.0.1", secret: str | None = None) -> None:
+        self.port, self.host = port, host
+        self.secret = secret or secrets.token_urlsafe(32)
+        self.cookie = f"forge-{port}"
+
+    @property
+    def url(self) -> str:
+        """Where the page is, for whoever is told."""
+        host = "127.0.0.1" if _is_every_address(self.host) else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?secret={self.secret}"
+
+    def refuse(self, method: str, headers: Headers, secret: str | None = None) -> RefusedRequest | None:
+        """Why a request is refused, if it is; ``secret`` is the one in its address."""
+        if method not in METHODS:
+            return RefusedRequest(403, f"{visible(method)} is not used here")
+        hosts = headers.get("host", [])
+        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
+            return RefusedRequest(403, "this server is not reached by that name")
+        if any(origin != f"http://{hosts[0]}" for origin in headers.get("origin", [])):
+            return RefusedRequest(403, "no other page may use this server")
+        if not OWN_SITES.issuperset(headers.get("sec-fetch-site", [])):
+            return RefusedRequest(403, "no other page may use this server")
+        if not any(map(self._is_secret, self._given(headers, secret))):
+            return RefusedRequest(403, "open the address that forge web has printed: the secret is missing or wrong")
+        if method == "POST" and not _is_json(headers):
+            return RefusedRequest(403, "a request needs the header Content-Type: application/json")
+        if any(not size.isdecimal() or int(size) > BODY_MAX for size in headers.get("content-length", [])):
+            return RefusedRequest(413, f"a request may have {BODY_MAX} bytes at most")
+        return None
+
+    def _is_own_host(self, host: str) -> bool:
+        name, colon, port = host.rpartition(":")
+        if not colon or port != str(self.port):
+            return False
+        if name in LOOPBACK or name.strip("[]") == self.host:
+            return True
+        # a name can be made to lead here by whoever owns it, an address cannot
+        return _is_every_address(self.host) and _is_address(name.strip("[]"))
+
+    def _given(self, headers: Headers, secret: str | None) -> Iterable[str]:
+        """The secrets that a request has brought."""
+        if secret is not None:
+            yield secret
+            return
+        for pair in (pair for line in headers.get("cookie", []) for pair in line.split(";")):
+            name, _, value = pair.strip().partition("=")
+            if name == self.cookie:
+                yield value
+        for line in headers.get("authorization", []):
+            scheme, _, value = line.partition(" ")
+            if scheme.lower() == "bearer":
+                yield value.strip()
+
+    def _is_secret(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.secret.encode())
+
+
+class AccessGate:
+    """Lets the requests through that may be made, bounds their bodies, and adds the headers of every response."""
+
+    def __init__(self, app: Any, access: PageAccess) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        secret = _secret_in(scope)
+        if refused := self._access.refuse(scope["method"], headers, secret):
+            await _answer(send, refused.status, {"error": refused.sentence})
+        elif secret is not None:
+            await self._welcome(send)
+        else:
+            await self._pass_on(scope, receive, send)
+
+    async def _welcome(self, send: Any) -> None:
+        """Put the secret into a cookie, and take it out of the address."""
+        cookie = f"{self._access.cookie}={self._access.secret}; HttpOnly; SameSite=Strict; Path=/"
+        await _answer(send, 303, {}, {"Location": "/", "Set-Cookie": cookie})
+
+    async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
+        size, started = 0, False
+
+        async def receive_bounded() -> Any:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > BODY_MAX:
+                raise _TooLarge
+            return message
+
+        async def send_with_headers(message: Any) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                named = {name.lower() for name, _ in message.get("headers", [])}
+                more = [(name, value) for name, value in _encoded(HEADERS) if name not in named]
+                message = {**message, "headers": [*message.get("headers", []), *more]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive_bounded, send_with_headers)
+        except _TooLarge:
+            if not started:
+                await _answer(send, 413, {"error": f"a request may have {BODY_MAX} bytes at most"})
+        except Exception as error:  # the outermost frame of a request: one that fails must not end the others
+            sys.stderr.write(f"forge: internal error: {visible(error_text(error))}\n")
+            if not started:
+                await _answer(send, 500, {"error": f"internal error: {error_text(error)}"})
+
+
+async def _answer(send: Any, status: int, content: object, headers: Mapping[str, str] | None = None) -> None:
+    body = json.dumps(content).encode()
+    more = {**HEADERS, "Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+    await send({"type": "http.response.start", "status": status, "headers": _encoded(more)})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def _secret_in(scope: Any) -> str | None:
+    """The secret in the address of the page, where there is one."""
+    if scope["path"] != "/" or b"secret=" not in scope["query_string"]:
+        return None
+    given = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("secret", [""])
+    return given[0] if len(given) == 1 else ""
+
+
+def _is_json(headers: Headers) -> bool:
+    kinds = headers.get("content-type", [])
+    return len(kinds) == 1 and kinds[0].partition(";")[0].strip().lower() == "application/json"
+
+
+def _is_every_address(host: str) -> bool:
+    return host in ("0.0.0.0", "::")  # noqa: S104
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

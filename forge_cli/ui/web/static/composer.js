@@ -1,0 +1,170 @@
+// Where the person writes: the message, its attachments, the state of the worker, and the way to stop it.
+
+import { $, act, announce, el, lasted, post, session } from "./dom.js";
+
+const LIMIT = 14_000_000; // bytes of all attachments: base64 makes a third more, and the server takes 20 MB
+const BUSY = new Set(["connecting", "thinking", "writing", "running", "waiting"]);
+const WORDS = {
+  idle: "Ready",
+  connecting: "Connecting to the model",
+  thinking: "Thinking",
+  writing: "Writing",
+  running: "Running",
+  waiting: "Waiting for an answer",
+  ended: "The session has ended",
+};
+
+export class Composer {
+  constructor() {
+    this.attachments = [];
+    this.status = { state: "idle", queued: [] };
+    $("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send();
+    });
+    $("message").addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.send();
+    });
+    addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]")) this.stop();
+    });
+    $("stop").addEventListener("click", () => this.stop());
+    $("attach").addEventListener("change", (event) => {
+      this.attach(event.target.files);
+      event.target.value = "";
+    });
+    $("message").addEventListener("paste", (event) => {
+      if (!event.clipboardData.files.length) return;
+      event.preventDefault();
+      this.attach(event.clipboardData.files);
+    });
+    this.takeDrops($("talk"));
+    setInterval(() => this.tick(), 1000);
+  }
+
+  open(id) {
+    this.id = id;
+    this.attachments = [];
+    this.showAttachments();
+    $("composer-error").textContent = "";
+    this.show({ state: "connecting", detail: "", since: Date.now(), queued: [] });
+  }
+
+  takeDrops(place) {
+    const isOpen = () => !$("composer").hidden;
+    place.addEventListener("dragover", (event) => {
+      if (!isOpen() || !event.dataTransfer.types.includes("Files")) return;
+      event.preventDefault();
+      place.classList.add("dropping");
+    });
+    place.addEventListener("dragleave", (event) => {
+      if (!place.contains(event.relatedTarget)) place.classList.remove("dropping");
+    });
+    place.addEventListener("drop", (event) => {
+      place.classList.remove("dropping");
+      if (!isOpen() || !event.dataTransfer.files.length) return;
+      event.preventDefault();
+      this.attach(event.dataTransfer.files);
+    });
+  }
+
+  async attach(files) {
+    const place = $("composer-error");
+    place.textContent = "";
+    for (const file of files) {
+      const size = this.attachments.reduce((sum, each) => sum + each.size, file.size);
+      if (size > LIMIT) {
+        place.textContent = `${file.name} is too large: a message carries at most ${LIMIT / 1e6} MB.`;
+        continue;
+      }
+      const name = file.name || "pasted";
+      this.attachments.push({ name, media_type: file.type || "text/plain", size: file.size, data: await base64(file) });
+    }
+    this.showAttachments();
+    $("message").focus();
+  }
+
+  showAttachments() {
+    $("attached").hidden = !this.attachments.length;
+    $("attached").replaceChildren(
+      ...this.attachments.map((each) =>
+        el(
+          "li",
+          {},
+          el("span", { className: "path" }, each.name),
+          el("button", { type: "button", "aria-label": `Remove ${each.name}`, onclick: () => this.drop(each) }, "×"),
+        ),
+      ),
+    );
+  }
+
+  drop(attachment) {
+    this.attachments = this.attachments.filter((each) => each !== attachment);
+    this.showAttachments();
+    $("message").focus();
+  }
+
+  /** What is not taken by the server stays here, to be sent again. */
+  send() {
+    const box = $("message");
+    const text = box.value;
+    if (!text.trim() && !this.attachments.length) return;
+    act($("send"), $("composer-error"), async () => {
+      const attachments = this.attachments.map(({ name, media_type, data }) => ({ name, media_type, data }));
+      await post(session(this.id, "input"), { text, attachments });
+      if (box.value === text) box.value = "";
+      this.attachments = [];
+      this.showAttachments();
+    });
+    box.focus();
+  }
+
+  stop() {
+    if ($("stop").hidden) return;
+    act($("stop"), $("composer-error"), async () => {
+      await post(session(this.id, "interrupt"));
+      announce("Stopping");
+    });
+  }
+
+  show(status) {
+    const before = this.status.state;
+    this.status = status;
+    const { state, detail, queued = [] } = status;
+    $("status").dataset.state = state;
+    $("status-text").textContent = [WORDS[state] || state, detail].filter(Boolean).join(": ");
+    $("stop").hidden = !BUSY.has(state) || $("composer").hidden;
+    $("queued").hidden = !queued.length;
+    $("queued").replaceChildren(...queued.map((text) => el("li", {}, text)));
+    if (state === "idle" && BUSY.has(before) && document.activeElement === document.body) $("message").focus({ preventScroll: true });
+    this.tick();
+  }
+
+  tick() {
+    const { state, since } = this.status;
+    $("elapsed").textContent = BUSY.has(state) && since ? lasted(Date.now() - since) : "";
+  }
+
+  /** A session that is not live is read; the form gives way to what can be done with it. */
+  allow(live) {
+    const focused = document.activeElement;
+    const isFree = focused === document.body || $("reading").contains(focused);
+    const becomesLive = live && $("composer").hidden;
+    $("composer").hidden = !live;
+    $("reading").hidden = live;
+    $("status").hidden = !live;
+    if (!live) $("stop").hidden = true;
+    if (becomesLive && isFree) $("message").focus({ preventScroll: true });
+  }
+}
+
+function base64(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+}

@@ -1,0 +1,158 @@
+// The conversation as it is on the page: entries by key, texts that grow, and a reader who is never moved.
+
+import { $, drawn, el } from "./dom.js";
+
+const NEAR = 48; // pixels from the end that still count as being there
+const CHUNK = 50;
+
+/** Where the reader is: at the end, and then kept there, or somewhere else, and then left alone. */
+class Reader {
+  constructor() {
+    this.page = document.scrollingElement;
+    this.atEnd = true;
+    this.last = 0;
+    addEventListener("scroll", () => this.moved(), { passive: true });
+    new ResizeObserver(() => this.follow()).observe($("log"));
+    $("newer").addEventListener("click", () => this.jump());
+  }
+
+  isNear() {
+    return this.page.scrollHeight - innerHeight - scrollY < NEAR;
+  }
+
+  moved() {
+    // The page growing below somebody is not somebody scrolling up.
+    if (this.isNear()) this.atEnd = true;
+    else if (scrollY < this.last - 1) this.atEnd = false;
+    this.last = scrollY;
+    if (this.atEnd) $("newer").hidden = true;
+  }
+
+  follow() {
+    if ($("talk").hidden) return;
+    if (this.atEnd) scrollTo({ top: this.page.scrollHeight, behavior: "instant" });
+  }
+
+  jump() {
+    this.atEnd = true;
+    $("newer").hidden = true;
+    this.follow();
+    $("message").focus({ preventScroll: true });
+  }
+}
+
+export class Log {
+  constructor() {
+    this.place = $("log");
+    this.reader = new Reader();
+    this.clear();
+  }
+
+  clear() {
+    this.entries = new Map();
+    this.growing = new Map();
+    this.texts = new Map();
+    this.place.replaceChildren();
+    this.reader.atEnd = true;
+    $("newer").hidden = true;
+    this.isLoading = true;
+    this.place.setAttribute("aria-busy", "true");
+    delete this.place.dataset.ready;
+  }
+
+  /** The past is here: until now nothing of it was laid out, which would have been done again for each piece. */
+  show() {
+    this.isLoading = false;
+    this.place.removeAttribute("aria-busy");
+    this.place.dataset.ready = "true";
+  }
+
+  /** Put an entry at the end, or in place of the one with its key; what the reader opened stays open. */
+  put({ key, html, kind, parent, open }) {
+    const known = this.entries.get(key);
+    const entry = known || this.add(key, parent);
+    const opened = known && [...entry.querySelectorAll(":scope > .inside details")].map((each) => each.open);
+    entry.className = `entry ${kind}${open ? " busy" : ""}`;
+    const inside = entry.querySelector(":scope > .inside");
+    inside.replaceChildren(drawn(html));
+    inside.querySelectorAll("details").forEach((each, index) => {
+      if (opened?.[index]) each.open = true;
+    });
+    for (const media of inside.querySelectorAll("img")) media.addEventListener("load", () => this.reader.follow());
+    for (const wide of inside.querySelectorAll("pre, .table")) wide.tabIndex = 0;
+    this.growing.delete(key);
+    this.texts.delete(key);
+    this.changed = true;
+    if (!open) entry.querySelector(":scope > .output")?.remove();
+    return entry;
+  }
+
+  add(key, parent) {
+    const entry = el("article", { "data-key": key }, el("div", { className: "inside" }));
+    const above = parent && this.entries.get(parent);
+    if (above) this.children(above).append(entry);
+    else this.chunk().append(entry);
+    this.entries.set(key, entry);
+    return entry;
+  }
+
+  /** Entries stand in chunks, so that the browser lays out only those that are looked at. */
+  chunk() {
+    const last = this.place.lastElementChild;
+    if (last && last.childElementCount < CHUNK) return last;
+    const made = el("div", { className: "chunk" });
+    this.place.append(made);
+    return made;
+  }
+
+  children(entry) {
+    const found = entry.querySelector(":scope > .children");
+    if (found) return found;
+    const made = el("div", { className: "children" });
+    entry.append(made);
+    return made;
+  }
+
+  /** Text of an answer that is still being written; collected here and drawn once a piece. */
+  grow({ key, text }) {
+    this.texts.set(key, (this.texts.get(key) || "") + text);
+  }
+
+  /** The last lines of a call that runs. */
+  output({ key, text }) {
+    const entry = this.entries.get(key);
+    if (!entry) return;
+    const pre = entry.querySelector(":scope > .output") || el("pre", { className: "output", tabIndex: 0 });
+    pre.setAttribute("aria-label", "Output so far");
+    pre.textContent = text;
+    if (!pre.parentNode) entry.querySelector(":scope > .inside").after(pre);
+  }
+
+  /** Forget what has grown so far: after a break the server sends it again, whole. */
+  restart() {
+    for (const key of this.growing.keys()) this.growing.get(key).data = "";
+    this.texts.clear();
+  }
+
+  /** After a piece: draw the texts, and keep the reader where they are. */
+  settle() {
+    for (const [key, text] of this.texts) this.node(key).appendData(text);
+    const changed = this.changed || this.texts.size;
+    this.changed = false;
+    this.texts.clear();
+    if (this.isLoading) return;
+    this.reader.follow();
+    if (changed && !this.reader.atEnd) $("newer").hidden = false;
+  }
+
+  node(key) {
+    const known = this.growing.get(key);
+    if (known) return known;
+    const entry = this.entries.get(key) || this.add(key, null);
+    entry.className = "entry answer busy";
+    const node = document.createTextNode("");
+    entry.querySelector(":scope > .inside").replaceChildren(el("div", { className: "growing words" }, node));
+    this.growing.set(key, node);
+    return node;
+  }
+}

@@ -1,0 +1,132 @@
+// Tools that a person calls by hand: a menu by category, and a form made from the fields of each.
+
+import { $, act, announce, el, post, session } from "./dom.js";
+
+/** The menu; `id` gives the session that a call belongs to. */
+export function showTools({ categories }, id) {
+  $("tools-part").hidden = !categories.some((category) => category.tools.length);
+  $("tools").replaceChildren(
+    ...categories.map(({ name, tools }) =>
+      el("details", { open: categories.length === 1 }, el("summary", {}, name), el("ul", { className: "menu" }, ...tools.map((tool) => toolItem(tool, id)))),
+    ),
+  );
+}
+
+function toolItem(tool, id) {
+  const open = () => openForm(tool, id);
+  return el("li", {}, el("button", { type: "button", onclick: open, title: tool.description || "" }, tool.label || tool.name));
+}
+
+function openForm(tool, id) {
+  const inputs = tool.fields.map((field, index) => new Field(field, `field-${index}`));
+  $("tool-title").textContent = tool.label || tool.name;
+  $("tool-about").textContent = tool.description || "";
+  $("tool-fields").replaceChildren(...inputs.map((input) => input.element));
+  $("tool-error").textContent = "";
+  $("tool-cancel").onclick = () => $("tool").close();
+  $("tool-form").onsubmit = (event) => {
+    event.preventDefault();
+    const button = event.submitter || $("tool-form").querySelector("[type=submit]");
+    act(button, $("tool-error"), () => callTool(tool, inputs, id));
+  };
+  $("tool").showModal();
+  (inputs[0]?.input || $("tool-title")).focus();
+}
+
+async function callTool(tool, inputs, id) {
+  inputs.forEach((input) => input.complain(""));
+  const input = {};
+  for (const field of inputs) if (!field.read(input)) return point(inputs);
+  try {
+    await post(session(id, "invoke"), { tool: tool.name, input });
+  } catch (refusal) {
+    const named = inputs.filter((each) => refusal.fields[each.name]);
+    named.forEach((each) => each.complain(refusal.fields[each.name]));
+    if (!named.length) throw refusal;
+    return point(inputs);
+  }
+  $("tool").close();
+  announce(`${tool.name} was called`);
+}
+
+function point(inputs) {
+  inputs.find((each) => each.input.getAttribute("aria-invalid") === "true").input.focus();
+}
+
+/** One field: its label, its input, what is known about it, and what was wrong with it. */
+class Field {
+  constructor(field, id) {
+    Object.assign(this, { id, name: field.name, field });
+    this.input = this.makeInput();
+    this.error = el("p", { id: `${id}-error`, className: "error" });
+    const about = field.description ? el("p", { id: `${id}-about`, className: "quiet" }, field.description) : null;
+    this.input.setAttribute("aria-describedby", `${about ? about.id : ""} ${this.error.id}`.trim());
+    if (field.required) this.input.setAttribute("aria-required", "true");
+    const words = [field.label || field.name, field.required ? el("span", { className: "quiet" }, " (needed)") : null];
+    const label = el("label", { for: id }, ...words);
+    const parts = field.type === "boolean" ? [el("div", { className: "check" }, this.input, label)] : [label, this.input];
+    this.element = el("div", { className: "field" }, ...parts, about, this.error);
+  }
+
+  makeInput() {
+    const { type, default: value, choices = [] } = this.field;
+    const has = value !== null && value !== undefined;
+    const id = this.id;
+    switch (type) {
+      case "boolean":
+        return el("input", { id, type: "checkbox", checked: value === true });
+      case "choice":
+      case "select": {
+        const options = choices.map((each, index) => el("option", { value: String(index), selected: has && same(each, value) }, text(each)));
+        const empty = has ? [] : [el("option", { value: "" }, "choose")];
+        return el("select", { id }, ...empty, ...options);
+      }
+      case "multiline":
+        return el("textarea", { id, rows: 4, value: has ? String(value) : "" });
+      case "list":
+        return el("textarea", { id, rows: 3, value: has ? value.join("\n") : "", placeholder: "one a line" });
+      case "json":
+        return el("textarea", { id, rows: 3, className: "code", spellcheck: false, value: has ? JSON.stringify(value, null, 2) : "", placeholder: "JSON" });
+      case "number":
+        return el("input", { id, inputMode: "decimal", autocomplete: "off", value: has ? String(value) : "" });
+      default:
+        return el("textarea", { id, rows: 1, value: has ? String(value) : "" });
+    }
+  }
+
+  /** Put the value into the args; what is empty is left out, so that the schema says what it thinks of that. */
+  read(args) {
+    const typed = this.input.value;
+    const { type } = this.field;
+    if (type === "boolean") {
+      if (this.input.checked || this.field.required || this.field.default === true) args[this.name] = this.input.checked;
+    } else if (typed === "" && this.field.default !== "") {
+      return true;
+    } else if (type === "choice" || type === "select") {
+      args[this.name] = this.field.choices[Number(typed)];
+    } else if (type === "number") {
+      args[this.name] = typed.trim() !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed;
+    } else if (type === "list") {
+      args[this.name] = typed.split("\n").filter((line) => line !== "");
+    } else if (type === "json") {
+      try {
+        args[this.name] = JSON.parse(typed);
+      } catch (error) {
+        this.complain(`this is not JSON: ${error.message}`);
+        return false;
+      }
+    } else {
+      args[this.name] = typed;
+    }
+    return true;
+  }
+
+  complain(why) {
+    this.error.textContent = why;
+    if (why) this.input.setAttribute("aria-invalid", "true");
+    else this.input.removeAttribute("aria-invalid");
+  }
+}
+
+const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);

@@ -1,0 +1,209 @@
+"""A conversation on the page: writing, reading, stopping, and everything still there after a reload."""
+
+import base64
+import threading
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from forge_cli.testing import call, calls
+
+from ....models.openai.server import DONE, ChatServer, Reply, chunk, usage
+from .conftest import Start
+from .site import SECONDS, Site, say
+
+HOLD = calls(call("hold"))
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_a_task_is_sent_with_enter_and_its_answer_is_drawn(start: Start) -> None:
+    page = start(calls(call("look_up", customer="Ana")), "Ana is **good**, see `a.md`.").talk()
+    page.locator("#message").fill("Who is")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("Ana?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".entry.user .words")).to_have_text("Who is\nAna?", use_inner_text=True)
+    expect(page.locator(".entry.answer strong")).to_have_text("good")
+    expect(page.locator("#message")).to_have_value("")
+    expect(page.locator("#status-text")).to_have_text("Ready")
+    expect(page.locator("#announce")).to_contain_text("Ana is good")
+    line = page.locator(".entry.call summary").first
+    expect(line).to_contain_text("look_up")
+    line.click()
+    expect(page.locator(".entry.call")).to_contain_text("Ana is a good customer")
+    assert page.url == f"{page.url.split('#')[0]}#/session/{page.url.rsplit('/', 1)[1]}"
+    assert "secret" not in page.url
+
+
+def test_a_session_is_whole_after_a_reload_in_the_middle(start: Start) -> None:
+    site = start(HOLD, "It is open.")
+    page = site.talk()
+    say(page, "Open the gate.")
+    expect(page.locator("#status-text")).to_contain_text("Running")
+    expect(page.locator("#elapsed")).to_have_text("1 s")
+    page.reload()
+    expect(page.locator(".entry.user .words")).to_have_text("Open the gate.")
+    expect(page.locator("#status-text")).to_contain_text("Running")
+    site.project.write("gate", "")
+    expect(page.locator(".entry.answer .words")).to_have_text("It is open.")
+    expect(page.locator(".entry.call")).to_have_count(1)
+
+
+def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -> None:
+    page = start(HOLD, HOLD, "Here I am.").talk()
+    for stop in (lambda: page.locator("#stop").click(), lambda: page.keyboard.press("Escape")):
+        say(page, "Wait.")
+        expect(page.locator("#status-text")).to_contain_text("Running")
+        stop()
+        expect(page.locator("#status-text")).to_have_text("Ready")
+        expect(page.locator("#stop")).to_be_hidden()
+    say(page, "Are you there?")
+    expect(page.locator(".entry.answer .words").last).to_have_text("Here I am.")
+
+
+def test_messages_wait_while_the_worker_works(start: Start) -> None:
+    site = start(HOLD, "First.", "Second.")
+    page = site.talk()
+    say(page, "One")
+    expect(page.locator("#status-text")).to_contain_text("Running")
+    say(page, "Two")
+    expect(page.locator("#queued li")).to_have_text(["Two"])
+    site.project.write("gate", "")
+    expect(page.locator(".entry.answer .words").last).to_have_text("Second.")
+    expect(page.locator(".entry.user .words")).to_have_text(["One", "Two"])
+    expect(page.locator("#queued")).to_be_hidden()
+
+
+def test_files_are_attached_by_choice_paste_and_drop(start: Start) -> None:
+    page = start("I see three.").talk()
+    page.locator("#attach").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": PIXEL})
+    for event in ("paste", "drop"):
+        page.evaluate(
+            """([event, bytes]) => {
+                const files = new DataTransfer();
+                files.items.add(new File([new Uint8Array(bytes)], `${event}.png`, { type: "image/png" }));
+                const init = { bubbles: true, cancelable: true };
+                const made = event === "paste"
+                    ? new ClipboardEvent("paste", { ...init, clipboardData: files })
+                    : new DragEvent("drop", { ...init, dataTransfer: files });
+                document.getElementById("message").dispatchEvent(made);
+            }""",
+            [event, list(PIXEL)],
+        )
+    expect(page.locator("#attached li .path")).to_have_text(["a.png", "paste.png", "drop.png"])
+    page.get_by_role("button", name="Remove a.png").click()
+    say(page, "What is this?")
+    expect(page.locator(".entry.answer .words")).to_have_text("I see three.")
+    expect(page.locator(".entry.user")).to_contain_text("drop.png")
+    expect(page.locator("#attached")).to_be_hidden()
+
+
+@pytest.fixture
+def model() -> Iterator[ChatServer]:
+    with ChatServer() as model:
+        yield model
+
+
+class Slow:
+    """An answer of lines that come when they are let through."""
+
+    def __init__(self) -> None:
+        self.through = threading.Semaphore(0)
+
+    def reply(self, lines: int) -> Reply:
+        return Reply(self._pieces(lines))  # type: ignore[arg-type]
+
+    def _pieces(self, lines: int) -> Iterator[bytes]:
+        yield chunk(role="assistant", content="")
+        for number in range(lines):
+            assert self.through.acquire(timeout=SECONDS)
+            yield chunk(content=f"line {number}\n\n")
+        yield from (chunk("stop"), usage(11, 7), DONE)
+
+    def let(self, lines: int) -> None:
+        self.through.release(lines)
+
+
+def text_of(page: Page) -> str:
+    return page.locator(".entry.answer .words").inner_text()
+
+
+def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(site: Site, model: ChatServer) -> None:
+    slow = Slow()
+    model.will(slow.reply(120))
+    site.start("worker.yaml", "-m", "openai:tiny", OPENAI_BASE_URL=model.url)
+    page = site.talk()
+    say(page, "Count.")
+    slow.let(60)
+    expect(page.locator(".entry.answer .words")).to_contain_text("line 59")
+    at_end = "() => document.scrollingElement.scrollHeight - innerHeight - scrollY < 2"
+    page.wait_for_function(at_end)
+    page.mouse.wheel(0, -700)
+    page.wait_for_function(f"() => !({at_end})()")
+    page.wait_for_timeout(100)
+    before = page.evaluate("scrollY")
+    slow.let(30)
+    expect(page.locator(".entry.answer .words")).to_contain_text("line 89")
+    assert page.evaluate("scrollY") == before
+    page.locator("#newer").click()
+    page.wait_for_function(at_end)
+    page.reload()
+    expect(page.locator(".entry.answer .words")).to_contain_text("line 0")
+    expect(page.locator(".entry.answer .words")).to_contain_text("line 89")
+    slow.let(30)
+    expect(page.locator("#status-text")).to_have_text("Ready")
+    assert [line for line in text_of(page).split("\n") if line] == [f"line {number}" for number in range(120)]
+
+
+def test_a_session_is_found_read_verified_forked_resumed_and_exported(start: Start) -> None:
+    site = start("It costs ten.", "It costs twenty.")
+    page = site.talk()
+    say(page, "What does a lamp cost?")
+    expect(page.locator(".entry.answer .words")).to_have_text("It costs ten.")
+    page.get_by_role("button", name="End session").click()
+    expect(page.locator("#reading")).to_be_visible()
+    expect(page.locator("#composer")).to_be_hidden()
+
+    page.get_by_role("link", name="Sessions", exact=True).click()
+    page.get_by_label("Search in sessions").fill("lamp")
+    expect(page.locator("#found")).to_have_text("1 session found")
+    page.get_by_label("Search in sessions").fill("sofa")
+    expect(page.locator("#found")).to_have_text("0 sessions found")
+    page.get_by_label("Search in sessions").fill("")
+    page.locator("#sessions a").click()
+    expect(page.locator(".entry.answer .words")).to_have_text("It costs ten.")
+
+    page.get_by_role("button", name="Verify").click()
+    expect(page.locator("#session-said")).not_to_be_empty()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="markdown").click()
+    assert "It costs ten." in download.value.path().read_text()
+
+    first = page.url
+    page.locator("#reading").get_by_role("button", name="Fork").click()
+    expect(page.locator("#composer")).to_be_visible()
+    assert page.url != first
+    expect(page.locator(".entry.answer .words")).to_have_text("It costs ten.")
+    page.goto(first)
+    page.locator("#reading").get_by_role("button", name="Resume").click()
+    say(page, "And two?")
+    expect(page.locator(".entry.answer .words")).to_have_text(["It costs ten.", "It costs twenty."])
+
+
+def test_a_worker_is_started_from_the_list_and_a_broken_one_says_why(start: Start) -> None:
+    site = start("Hello.")
+    site.project.write("broken.yaml", "name: broken\ntoolsets: {}\ninstructons: x\n")
+    site.project.write("late.yaml", "name: late\nmodel: script:script.yaml\ntoolsets: {shel: {}}\n")
+    page = site.talk()
+    first = page.url
+    page.get_by_role("link", name="Sessions", exact=True).click()
+    expect(page.locator("#workers li", has_text="broken")).to_contain_text("did you mean 'instructions'?")
+    page.get_by_role("button", name="Start late").click()
+    expect(page.locator("#workers li", has_text="late")).to_contain_text("did you mean 'shell'?")
+    page.get_by_role("button", name="Start clerk").click()
+    say(page, "Hi")
+    expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
+    assert page.url != first

@@ -1,0 +1,114 @@
+"""What goes wrong around the page: a server that is gone, and a session of ten thousand events."""
+
+import os
+import time
+
+from playwright.sync_api import expect
+
+from forge_cli.core.approval import ApprovalDecision
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEndEvent, TurnStart
+from forge_cli.core.messages import Message, Usage
+from forge_cli.core.results import Text
+from forge_cli.record.recorder import Recorder
+from forge_cli.sandbox.secrets import Redactor
+
+from .conftest import Start
+from .site import Site, say
+
+
+def test_a_server_that_is_killed_and_started_again_is_found_again(start: Start) -> None:
+    site = start("One.", "Two.")
+    context = site.context()
+    page = site.talk(context)
+    say(page, "First")
+    expect(page.locator(".entry.answer .words")).to_have_text("One.")
+    site.kill()
+    expect(page.locator("#gone")).to_contain_text("cannot be reached")
+    page.locator("#message").fill("Second")
+    page.keyboard.press("Enter")
+    expect(page.locator("#composer-error")).to_contain_text("nothing was sent")
+    expect(page.locator("#message")).to_have_value("Second")
+
+    site.start()
+    expect(page.locator("#gone")).to_contain_text("open the address")
+    site.open(context).close()
+    expect(page.locator("#gone")).to_be_hidden()
+    page.locator("#reading").get_by_role("button", name="Resume").click()
+    expect(page.locator(".entry.answer .words")).to_have_text(["One."])
+    expect(page.locator("#composer")).to_be_visible()
+    expect(page.locator("#message")).to_have_value("Second")
+    page.locator("#message").press("Enter")
+    expect(page.locator(".entry.answer .words")).to_have_text(["One.", "Two."])
+    expect(page.locator(".entry.user .words")).to_have_text(["First", "Second"])
+
+
+def many_events(count: int) -> list[Event]:
+    found: list[Event] = [MessageEvent(Message("user", "go"))]
+    turn = 0
+    while len(found) < count:
+        turn += 1
+        call, args = f"call_{turn}", {"path": f"/notes/file_{turn}.txt"}
+        yes = ApprovalDecision(True)
+        found += [
+            TurnStart(turn, "0" * 64, ("read_file",)),
+            MessageEvent(Message("assistant", f"Turn {turn}.", calls=(ToolCall(call, "read_file", args),))),
+            TurnEndEvent(turn, "tool_use", Usage(1_000, 50)),
+            ToolStarted(call, "read_file", args),
+            ApprovalDecided(call, "ask", yes.approved, yes.by, None, None, "a zone asks", cached=False),
+            ToolResult(call, "read_file", "success", Text("Bread. " * 20), 3),
+        ]
+    return found[:count]
+
+
+def write_session(site: Site, session: str, count: int) -> None:
+    """The lines of a log, without waiting for the disk after each."""
+    lines: list[str] = []
+    recorder = Recorder(session=session, worker="clerk", depth=0, redactor=Redactor(os.environ))
+    recorder.add_sink(lambda line: lines.append(line.text()))
+    for event in many_events(count):
+        recorder(event)
+    path = site.project.home / "sessions" / f"{session}.jsonl"
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.write_text("".join(lines))
+    path.chmod(0o600)
+
+
+def test_ten_thousand_events_load_soon_and_leave_the_page_usable(site: Site) -> None:
+    session = "20260101-000000-aaaaaa"
+    write_session(site, session, 10_000)
+    site.start()
+    page = site.open()
+    page.evaluate(
+        """() => {
+            window.longest = 0;
+            new PerformanceObserver((list) => {
+                for (const each of list.getEntries()) window.longest = Math.max(window.longest, each.duration);
+            }).observe({ type: "longtask" });
+        }"""
+    )
+    began = time.monotonic()
+    page.evaluate(f"location.hash = '#/session/{session}'")
+    expect(page.locator("#log[data-ready]")).to_be_attached(timeout=20_000)
+    expect(page.locator(".entry").last).to_be_in_viewport()
+    took = time.monotonic() - began
+    assert page.locator("#log .entry.call").count() == 1667
+    assert took < 10, f"{took:.1f} s until the end of the session was shown"
+    assert page.evaluate("window.longest") < 1000
+    page.keyboard.press("Control+Home")
+    expect(page.locator(".entry").first).to_be_in_viewport()
+
+
+def test_many_tabs_leave_connections_for_the_one_that_is_looked_at(start: Start) -> None:
+    site = start("Hello.")
+    context = site.context()
+    first = site.talk(context)
+    hidden = "Object.defineProperty(document, 'hidden', { get: () => window.isHidden })"
+    for _ in range(7):
+        page = context.new_page()
+        page.add_init_script(f"window.isHidden = true; {hidden}")
+        page.goto(first.url)
+    say(first, "Hi")
+    expect(first.locator(".entry.answer .words")).to_have_text("Hello.")
+    page.evaluate("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
