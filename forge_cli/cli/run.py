@@ -36,6 +36,7 @@ from forge_cli.cli.work import (
     ModeOption,
     NoPluginsOption,
     OnAskOption,
+    ReadOnlyOption,
     RecordOption,
     ResumeOption,
     TraceOption,
@@ -155,6 +156,7 @@ def run(
     no_plugins: NoPluginsOption = False,
     directory: DirectoryOption = None,
     add_dir: AddDirOption = None,
+    read_only: ReadOnlyOption = False,
 ) -> None:
     """Run a worker on one task."""
     report = context.obj if isinstance(context.obj, ResultReport) else None
@@ -199,6 +201,7 @@ def run(
         record=record,
         replay=recorded,
         plugins=not no_plugins,
+        read_only=read_only,
     )
     if plan.trace == "quiet":
         erase_live_lines()

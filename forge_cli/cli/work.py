@@ -78,6 +78,11 @@ AddDirOption = Annotated[
     typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
 ]
 
+ReadOnlyOption = Annotated[
+    bool,
+    typer.Option("--read-only", help="Call only tools that are declared to read, in child workers, too."),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -99,6 +104,7 @@ class Work:
     attachments: tuple[Attachment, ...]
     record: Path | None
     plugins: bool
+    read_only: bool
 
     def open_runtime(
         self,
@@ -123,6 +129,7 @@ class Work:
             on_ask=self._on_ask(session),
             limits=self.limits,
             session=session,
+            read_only=self.read_only,
             wiring=Wiring(
                 host=host, sinks=tuple(sink for sink in (kept, *sinks) if sink), replay=replay, zones=self.zones
             ),

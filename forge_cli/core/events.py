@@ -72,6 +72,8 @@ class SessionStart(Event):
     """What files can be used: ``{name, path, mode, write, delete}`` each."""
     isolation: str | None = field(default=None, compare=False)
     """How commands are confined."""
+    read_only: bool | None = field(default=None, compare=False)
+    """True where no tool can be called that does more than read."""
     session: str = field(default="", compare=False, metadata={"wire": False})
     worker: str = field(default="", compare=False, metadata={"wire": False})
     """On the wire these two are part of the envelope."""

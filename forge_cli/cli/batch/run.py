@@ -14,7 +14,15 @@ from forge_cli.cli.batch.show import BatchReport
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
-from forge_cli.cli.work import AddDirOption, ModelOption, ModeOption, NoPluginsOption, YesOption, more_than_nothing
+from forge_cli.cli.work import (
+    AddDirOption,
+    ModelOption,
+    ModeOption,
+    NoPluginsOption,
+    ReadOnlyOption,
+    YesOption,
+    more_than_nothing,
+)
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, UsageError
@@ -127,6 +135,7 @@ def batch(
     no_plugins: NoPluginsOption = False,
     directory: DirectoryOption = None,
     add_dir: AddDirOption = None,
+    read_only: ReadOnlyOption = False,
 ) -> None:
     """Run a worker on many inputs; the same command again resumes it."""
     if keys and not restart:
@@ -145,6 +154,7 @@ def batch(
             schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
             zones=tuple(added_zone(text) for text in add_dir or ()),
             plugins=not no_plugins,
+            read_only=read_only,
         ),
         inputs=BatchInputs(
             inputs,

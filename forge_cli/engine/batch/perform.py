@@ -40,6 +40,7 @@ class BatchWork:
     schema: OutputSchema | None = None
     zones: tuple[Zone, ...] = ()
     plugins: bool = True
+    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class ItemPerformer:
             limits=work.limits,
             output_schema=work.schema,
             session=session,
+            read_only=work.read_only,
             wiring=Wiring(host=self._host, zones=work.zones, pool=self.pool),
         )
         try:

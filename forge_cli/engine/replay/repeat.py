@@ -124,6 +124,7 @@ class Repetition:
             interrupt_signal=self.interrupt,
             output_schema=OutputSchema(schema) if schema else None,
             resume=Resumed(part.past, part.last) if part.last else None,
+            read_only=part.read_only,
             wiring=Wiring(host=self.host, session_id=self.recording.session, replay=replay, home=home),
         )
         async with runtime:

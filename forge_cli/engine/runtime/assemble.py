@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from forge_cli.core.bounds import LATER, OPENING, call_within, wait_within
@@ -20,7 +21,7 @@ from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.values import dataclass
-from forge_cli.core.zones import Zone
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
@@ -54,12 +55,14 @@ def open_sandbox(
     make_zones: bool = True,
     spare: Path | None = None,
     added: Sequence[Zone] = (),
+    read_only: bool = False,
 ) -> Sandbox:
     """The zones that the worker declares, or the default one, and those that its toolsets bring.
 
     The worker's own files are protected in it. ``parent`` is the sandbox of the parent worker: without zones of its
     own a child has those of its parent, and its own are no wider. Without ``make_zones`` no folder is made;
-    empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's.
+    empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's. With ``read_only``
+    nothing can be written in any zone, whatever a tool has declared.
     """
     section = worker.section("sandbox")
     config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
@@ -83,6 +86,8 @@ def open_sandbox(
     zones = _add(zones, added)
     if spare is not None:
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
+    if read_only:
+        zones = tuple(replace(zone, mode=ZoneMode.RO) for zone in zones)
     protected = [*own_files, *(parent.protected if parent else ())]
     isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
@@ -140,13 +145,18 @@ async def assemble(
     home: Path | None = None,
     keeper: ChangeKeeper | None = None,
     added: Sequence[Zone] = (),
+    read_only: bool = False,
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
     ``parent`` is the parent worker: it caps the zones, and what it blocks is blocked. Without
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     ``keeper`` keeps what files held before they are changed; a child worker's are kept by that of its parent.
+    With ``read_only``, as in the child of a worker that has it, nothing is called that does more than read.
     """
+    read_only = read_only or (parent is not None and parent.guard.judge.read_only)
+    if read_only and make_zones:
+        make_zones, spare = False, temporary_folder(stack)
     host = host.beside(worker)
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
     for name, (cls, _) in named.items():
@@ -157,7 +167,17 @@ async def assemble(
     brought += [zone for toolset in worker.toolsets for zone in toolset.zones(home)]
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
-    sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare, added=added)
+    sandbox = open_sandbox(
+        worker,
+        workspace,
+        own,
+        brought,
+        outer,
+        make_zones=make_zones,
+        spare=spare,
+        added=added,
+        read_only=read_only,
+    )
     sandbox.keeper = outer.keeper if outer else keeper
     setting = _setting(worker, sandbox)
     where = sandbox.isolation.network_where
@@ -185,7 +205,7 @@ async def assemble(
         register=host.toolsets_of,
         session=requests,
     )
-    toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None)
+    toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None, read_only=read_only)
     for name, (cls, plugin) in named.items():
         its_env = replace(env, parent=toolbox.parent_toolset(name), policy=policies(name, cls))
         toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
@@ -200,10 +220,16 @@ async def assemble(
         workspace=workspace,
         setting=setting,
         parent=parent.guard.judge if parent else None,
+        read_only=read_only,
         policy_files=files,
     )
     guard = Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt, network=network)
     return Assembly(toolbox, guard, requests)
+
+
+def temporary_folder(stack: AsyncExitStack) -> Path:
+    """A folder for what must not change anything, gone with ``stack``."""
+    return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 
 def _policy_files(worker: Worker, home: Path, parent: Assembly | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -75,16 +76,22 @@ def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> st
     if not worker.config.environment:
         return None
     toolbox, directory, system = assembly.toolbox, assembly.guard.judge.workspace, os.uname()
-    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets)
+    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
     environment = Environment(
         directory=directory,
         branch=branch,
-        zones=assembly.guard.sandbox.zones if toolbox.offers else None,
+        zones=tuple(map(_declared, assembly.guard.sandbox.zones)) if toolbox.offers else None,
         commands=_command_view(assembly.guard.sandbox) if has_shell else None,
         system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
         day=date.today(),
+        read_only=toolbox.read_only,
     )
     return environment.paragraph()
+
+
+def _declared(zone: Zone) -> Zone:
+    """The zone where its worker has it, also if its folder is missing and another stands for it."""
+    return replace(zone, path=zone.stands_for) if zone.stands_for else zone
 
 
 def _command_view(sandbox: Sandbox) -> CommandView:
@@ -107,7 +114,7 @@ def describe_zone(zone: Zone) -> Facts:
     """A zone as events tell it."""
     return {
         "name": zone.name,
-        "path": str(zone.path),
+        "path": str(zone.stands_for or zone.path),
         "mode": zone.mode.value,
         "write": zone.write.value,
         "delete": zone.delete.value,

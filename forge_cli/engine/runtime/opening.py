@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -20,7 +19,7 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.engine.runtime.assemble import Assembly, assemble, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import describe_zone, environment_of
@@ -107,6 +106,7 @@ class OpenWorker:
             title=resume.title if resume else None,
             zones=self.zones,
             isolation=self.isolation,
+            read_only=self.spec.read_only or None,
             session=self.spec.session_id,
             worker=self.spec.worker.name,
         )
@@ -196,6 +196,7 @@ async def _assemble(
         home=spec.home,
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
+        read_only=spec.read_only,
     )
 
 
@@ -277,7 +278,7 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
     """Where a replay that must not change anything makes the folders of zones that are missing."""
     if spec.wiring.replay is None or not spec.wiring.replay.keeps_still:
         return None
-    return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
+    return temporary_folder(stack)
 
 
 async def _defer(

@@ -78,9 +78,14 @@ class WorkerRuntime:
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
         session: OpenSession | None = None,
         resume: Resumed | None = None,
+        read_only: bool = False,
         wiring: Wiring | None = None,
     ) -> None:
-        """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change."""
+        """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change.
+
+        With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
+        session that was read-only stays so when it is resumed.
+        """
         wiring = wiring or Wiring()
         wiring = replace(wiring, host=wiring.host.beside(worker))
         if session is not None:
@@ -105,6 +110,7 @@ class WorkerRuntime:
             resume=resume,
             session_id=wiring.session_id or (resume and resume.session_id) or new_session_id(),
             wiring=wiring,
+            read_only=read_only or (resume is not None and resume.read_only),
         )
         self._past = spec.past
         self._stack = AsyncExitStack()
@@ -157,7 +163,7 @@ class WorkerRuntime:
     @property
     def tools(self) -> list[Tool]:
         """What the worker can call right now."""
-        return [offer.tool for offer in self.opened.loop.toolbox.offers.values()]
+        return self.opened.loop.toolbox.usable
 
     async def __aenter__(self) -> Self:
         await self.initialize()

@@ -66,6 +66,7 @@ class RuntimeSpec:
     resume: Resumed | None
     session_id: str
     wiring: Wiring
+    read_only: bool = False
 
     @property
     def parent(self) -> Parent | None:
