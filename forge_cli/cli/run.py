@@ -291,6 +291,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             session,
             sinks=(report.follow if report else None, printed),
             replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
+            guidance=plan.replay.parts[0].guided if plan.replay else None,
             output_schema=plan.schema,
         )
         stop_on_loss(out, runtime.interrupt)

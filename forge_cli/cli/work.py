@@ -116,6 +116,7 @@ class Work:
         *,
         sinks: Iterable[Sink | None] = (),
         replay: Any = None,
+        guidance: bool | None = None,
         **more: Any,
     ) -> RuntimeT:
         """The runtime for all of this; ``more`` are other options of WorkerRuntime."""
@@ -131,7 +132,11 @@ class Work:
             session=session,
             read_only=self.read_only,
             wiring=Wiring(
-                host=host, sinks=tuple(sink for sink in (kept, *sinks) if sink), replay=replay, zones=self.zones
+                host=host,
+                sinks=tuple(sink for sink in (kept, *sinks) if sink),
+                replay=replay,
+                zones=self.zones,
+                guidance=guidance,
             ),
             **more,
         )

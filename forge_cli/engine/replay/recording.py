@@ -116,6 +116,8 @@ class RecordedPart:
     last: Line | None
     """The line before."""
     read_only: bool = False
+    guided: bool = False
+    """Was the model told what AGENTS.md says?"""
 
     @property
     def task(self) -> Message:
@@ -196,8 +198,8 @@ def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
     starts = [*_starts(lines), len(lines)]
     for begin, end in pairwise(starts):
         start, last = last_start(lines[:end]), lines[begin - 1] if begin else None
-        only_reads = bool(start and start.read_only)
-        yield RecordedPart(tuple(lines[begin:end]), read_past(lines[:begin]), last, only_reads)
+        past, flags = read_past(lines[:begin]), (bool(start and start.read_only), bool(start and start.guidance))
+        yield RecordedPart(tuple(lines[begin:end]), past, last, *flags)
 
 
 def _starts(lines: Sequence[Line]) -> Iterator[int]:

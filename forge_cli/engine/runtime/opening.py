@@ -34,6 +34,7 @@ from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
 from forge_cli.files.branch import git_branch
+from forge_cli.files.guidance import Guidance, guidance_for
 from forge_cli.files.home import close_home
 from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.files.worker import Worker
@@ -53,6 +54,7 @@ class OpenWorker:
     model: ChosenModel
     price: LatePrice
     loop: Loop
+    guidance: Guidance
     open_calls: OpenCalls
     requests: WorkerRequests | None
 
@@ -107,6 +109,7 @@ class OpenWorker:
             zones=self.zones,
             isolation=self.isolation,
             read_only=self.spec.read_only or None,
+            guidance=tuple(map(str, self.guidance.files)) or None,
             session=self.spec.session_id,
             worker=self.spec.worker.name,
         )
@@ -138,6 +141,10 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     assembly = await _assemble(spec, workspace, controller, stack, notify)
     window = _window(settings, model.provider)
     deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
+    guidance = _guidance(spec, workspace)
+    if spec.is_root and guidance.untrusted:
+        names = ", ".join(str(path) for path in guidance.untrusted)
+        notify("info", f"{names} is not used: it is not trusted; forge trust changes that")
     return OpenWorker(
         spec=spec,
         workspace=workspace,
@@ -145,7 +152,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         controller=controller,
         model=model,
         price=price,
-        loop=_loop(spec, window, model, assembly, deferred, redactor, delegate),
+        loop=_loop(spec, window, model, assembly, deferred, guidance, redactor, delegate),
+        guidance=guidance,
         open_calls=open_calls,
         requests=assembly.requests,
     )
@@ -161,11 +169,12 @@ async def reopen_worker(
         assembly = await _assemble(spec, old.workspace, controller, stack, notify)
         window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
         deferred = await _defer(spec, settings, window, assembly, notify, offered)
-        loop = _loop(spec, window, old.model, assembly, deferred, old.loop.redactor, delegate, old.loop)
+        guidance = _guidance(spec, old.workspace)
+        loop = _loop(spec, window, old.model, assembly, deferred, guidance, old.loop.redactor, delegate, old.loop)
     except BaseException:
         controller.mode = mode
         raise
-    return replace(old, spec=spec, settings=settings, loop=loop, requests=assembly.requests)
+    return replace(old, spec=spec, settings=settings, loop=loop, guidance=guidance, requests=assembly.requests)
 
 
 def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
@@ -310,6 +319,7 @@ def _loop(
     model: ChosenModel,
     assembly: Assembly,
     deferred: DeferredTools,
+    guidance: Guidance,
     redactor: Redactor,
     delegate: Delegate,
     before: Loop | None = None,
@@ -341,7 +351,7 @@ def _loop(
         interrupt=spec.interrupt,
         history=history,
         context=context,
-        system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output, environment),
+        system=system_prompt(spec.worker, guidance.text, toolbox, output, environment),
         environment=environment,
         news=news,
         stop_on_refusal=spec.on_ask is OnAsk.FAIL and not guard.controller.attended,
@@ -350,6 +360,10 @@ def _loop(
         redactor=redactor,
     )
     return loop.taking_over(before) if before else loop
+
+
+def _guidance(spec: RuntimeSpec, workspace: Path) -> Guidance:
+    return guidance_for(spec.worker.config.agents_md, workspace, spec.home, told=spec.wiring.guidance)
 
 
 def _window(settings: Settings, provider: ModelProvider) -> int | None:
