@@ -61,6 +61,10 @@ def _trust_all(store: TrustStore, place: Path) -> Iterator[str]:
         if place in (folder, guidance) and guidance.is_file():
             store.add_file(guidance)
             yield f"trusted: {guidance} (guidance)"
+    for skill in _skills(_root(folder)):
+        if skill.is_relative_to(place):
+            store.add_folder(skill)
+            yield f"trusted: {skill} (skill)"
     settings = project_file(_root(folder))
     if settings.is_file() and settings.is_relative_to(place):
         store.add_file(settings)
@@ -69,6 +73,11 @@ def _trust_all(store: TrustStore, place: Path) -> Iterator[str]:
         if worker.origin is WorkerOrigin.PROJECT and _is_meant(worker, place):
             store.add(worker, file_digests(worker))
             yield f"trusted: {worker.path} (worker)"
+
+
+def _skills(folder: Path) -> list[Path]:
+    around = [folder / name / "skills" for name in (".forge", ".claude")]
+    return [file.parent for place in around for file in sorted(place.glob("*/SKILL.md"))]
 
 
 def _names(servers: ProjectServers) -> str:

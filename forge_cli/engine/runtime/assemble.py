@@ -19,7 +19,7 @@ from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source, digest_of
-from forge_cli.core.toolset import Toolset, ToolsetEnv
+from forge_cli.core.toolset import Toolset, ToolsetEnv, ToolsetPlaces
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.controller import ApprovalController
@@ -78,6 +78,7 @@ def open_sandbox(
             zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
     if parent is not None:
         brought = [zone for zone in brought if lies_within(zone.path, parent.zones)]
+    brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
     for zone in brought:
         if other := next((other for other in zones if other.name == zone.name), None):
             problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
@@ -94,6 +95,12 @@ def open_sandbox(
     if parent is not None:
         sandbox.notified = parent.notified
     return sandbox
+
+
+def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
+    """Is it the very folder of a zone, so that its files can be read there?"""
+    real = Path(os.path.realpath(folder))
+    return any(zone.path == real for zone in zones)
 
 
 def _add(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...]:
@@ -163,8 +170,13 @@ async def assemble(
         if cls.imports:
             before_third_party(f"toolsets.{name}")
     home = home or forge_home()
-    brought = [zone for name, (cls, plugin) in named.items() for zone in _declared(name, plugin, cls.zones, home)]
-    brought += [zone for toolset in worker.toolsets for zone in toolset.zones(home)]
+    places = ToolsetPlaces(worker.folder, workspace, home)
+    brought = [
+        zone
+        for name, (cls, plugin) in named.items()
+        for zone in _declared(name, plugin, cls.zones_for, worker.section("toolsets", name), places)
+    ]
+    brought += [zone for toolset in worker.toolsets for zone in toolset.zones_for(toolset.config, places)]
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
     sandbox = open_sandbox(
