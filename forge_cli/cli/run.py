@@ -314,7 +314,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
         with interruptible(runtime.interrupt, lambda: runtime.has_started, leave) as dog:
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
-                runtime.end()
+                await runtime.conclude()
                 codes.append(_finish(plan, result, out, report, session))
         return codes[0]
 

@@ -18,7 +18,7 @@ from forge_cli.files.guidance import guidance_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.mcp import PROJECT_FILES, ProjectServers, project_servers
-from forge_cli.files.settings import project_file
+from forge_cli.files.settings import hook_files, project_file
 from forge_cli.files.trust import TrustStore, file_digests
 
 app = new_app()
@@ -69,6 +69,9 @@ def _trust_all(store: TrustStore, place: Path) -> Iterator[str]:
     if settings.is_file() and settings.is_relative_to(place):
         store.add_file(settings)
         yield f"trusted: {settings} (settings)"
+        for program in hook_files(forge_home(), _root(folder)):
+            store.add_file(program)
+            yield f"trusted: {program} (hook)"
     for worker in named_workers(_root(folder), forge_home()):
         if worker.origin is WorkerOrigin.PROJECT and _is_meant(worker, place):
             store.add(worker, file_digests(worker))

@@ -145,6 +145,9 @@ def _print_policy(found: Facts) -> None:
         sys.stdout.write("\n")
         zones = [{**zone, "zone": f"/{zone['name']}"} for zone in found["zones"]]
         print_table(["zone", "mode", "write", "delete", where, "path"], zones)
+    if found["hooks"]:
+        sys.stdout.write("\n")
+        print_table(["hook", "on", "match", where], found["hooks"])
 
 
 def _print_tree(found: Facts) -> None:

@@ -104,7 +104,7 @@ class ItemPerformer:
         try:
             unfinished = session.resumed is not None and session.resumed.past.unfinished
             result = await runtime.run("" if unfinished else item.task)
-            runtime.end()
+            await runtime.conclude()
         finally:
             await runtime.aclose()
         return ItemEnd(item.key, self._redactor.redact(result.wire()))

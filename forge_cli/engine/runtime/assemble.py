@@ -27,12 +27,14 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
+from forge_cli.engine.hooks.hooks import Hooks, hooks_of
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.held import ChangeKeeper
@@ -153,13 +155,15 @@ async def assemble(
     keeper: ChangeKeeper | None = None,
     added: Sequence[Zone] = (),
     read_only: bool = False,
+    session: str = "",
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
     ``parent`` is the parent worker: it caps the zones, and what it blocks is blocked. Without
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     ``keeper`` keeps what files held before they are changed; a child worker's are kept by that of its parent.
-    With ``read_only``, as in the child of a worker that has it, nothing is called that does more than read.
+    With ``read_only``, as in the child of a worker that has it, nothing is called that does more than read. ``session``
+    is what hooks are told.
     """
     read_only = read_only or (parent is not None and parent.guard.judge.read_only)
     if read_only and make_zones:
@@ -204,7 +208,8 @@ async def assemble(
         policy_files=files,
     )
     processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
-    policies = user_policies(host, home, workspace)
+    settings = load_settings(home, workspace)
+    policies = user_policies(host, settings, home)
     requests = WorkerRequests(worker=worker.name, controller=controller, interrupt=interrupt)
     env = ToolsetEnv(
         worker=worker.name,
@@ -235,7 +240,25 @@ async def assemble(
         read_only=read_only,
         policy_files=files,
     )
-    guard = Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt, network=network)
+    hooks = Hooks(
+        all=tuple(hooks_of(settings.hooks, home)),
+        session=session,
+        worker=worker.name,
+        workspace=workspace,
+        store=TrustStore(home),
+        processes=processes,
+        bus=controller.bus,
+        find_observer=host.observer,
+    )
+    hooks.check(host.observer_names() if hooks.all else ())
+    guard = Guard(
+        judge=judge,
+        controller=controller,
+        bus=controller.bus,
+        interrupt=interrupt,
+        network=network,
+        hooks=hooks if hooks.all else None,
+    )
     return Assembly(toolbox, guard, requests)
 
 
@@ -308,9 +331,9 @@ def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *a
         raise toolset_failure(name, plugin.source, None, f"{declare.__name__}() failed", error) from error
 
 
-def user_policies(host: PluginHost, home: Path, workspace: Path) -> Callable[[str, type[Toolset]], Config | None]:
+def user_policies(host: PluginHost, settings: Settings, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
     """What user and project say of toolsets, whichever worker uses them: by a toolset's name and class."""
-    settings, file = load_settings(home, workspace), str(home / "config.yaml")
+    file = str(home / "config.yaml")
     known = [plugin.name for plugin in host.toolset_plugins()]
     for name in settings.policy:
         if name not in known:

@@ -206,6 +206,7 @@ async def _assemble(
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
         read_only=spec.read_only,
+        session=spec.session_id,
     )
 
 

@@ -185,6 +185,8 @@ class WorkerRuntime:
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
+                if hooks := opened.loop.guard.hooks:
+                    await hooks.session_starts()
         except BaseException:
             with suppress(ForgeError):
                 await self._stack.aclose()
@@ -357,7 +359,7 @@ class WorkerRuntime:
             self._conversation.close()
         if self._stream:
             await self._stream.aclose()
-        self.end()
+        await self.conclude()
         self._open = None
         if self._owner:
             await self._close_owner(self._owner)
@@ -378,6 +380,13 @@ class WorkerRuntime:
             if isinstance(error, ForgeError):
                 self.bus.emit(StatusEvent("warning", error.message))
             error = error.__context__
+
+    async def conclude(self) -> None:
+        """Tell hooks that the session ends, then say how; before anything is closed, and the root alone does."""
+        hooks = self._open.loop.guard.hooks if self._open and self.is_root and not self._ended else None
+        if hooks and self._result:
+            await hooks.session_ends()
+        self.end()
 
     def end(self) -> None:
         """Say how the session ended, before anything is closed; the root alone does."""

@@ -92,6 +92,8 @@ class ServedWorker:
                 self._announcer.notify("warning", f"{file} is not used: it is not trusted")
             self._assembly = await self._assemble(stack)
             self._announcer.start(self._start(), ())
+            if hooks := self._assembly.guard.hooks:
+                await hooks.session_starts()
             self._stack = stack.pop_all()
         await self._tasks.__aenter__()
         return self
@@ -103,6 +105,8 @@ class ServedWorker:
             call.interrupt.interrupt(self._ending or CLOSED)
         try:
             await self._tasks.__aexit__(kind, error, trace)
+            if hooks := self._assembly.guard.hooks:
+                await hooks.session_ends()
         finally:
             with suppress(SessionLost):  # which is what ended it
                 for event in (*self._open_calls.ends(), SessionEnd(self._result().wire())):
@@ -209,6 +213,7 @@ class ServedWorker:
             stack=stack,
             keeper=self._session.changes,
             read_only=self._read_only,
+            session=self._session.id,
         )
 
     def _recorder(self) -> Recorder:
