@@ -189,14 +189,14 @@ class Hooks:
         )
 
     async def _ask(self, hook: Hook, told: HookCall, call_id: str | None = None) -> Heard:
-        """Run one hook; what goes wrong with it is a warning, and what it notes is told."""
+        """Run one hook; what goes wrong is a warning, and what it notes is told, beside a prompt as progress."""
         try:
             heard = Heard(await (self._observe if hook.config.observer else self._run)(hook, told))
         except HookFailed as failure:
             self._say("warning", hook, str(failure), call_id)
             return Heard(HookAnswer(), str(failure))
         if heard.answer.note and heard.answer.verdict is None:
-            self._say("info", hook, heard.answer.note, call_id)
+            self._say("info", hook, heard.answer.note, call_id if told.event == "approval" else None)
         return heard
 
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:

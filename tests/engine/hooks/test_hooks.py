@@ -172,6 +172,7 @@ def test_notes_are_told_and_the_others_only_warn(hooked: Project) -> None:
     place = f"{hooked.home}/config.yaml:2:5"
     seen = said_by(hooked, """echo '{"note": "seen it"}'""", call("act"))
     assert (seen.statuses, warnings(seen, "info")) == (["success"], [f"hook check.sh ({place}): seen it"])
+    assert [event.tool_call_id for event in seen.of(StatusEvent) if event.message[:4] == "hook"] == [None]
     seen = said_by(hooked, "exit 3", call("act"), event="after_tool")
     assert (seen.statuses, warnings(seen)) == (["success"], [f"hook check.sh ({place}): it ended with exit code 3"])
     seen = said_by(hooked, "echo no >&2; exit 2", call("act"), event="after_tool")
