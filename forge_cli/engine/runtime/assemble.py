@@ -328,7 +328,9 @@ def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *a
     except ForgeError:
         raise
     except BaseException as error:  # third-party code
-        raise toolset_failure(name, plugin.source, None, f"{declare.__name__}() failed", error) from error
+        raise toolset_failure(
+            name, plugin.source, None, f"{declare.__name__.removesuffix('_for')}() failed", error
+        ) from error
 
 
 def user_policies(host: PluginHost, settings: Settings, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
