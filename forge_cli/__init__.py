@@ -18,6 +18,7 @@ _ROOMS = {
     " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd"
     " SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult ToolStarted"
     " TurnEndEvent TurnStart UserInput WorkerUpdate",
+    "core.observers": "HookAnswer HookCall Observer",
     "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd",
     "core.fields": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",

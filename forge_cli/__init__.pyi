@@ -72,6 +72,9 @@ from forge_cli.core.messages import ModelRequest as ModelRequest
 from forge_cli.core.messages import TextDelta as TextDelta
 from forge_cli.core.messages import TurnEnd as TurnEnd
 from forge_cli.core.messages import Usage as Usage
+from forge_cli.core.observers import HookAnswer as HookAnswer
+from forge_cli.core.observers import HookCall as HookCall
+from forge_cli.core.observers import Observer as Observer
 from forge_cli.core.paths import DeletePath as DeletePath
 from forge_cli.core.paths import PathUse as PathUse
 from forge_cli.core.paths import ReadPath as ReadPath

@@ -115,6 +115,8 @@ def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
     lines = [f": {answer['tool']}", f"  reason: {answer['reason']}"]
     lines += [f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]]
     lines += [f"  {detail}" for detail in answer.get("details", ())]
+    hooks = [f"{hook['hook']} ({hook['where']})" for hook in answer.get("hooks", ())]
+    lines += [f"  could be made stricter by the hook {hook}, which is not run here" for hook in hooks]
     grants = ["; ".join(grant["rules"]) for grant in answer.get("grants", ())]
     lines += [f"  could be allowed for a session by: {rules}" for rules in grants]
     return paint(answer["verdict"], stream=out) + "".join(f"{wrap_for(out, visible(line), 4)}\n" for line in lines)

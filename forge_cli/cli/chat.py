@@ -27,6 +27,7 @@ from forge_cli.cli.work_options import (
     ModeOption,
     NoPluginsOption,
     OnAskOption,
+    ReadOnlyOption,
     RecordOption,
     ResumeOption,
     TraceOption,
@@ -63,6 +64,7 @@ def chat(
     no_plugins: NoPluginsOption = False,
     directory: DirectoryOption = None,
     add_dir: AddDirOption = None,
+    read_only: ReadOnlyOption = False,
 ) -> None:
     """Talk with a worker."""
     interactive, folder = is_interactive(), work_folder(directory)
@@ -85,6 +87,7 @@ def chat(
         attachments=tuple(read_attachment(file) for file in attach or ()),
         record=record,
         plugins=not no_plugins,
+        read_only=read_only,
     )
     with data_output() as out:
         code = in_loop(talk, work, out)

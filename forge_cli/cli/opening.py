@@ -40,6 +40,7 @@ async def opened(
     parent: Assembly | None = None,
     make_zones: bool = True,
     home: Path | None = None,
+    read_only: bool = False,
 ) -> AsyncIterator[Assembly]:
     """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
 
@@ -58,4 +59,5 @@ async def opened(
             parent=parent,
             make_zones=make_zones,
             home=home,
+            read_only=read_only,
         )

@@ -37,6 +37,7 @@ from forge_cli.cli.work_options import (
     ModeOption,
     NoPluginsOption,
     OnAskOption,
+    ReadOnlyOption,
     RecordOption,
     ResumeOption,
     TraceOption,
@@ -155,6 +156,7 @@ def run(
     no_plugins: NoPluginsOption = False,
     directory: DirectoryOption = None,
     add_dir: AddDirOption = None,
+    read_only: ReadOnlyOption = False,
 ) -> None:
     """Run a worker on one task."""
     report = context.obj if isinstance(context.obj, ResultReport) else None
@@ -199,6 +201,7 @@ def run(
         record=record,
         replay=recorded,
         plugins=not no_plugins,
+        read_only=read_only,
     )
     if plan.trace == "quiet":
         erase_live_lines()
@@ -288,6 +291,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             session,
             sinks=(report.follow if report else None, printed),
             replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
+            guidance=plan.replay.parts[0].guided if plan.replay else None,
             output_schema=plan.schema,
         )
         stop_on_loss(out, runtime.interrupt)
@@ -310,7 +314,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
         with interruptible(runtime.interrupt, lambda: runtime.has_started, leave) as dog:
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
-                runtime.end()
+                await runtime.conclude()
                 codes.append(_finish(plan, result, out, report, session))
         return codes[0]
 

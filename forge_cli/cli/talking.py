@@ -167,7 +167,7 @@ class Room:
                         self.talk.attach(attachment)
                 with self._own_streams():
                     await self._line.run()
-            self._runtime.end()
+            await self._runtime.conclude()
 
     async def _answer(self) -> None:
         await self._runtime.converse()

@@ -13,10 +13,12 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
+from forge_cli.files.guidance import NAMES as GUIDANCE
+from forge_cli.files.guidance import guidance_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.mcp import PROJECT_FILES, ProjectServers, project_servers
-from forge_cli.files.settings import project_file
+from forge_cli.files.settings import hook_files, project_file
 from forge_cli.files.trust import TrustStore, file_digests
 
 app = new_app()
@@ -31,7 +33,7 @@ def trust(
     list_all: Annotated[bool, typer.Option("--list", help="Print everything that is trusted.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take it back for PATH and what lies below.")] = False,
 ) -> None:
-    """Trust the workers, settings and MCP servers of a folder.
+    """Trust the workers, settings, MCP servers, skills and AGENTS.md of a folder.
 
     Each is trusted as it is now: read it first. One that changes has to be trusted anew.
     """
@@ -43,7 +45,8 @@ def trust(
     else:
         lines = list(_trust_all(store, place))
         if not lines:
-            hint = f"it could bring .forge/workers, .forge/config.yaml, {' or '.join(PROJECT_FILES)}"
+            known = (".forge/workers", ".forge/skills", ".forge/config.yaml", *GUIDANCE, *PROJECT_FILES)
+            hint = f"it could bring {', '.join(known[:-1])} or {known[-1]}"
             raise UsageError(f"{place}: there is nothing that needs trust", hint=hint)
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
 
@@ -54,14 +57,30 @@ def _trust_all(store: TrustStore, place: Path) -> Iterator[str]:
         if place in (folder, servers.file):
             store.add_file(servers.file, servers.content)
             yield f"trusted: {servers.file} (MCP servers: {_names(servers)})"
+    for guidance in guidance_files(folder) if _root(folder) == folder else ():
+        if place in (folder, guidance) and guidance.is_file():
+            store.add_file(guidance)
+            yield f"trusted: {guidance} (guidance)"
+    for skill in _skills(_root(folder)):
+        if skill.is_relative_to(place):
+            store.add_folder(skill)
+            yield f"trusted: {skill} (skill)"
     settings = project_file(_root(folder))
     if settings.is_file() and settings.is_relative_to(place):
         store.add_file(settings)
         yield f"trusted: {settings} (settings)"
+        for program in hook_files(forge_home(), _root(folder)):
+            store.add_file(program)
+            yield f"trusted: {program} (hook)"
     for worker in named_workers(_root(folder), forge_home()):
         if worker.origin is WorkerOrigin.PROJECT and _is_meant(worker, place):
             store.add(worker, file_digests(worker))
             yield f"trusted: {worker.path} (worker)"
+
+
+def _skills(folder: Path) -> list[Path]:
+    around = [folder / name / "skills" for name in (".forge", ".claude")]
+    return [file.parent for place in around for file in sorted(place.glob("*/SKILL.md"))]
 
 
 def _names(servers: ProjectServers) -> str:

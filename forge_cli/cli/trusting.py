@@ -9,7 +9,7 @@ from forge_cli.cli.ask import ask
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import untrusted_project
+from forge_cli.files.settings import hook_files, untrusted_project
 from forge_cli.files.trust import TrustStore
 
 SHOWN = 4000
@@ -30,5 +30,12 @@ def offer_trust(workspace: Path) -> None:
     sys.stderr.writelines(f"  {line}\n" for line in text.splitlines())
     sys.stderr.write("\nThey can make things stricter, never looser.\n")
     agreed = ask("Use them, until the file changes? [y]es, [n]o > ").lower() in ("y", "yes")
-    if agreed and file.read_bytes() == before:
-        TrustStore(forge_home()).add_file(file)
+    if not agreed or file.read_bytes() != before:
+        return
+    store = TrustStore(forge_home())
+    store.add_file(file)
+    if programs := hook_files(forge_home(), workspace):
+        sys.stderr.writelines(f"It has hooks that run {visible(str(program))}.\n" for program in programs)
+        if ask("Run these hooks, until a file changes? [y]es, [n]o > ").lower() in ("y", "yes"):
+            for program in programs:
+                store.add_file(program)

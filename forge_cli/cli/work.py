@@ -45,6 +45,7 @@ class Work:
     attachments: tuple[Attachment, ...]
     record: Path | None
     plugins: bool
+    read_only: bool
 
     def open_runtime(
         self,
@@ -56,6 +57,7 @@ class Work:
         *,
         sinks: Iterable[Sink | None] = (),
         replay: Any = None,
+        guidance: bool | None = None,
         **more: Any,
     ) -> RuntimeT:
         """The runtime for all of this; ``more`` are other options of WorkerRuntime."""
@@ -69,8 +71,13 @@ class Work:
             on_ask=self._on_ask(session),
             limits=self.limits,
             session=session,
+            read_only=self.read_only,
             wiring=Wiring(
-                host=host, sinks=tuple(sink for sink in (kept, *sinks) if sink), replay=replay, zones=self.zones
+                host=host,
+                sinks=tuple(sink for sink in (kept, *sinks) if sink),
+                replay=replay,
+                zones=self.zones,
+                guidance=guidance,
             ),
             **more,
         )

@@ -62,6 +62,10 @@ AddDirOption = Annotated[
     list[str] | None,
     typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
 ]
+ReadOnlyOption = Annotated[
+    bool,
+    typer.Option("--read-only", help="Call only tools that are declared to read, in child workers, too."),
+]
 
 
 def find_trace(flag: TraceLevel | None, print_only: bool, workspace: Path) -> TraceLevel:

@@ -72,6 +72,10 @@ class SessionStart(Event):
     """What files can be used: ``{name, path, mode, write, delete}`` each."""
     isolation: str | None = field(default=None, compare=False)
     """How commands are confined."""
+    read_only: bool | None = field(default=None, compare=False)
+    """True where no tool can be called that does more than read."""
+    guidance: tuple[str, ...] | None = field(default=None, compare=False)
+    """The files AGENTS.md that the model is told, from the top of the repository down."""
     session: str = field(default="", compare=False, metadata={"wire": False})
     worker: str = field(default="", compare=False, metadata={"wire": False})
     """On the wire these two are part of the envelope."""

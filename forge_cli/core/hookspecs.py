@@ -12,6 +12,7 @@ from forge_cli.core.results import Custom, ResultValue
 if TYPE_CHECKING:
     from forge_cli.core.executors import ExecutorFactory
     from forge_cli.core.messages import ModelFactory
+    from forge_cli.core.observers import Observer
     from forge_cli.core.toolset import Toolset
 
 GROUP = "forge"
@@ -52,4 +53,13 @@ def forge_executors() -> Iterable[ExecutorFactory]:  # type: ignore[empty-body]
     """The executors of this plugin.
 
     Called when ``forge batch --executor NAME`` is asked for and the plugin's entry point is called ``executor.NAME``.
+    """
+
+
+@hookspec
+def forge_observers() -> Iterable[Observer]:  # type: ignore[empty-body]
+    """The observers of this plugin: hooks in Python that the config of a person names.
+
+    Called when an entry of ``hooks`` says ``observer: NAME`` and its event comes; the plugin's entry point is called
+    ``observer.NAME``.
     """

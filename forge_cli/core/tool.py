@@ -115,6 +115,8 @@ class Tool:
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
     """What it does to the world; None is unknown, and unknown is high risk."""
+    delegates: bool = False
+    """It only gives work to other workers, whose own calls are judged: a read-only session lets it through."""
     lasting: bool = False
     """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
     timeout: float | None = None
@@ -158,6 +160,11 @@ class Tool:
     @property
     def read_only(self) -> bool:
         return self.effects is not None and self.effects <= READ_ONLY
+
+    @property
+    def fits_read_only(self) -> bool:
+        """May it be called in a read-only session? What nobody has declared may not."""
+        return self.read_only or self.delegates
 
     @property
     def risk(self) -> Risk:

@@ -66,6 +66,16 @@ class ToolsetEnv:
     """For what a server of the toolset asks of the model, or of the person."""
 
 
+@dataclass(frozen=True)
+class ToolsetPlaces:
+    """Where a toolset is going to work."""
+
+    worker_dir: Path
+    workspace: Path
+    home: Path
+    """forge's own."""
+
+
 class Toolset:
     """One instance a session; ``async with`` owns its connections and processes (enter them into ``self.stack``)."""
 
@@ -131,6 +141,11 @@ class Toolset:
     def zones(cls, home: Path) -> Sequence[Zone]:
         """Zones that the toolset brings along for the file tools; ``home`` is forge's own."""
         return ()
+
+    @classmethod
+    def zones_for(cls, config: Any, places: ToolsetPlaces) -> Sequence[Zone]:
+        """The same where the zones depend on the toolset's section, not checked yet, or on where it works."""
+        return cls.zones(places.home)
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterable[Path]:

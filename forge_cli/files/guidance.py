@@ -1,42 +1,121 @@
-"""AGENTS.md: what a working directory tells every worker that reads it."""
+"""AGENTS.md, else CLAUDE.md: what a repository tells every worker, from its top down to the working directory."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.text import visible
+from forge_cli.core.values import dataclass
 from forge_cli.files.regular import NotRegularError, read_regular
+from forge_cli.files.trust import TrustStore
 
-NAME = "AGENTS.md"
+NAMES = ("AGENTS.md", "CLAUDE.md")
+"""The first of these that a folder has counts."""
 LARGEST = 64 * 1024
+"""Bytes of all files together; the nearest is read first."""
+
+MOST_READ = 16 * LARGEST
+"""Bytes of one file, by whose hash it is trusted."""
+
+IsTrusted = Callable[[Path, bytes], bool]
 
 
-def read_guidance(workspace: Path) -> str:
-    """The text of the file, or its beginning where it is too long; nothing where there is none.
+@dataclass(frozen=True)
+class Guidance:
+    """What the model is told, by which files, and which there are that nobody has trusted."""
 
-    It goes to the model, so a link that leads out of the working directory is an error, not a way to read elsewhere.
+    text: str = ""
+    files: tuple[Path, ...] = ()
+    untrusted: tuple[Path, ...] = ()
+
+
+def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool | None = None) -> Guidance:
+    """What a worker is told that wants it, does not, or leaves it open: then what is trusted as it is now.
+
+    ``told`` is what holds in the place of trust for a worker that leaves it open, as when a session is repeated.
     """
-    path = workspace / NAME
-    if not os.path.lexists(path):
-        return ""
-    try:
-        if not Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(workspace)):
-            raise _unusable(path, "it leads out of the working directory")
-        data = _beginning(path)
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from None
-    text = data[:LARGEST].decode(errors="ignore" if len(data) > LARGEST else "replace").strip()
-    cut = f"\n[... only the first {LARGEST // 1024} KiB of {NAME} ...]" if len(data) > LARGEST else ""
-    return f"{NAME} of the working directory says:\n\n{text}{cut}" if text else ""
+    wanted = told if wanted is None else wanted
+    if wanted is False:
+        return Guidance()
+    return read_guidance(workspace, None if wanted else TrustStore(home).holds_file)
 
 
-def _beginning(path: Path) -> bytes:
-    """One byte more than is used, if there are so many; a pipe is not waited for."""
+def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guidance:
+    """The texts of all files, or their beginnings where they are too long.
+
+    It goes to the model, so a link that leads out of the repository is an error, not a way to read elsewhere; with
+    ``is_trusted`` it is only a file that is left out.
+    """
+    texts, files, untrusted, room = list[str](), list[Path](), list[Path](), LARGEST
+    top = repository_top(workspace)
+    for path in reversed(guidance_files(workspace)):
+        try:
+            data = _read(path, top, workspace)
+        except WorkerError:
+            if is_trusted is None:
+                raise
+            continue
+        if is_trusted and not is_trusted(path, data):
+            untrusted.append(path)
+            continue
+        files.append(path)
+        if text := _cut(data, room, path.name):
+            texts.append(f"{path.name} of {_place(path.parent, top, workspace)} says:\n\n{text}")
+        room -= min(room, len(data))
+    return Guidance("\n\n".join(reversed(texts)), tuple(reversed(files)), tuple(reversed(untrusted)))
+
+
+def guidance_files(workspace: Path) -> list[Path]:
+    """Those that there are, from the top of the repository down; without a repository, of the folder alone."""
+    top = repository_top(workspace)
+    folders = [folder for folder in (workspace, *workspace.parents) if folder.is_relative_to(top)]
+    return [path for folder in reversed(folders) for path in _in(folder)]
+
+
+def repository_top(folder: Path) -> Path:
+    """The folder around this one that has a ``.git``, of this user or of the owner of the folder; else the folder."""
+    owners = {os.getuid(), _owner(folder)}
+    return next((each for each in (folder, *folder.parents) if _owner(each / ".git") in owners), folder)
+
+
+def _owner(path: Path) -> int | None:
     try:
-        return read_regular(path, LARGEST + 1)
+        return os.stat(path).st_uid
+    except OSError:
+        return None
+
+
+def _in(folder: Path) -> Iterator[Path]:
+    yield from [path for name in NAMES if os.path.lexists(path := folder / name)][:1]
+
+
+def _place(folder: Path, top: Path, workspace: Path) -> str:
+    if folder == workspace:
+        return "the working directory"
+    return "the repository" if folder == top else f"the folder {visible(str(folder.relative_to(top)))}"
+
+
+def _cut(data: bytes, room: int, name: str) -> str:
+    text = data[:room].decode(errors="ignore" if len(data) > room else "replace").strip()
+    if len(data) <= room:
+        return text
+    return f"{text}\n[... only the first {room // 1024} KiB of {name} ...]"
+
+
+def _read(path: Path, top: Path, workspace: Path) -> bytes:
+    """The whole file, for its hash, unless it is huge; a pipe is not waited for."""
+    try:
+        if not Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(top)):
+            around = "working directory" if top == workspace else "repository"
+            raise _unusable(path, f"it leads out of the {around}")
+        return read_regular(path, MOST_READ)
     except (NotRegularError, IsADirectoryError):
         raise _unusable(path, "it is not a file") from None
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from None
 
 
 def _unusable(path: Path, why: str) -> WorkerError:

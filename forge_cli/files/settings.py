@@ -12,6 +12,7 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.document import read_document
+from forge_cli.files.hooks import HookConfig
 from forge_cli.files.mcp import McpServers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
@@ -55,6 +56,8 @@ class Settings(Config):
     """Short names for models, which ``-m`` and ``model:`` take as well."""
     mcp: McpServers = Field(default_factory=McpServers)
     tool_share: ToolShare | None = None
+    hooks: list[HookConfig] = Field(default_factory=list)
+    """What is run when tools are called and sessions begin and end; it may tighten a verdict, never loosen one."""
     titles: bool = True
     """Whether the model is asked for the title of a conversation."""
 
@@ -118,6 +121,13 @@ def load_project_settings(home: Path, workspace: Path) -> Settings | None:
     return project
 
 
+def hook_files(home: Path, workspace: Path) -> list[Path]:
+    """The files of a trusted project that its hooks run, each of which is trusted by its content as well."""
+    project = load_project_settings(home, workspace)
+    files = [file for hook in project.hooks for file in hook.files] if project else []
+    return [file for file in dict.fromkeys(files) if file.is_relative_to(workspace)]
+
+
 def _check_policy(project: Settings, name: str) -> None:
     """A project's rules ask or block; what approves, or is not a list of rules, could loosen what a person decided."""
     section = project.section("policy", name)
@@ -150,6 +160,7 @@ def _merge(user: Settings, project: Settings) -> Settings:
             "aliases": {**user.aliases, **project.aliases},
             "policy": {**user.policy, **project.policy},
             "mcp": McpServers(servers={**project.mcp.servers, **user.mcp.servers}),
+            "hooks": [*user.hooks, *project.hooks],
         }
     )
     sections = {name: _joined(user, project, name) for name in merged.policy}

@@ -59,6 +59,20 @@ class TrustStore:
         entries["files"] = {**self._section("files"), os.path.realpath(path): digest}
         replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
 
+    def holds_folder(self, folder: Path) -> bool:
+        """Whether every file in a folder is what the person agreed to, and none has come since."""
+        known, files = self._section("files"), list(_tree(folder))
+        return bool(files) and all(
+            (digest := _digest(file)) != UNREADABLE and known.get(os.path.realpath(file)) == digest for file in files
+        )
+
+    def add_folder(self, folder: Path) -> None:
+        """Keep that the person agreed to every file in a folder as it is now."""
+        entries = self._read()
+        digests = {os.path.realpath(file): _digest(file) for file in _tree(folder)}
+        entries["files"] = {**self._section("files"), **digests}
+        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+
     def trusted(self) -> list[str]:
         """The paths of everything that the person agreed to."""
         return sorted([*self._section("workers"), *self._section("files")])
@@ -144,6 +158,8 @@ def _named_files(worker: Worker) -> Iterator[Path]:
     for entry in worker.config.plugins:
         path = worker.folder / entry
         yield from imported_beside(path) if path.suffix == ".py" else _tree(path)
+    if "skills" in worker.config.toolsets:
+        yield from _tree(worker.folder / "skills")
     if isinstance(worker.config.output_schema, str):
         yield worker.folder / worker.config.output_schema
     for section in worker.config.toolsets.values():

@@ -49,7 +49,8 @@ class WorkerConfig(Config):
     model: str | None = None
     limits: Limits = Field(default_factory=Limits)
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
-    agents_md: bool = False
+    agents_md: bool | None = None
+    """Whether AGENTS.md joins the instructions; where nobody says, if it is trusted."""
     environment: bool = True
     """Whether the system prompt tells where the worker is."""
     on_error: Literal["continue", "stop"] = "continue"

@@ -173,7 +173,7 @@ def _forked(read: Log, past: Past, session: OpenSession) -> OpenSession:
 
 
 def _resumed(read: Log, past: Past) -> Resumed:
-    """What stays as it was where nobody says otherwise: the model, and the schema of the task."""
+    """What stays as it was where nobody says otherwise: the model, the schema of the task, and that it only reads."""
     start, update = last_start(read.lines), last_update(read.lines)
     schema: JsonObject | None = dict(start.output_schema) if start and start.output_schema is not None else None
     return Resumed(
@@ -183,6 +183,7 @@ def _resumed(read: Log, past: Past) -> Resumed:
         chosen_model=update.model,
         output_schema=schema,
         title=update.title,
+        read_only=bool(start and start.read_only),
     )
 
 

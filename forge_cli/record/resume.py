@@ -147,6 +147,8 @@ class Resumed:
     """What the answer had to fit; it still has to, where the same task is resumed."""
     title: str | None = None
     """What the session is called."""
+    read_only: bool = False
+    """Was it begun, or resumed, as one in which nothing can be changed? Then it stays so."""
 
     @property
     def session_id(self) -> str | None:

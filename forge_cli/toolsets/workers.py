@@ -95,6 +95,7 @@ class WorkersToolset(Toolset):
             description=worker.config.description or f"Gives a task to the worker '{name}'.",
             input_schema=_INPUT,
             execute=partial(self._delegate, worker.path, digest),
+            delegates=True,
             digest=digest,
         )
 

@@ -83,7 +83,7 @@ def test_what_each_may_do(repository: Project, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_sound_and_names_no_model(repository: Project, name: str, unconfined_rules: str) -> None:
     worker = load_worker(SHIPPED / f"{name}.yaml")
-    assert (worker.name, worker.config.model, worker.config.agents_md) == (name, None, False)
+    assert (worker.name, worker.config.model, worker.config.agents_md) == (name, None, None)
     assert worker.config.description
     assert worker.instructions
     done = repository.forge("worker", "check", name)

@@ -19,6 +19,7 @@ from forge_cli.cli.work_options import (
     ModelOption,
     ModeOption,
     NoPluginsOption,
+    ReadOnlyOption,
     YesOption,
     more_than_nothing,
 )
@@ -134,6 +135,7 @@ def batch(
     no_plugins: NoPluginsOption = False,
     directory: DirectoryOption = None,
     add_dir: AddDirOption = None,
+    read_only: ReadOnlyOption = False,
 ) -> None:
     """Run a worker on many inputs; the same command again resumes it."""
     if keys and not restart:
@@ -152,6 +154,7 @@ def batch(
             schema=OutputSchema.load(str(output_schema), where=None, folder=Path.cwd()) if output_schema else None,
             zones=tuple(added_zone(text) for text in add_dir or ()),
             plugins=not no_plugins,
+            read_only=read_only,
         ),
         inputs=BatchInputs(
             inputs,

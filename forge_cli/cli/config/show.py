@@ -67,6 +67,7 @@ def effective_settings(home: Path, workspace: Path) -> Iterator[ConfigRow]:
     yield from _models(files)
     yield from _servers(files)
     yield from _rules(files)
+    yield from _hooks(files)
     yield from _environment()
 
 
@@ -139,6 +140,13 @@ def _rules(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
                 for index, rule in enumerate(rules if isinstance(rules, list) else [rules]):
                     where = settings.where("policy", toolset, key, index)
                     yield _row(f"policy.{toolset}.{key}[{index}]", rule, source, where)
+
+
+def _hooks(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
+    """Those of every place are run."""
+    for source, settings in files.items():
+        for index, hook in enumerate(settings.hooks):
+            yield _row(f"hooks[{index}]", hook.model_dump(exclude_none=True), source, hook.where())
 
 
 def _environment() -> Iterator[ConfigRow]:

@@ -27,7 +27,7 @@ from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_en
 from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
 
-OWN = ("config.yaml", "trust.json", "tools", "cache")
+OWN = ("config.yaml", "trust.json", "tools", "skills", "cache")
 """Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""
 HIDDEN_VALUE = "hidden"
 ROOM = 2**28

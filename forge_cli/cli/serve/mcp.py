@@ -17,6 +17,7 @@ from forge_cli.cli.serve.stdio import Messages, is_lost, own_input
 from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.tools.choose import tool_worker
+from forge_cli.cli.work_options import ReadOnlyOption
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, StatusEvent
@@ -48,16 +49,19 @@ def mcp(
         ),
     ] = None,
     directory: DirectoryOption = None,
+    read_only: ReadOnlyOption = False,
 ) -> None:
     """Offer a worker's tools, and the worker itself, to MCP clients."""
     served, workspace = tool_worker(worker), work_folder(directory)
     listener = HttpListener(http) if http is not None else None
     with data_output() as out:
-        code = in_loop(_serve, served, workspace, worker is not None, listener, out)
+        code = in_loop(_serve, served, workspace, worker is not None, read_only, listener, out)
     raise typer.Exit(code)
 
 
-async def _serve(worker: Worker, workspace: Path, named: bool, listener: HttpListener | None, out: TextIO) -> ExitCode:
+async def _serve(
+    worker: Worker, workspace: Path, named: bool, read_only: bool, listener: HttpListener | None, out: TextIO
+) -> ExitCode:
     stop, reasons = anyio.Event(), list[str]()
 
     def end(reason: str) -> None:
@@ -66,7 +70,7 @@ async def _serve(worker: Worker, workspace: Path, named: bool, listener: HttpLis
         stop.set()
 
     with SessionChoice().open(worker, workspace) as session:
-        served = ServedWorker(worker, workspace=workspace, session=session, takes_tasks=named)
+        served = ServedWorker(worker, workspace=workspace, session=session, takes_tasks=named, read_only=read_only)
         served.bus.subscribe(_warn)
 
         def leave(why: str, holding: str | None) -> int:

@@ -50,7 +50,7 @@ WITH_VALUE = {
     "-C": "directory",
     "--cd": "directory",
 }
-ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json"}
+ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json", "--read-only": "read_only"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,7 @@ class Invocation:
     interactive: bool = False
     yes: bool = False
     as_json: bool = False
+    read_only: bool = False
 
     @property
     def mode(self) -> ApprovalMode | None:
@@ -123,7 +124,13 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
     signal = InterruptSignal()
     bus.subscribe(lambda event: signal.interrupt(event.reason) if isinstance(event, Interrupt) else None)
     session = opened(
-        worker, workspace=workspace, host=host, bus=bus, mode=mode or ApprovalMode.INTERACTIVE, interrupt=signal
+        worker,
+        workspace=workspace,
+        host=host,
+        bus=bus,
+        mode=mode or ApprovalMode.INTERACTIVE,
+        interrupt=signal,
+        read_only=invocation.read_only,
     )
     with interruptible(lambda reason: None, lambda: False):
         async with screen, session as assembly:
@@ -233,6 +240,7 @@ def call(
     ] = None,
     directory: Annotated[Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result value as JSON.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only if the tool is declared to read.")] = False,
 ) -> None:
     """Call one tool by hand, through the same gate as the model's calls."""
     invocation: Invocation = read_invocation(ctx.meta["forge.argv"])

@@ -27,6 +27,7 @@ from forge_cli.cli.work_options import (
     ModeOption,
     NoPluginsOption,
     OnAskOption,
+    ReadOnlyOption,
     YesOption,
 )
 from forge_cli.core.approval import OnAsk
@@ -68,6 +69,7 @@ def web(
     max_cost: MaxCostOption = None,
     max_time: MaxTimeOption = None,
     no_plugins: NoPluginsOption = False,
+    read_only: ReadOnlyOption = False,
     directory: DirectoryOption = None,
     add_dir: AddDirOption = None,
 ) -> None:
@@ -92,6 +94,7 @@ def web(
         workspace=folder,
         zones=tuple(added_zone(text) for text in add_dir or ()),
         plugins=not no_plugins,
+        read_only=read_only,
     )
     with open_socket(host, port) as listener, data_output():
         access = PageAccess(listener.getsockname()[1], host)

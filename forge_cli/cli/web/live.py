@@ -106,7 +106,7 @@ class LiveSession:
                     self.view.set_live(True)
                     task_status.started(session.id)
                     await runtime.converse(resume=_is_parked(session))
-                    runtime.end()
+                    await runtime.conclude()
             if not opened:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others

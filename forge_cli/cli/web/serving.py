@@ -42,6 +42,7 @@ class PageWork:
     workspace: Path
     zones: tuple[Zone, ...]
     plugins: bool
+    read_only: bool
 
 
 class Serving:

@@ -253,6 +253,7 @@ def open_sessions(given: PageWork, tasks: TaskGroup) -> WebSessions:
         attachments=(),
         record=None,
         plugins=given.plugins,
+        read_only=given.read_only,
     )
     return WebSessions(work, tasks)
 

@@ -29,6 +29,7 @@ from forge_cli.engine.runtime.facts import CALLS, Facts, environment_of, facts_o
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.branch import git_branch
+from forge_cli.files.guidance import guidance_for
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
@@ -54,14 +55,20 @@ def show(
     view = "policy" if policy else "tree" if tree else "prompt" if prompt else "facts"
     path, folder = find_worker(worker), work_folder(directory)
     with data_output():
-        found = look(view_of, path, str(folder), view, git_branch(folder), worker=path, folder=folder)
+        guidance = _guidance(path, folder) if prompt else ""
+        found = look(view_of, path, str(folder), view, git_branch(folder), guidance, worker=path, folder=folder)
     if as_json:
         print_json(found)
     else:
         _PRINTERS[view](found)
 
 
-async def view_of(name: str, folder: str, view: str, branch: str | None) -> Facts:
+def _guidance(worker: str, folder: Path) -> str:
+    """Read here, since a confined process would not see what lies above the working directory."""
+    return guidance_for(load_worker(worker).config.agents_md, folder, forge_home()).text
+
+
+async def view_of(name: str, folder: str, view: str, branch: str | None, guidance: str) -> Facts:
     workspace = Path(folder)
     worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home(), workspace)
     bus.subscribe(_warn)
@@ -82,14 +89,14 @@ async def view_of(name: str, folder: str, view: str, branch: str | None) -> Fact
                 )
             case "prompt":
                 await defer_tools(worker, assembly, settings)
-                return {"prompt": _prompt(worker, assembly, branch)}
+                return {"prompt": _prompt(worker, assembly, branch, guidance)}
             case _:
                 return facts_of(worker, assembly, settings)
 
 
-def _prompt(worker: Worker, assembly: Assembly, branch: str | None) -> str:
-    workspace, environment = assembly.guard.judge.workspace, environment_of(worker, assembly, branch)
-    return system_prompt(worker, workspace, assembly.toolbox, wanted_output(worker), environment)
+def _prompt(worker: Worker, assembly: Assembly, branch: str | None, guidance: str) -> str:
+    environment = environment_of(worker, assembly, branch)
+    return system_prompt(worker, guidance, assembly.toolbox, wanted_output(worker), environment)
 
 
 def _children(worker: Worker) -> list[Worker]:
@@ -138,6 +145,9 @@ def _print_policy(found: Facts) -> None:
         sys.stdout.write("\n")
         zones = [{**zone, "zone": f"/{zone['name']}"} for zone in found["zones"]]
         print_table(["zone", "mode", "write", "delete", where, "path"], zones)
+    if found["hooks"]:
+        sys.stdout.write("\n")
+        print_table(["hook", "on", "match", where], found["hooks"])
 
 
 def _print_tree(found: Facts) -> None:

@@ -40,6 +40,7 @@ class BatchWork:
     schema: OutputSchema | None = None
     zones: tuple[Zone, ...] = ()
     plugins: bool = True
+    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class ItemPerformer:
             limits=work.limits,
             output_schema=work.schema,
             session=session,
+            read_only=work.read_only,
             wiring=Wiring(host=self._host, zones=work.zones, pool=self.pool),
         )
         try:
@@ -102,7 +104,7 @@ class ItemPerformer:
         try:
             unfinished = session.resumed is not None and session.resumed.past.unfinished
             result = await runtime.run("" if unfinished else item.task)
-            runtime.end()
+            await runtime.conclude()
         finally:
             await runtime.aclose()
         return ItemEnd(item.key, self._redactor.redact(result.wire()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from copy import deepcopy
 from dataclasses import field, replace
 from functools import partial
@@ -25,11 +25,13 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
+from forge_cli.engine.hooks.hooks import Hooks
 
 if TYPE_CHECKING:
     from forge_cli.record.resume import Pending
 
 
+AskFor = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 NewContext = Callable[[], ToolContext]
 """Makes what a preview may know of its call; most calls need none."""
 
@@ -42,6 +44,7 @@ class Consent:
     controller: ApprovalController
     bus: EventBus
     reopened: ReopenedCalls
+    hooks: Hooks | None = None
     waited: dict[str, float] = field(default_factory=dict)
     """Seconds for which a call, by its id, has waited for an answer."""
 
@@ -61,8 +64,14 @@ class Consent:
 
     async def park(self, judged: Judged, new_context: NewContext) -> None:
         """Put the request of a call on record, while an earlier call waits."""
-        preview = await self._preview(judged, new_context)
-        await self.controller.request_approval(self._request(judged, preview), needs=self.needs(judged))
+        request = self._request(judged, await self._preview(judged, new_context))
+        await self._get_answer(judged, request, partial(self.controller.request_approval, needs=self.needs(judged)))
+
+    async def _get_answer(self, judged: Judged, request: ApprovalRequest, ask: AskFor) -> ApprovalDecision:
+        """The answer to a request; hooks tell of one that somebody can answer, now or later."""
+        if self.hooks is None or not (self.controller.attended or self.controller.parks):
+            return await ask(request)
+        return await self.hooks.while_asked(judged, request, partial(ask, request))
 
     async def _ask(self, judged: Judged, new_context: NewContext) -> str | None:
         pending = self.reopened.take_pending(judged.call)
@@ -77,9 +86,9 @@ class Consent:
             decision = self._parked_answer(request, pending)
             if decision is None:
                 may_park, since = judged.call.parent is None, time.monotonic()
-                decision = await self.controller.request_approval(
-                    request, None if request.once else key, needs=needs, may_park=may_park
-                )
+                fingerprint = None if request.once else key
+                ask = partial(self.controller.request_approval, fingerprint=fingerprint, needs=needs, may_park=may_park)
+                decision = await self._get_answer(judged, request, ask)
                 self.waited[judged.call.id] = self.waited.get(judged.call.id, 0.0) + time.monotonic() - since
         self.record(judged, decision, request_id)
         if not decision.approved:

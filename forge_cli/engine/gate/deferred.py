@@ -14,7 +14,7 @@ from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.results import Json, ResultValue
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut
-from forge_cli.core.tool import READ_ONLY, Args, Source, Tool, llm_tools
+from forge_cli.core.tool import READ_ONLY, Args, Source, Tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.toolbox import Offer, OpenToolset, Toolbox
@@ -111,9 +111,9 @@ class DeferredTools:
         await self._toolbox.refresh()
         await self.start()
         offers = self._toolbox.offers
-        kept = [offer.tool for offer in offers.values() if not self.is_deferred(offer)]
-        loaded = [offers[name].tool for name in self._loaded if name in offers and self.is_deferred(offers[name])]
-        tools = llm_tools([*kept, *loaded])
+        kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
+        loaded = [offers[name] for name in self._loaded if name in offers and self.is_deferred(offers[name])]
+        tools = self._toolbox.for_model([*kept, *loaded])
         self._known = tuple(tool.name for tool in tools)
         return tools
 
@@ -137,7 +137,7 @@ class DeferredTools:
     @property
     def deferred(self) -> list[Tool]:
         """Those that the model may call, and reads no definition of until they are loaded."""
-        return llm_tools([offer.tool for offer in self._toolbox.offers.values() if self.is_deferred(offer)])
+        return self._toolbox.for_model(offer for offer in self._toolbox.offers.values() if self.is_deferred(offer))
 
     def find(self, query: str) -> list[Tool]:
         """The deferred tools that a query names or describes, the best first."""
@@ -162,7 +162,7 @@ class DeferredTools:
         offers = [offer for offer in self._toolbox.offers.values() if self.is_deferred(offer)]
         lines: list[str] = []
         for group in dict.fromkeys(map(_group, offers)):
-            names = [tool.name for tool in llm_tools([offer.tool for offer in offers if _group(offer) == group])]
+            names = [tool.name for tool in self._toolbox.for_model(offer for offer in offers if _group(offer) == group)]
             lines += [f"- {name}" for name in names[:most]]
             if left := len(names[most:]):
                 lines.append(f"- and {left:,} more of {group[1] if group[0] == SERVERS else group[0]}")
@@ -193,7 +193,7 @@ class DeferredTools:
 
     def _choose_groups(self) -> set[tuple[str, str]]:
         """Those that have to be deferred from now on: servers first, the largest first, and never what is built in."""
-        offers = [offer for offer in self._toolbox.offers.values() if llm_tools([offer.tool])]
+        offers = [offer for offer in self._toolbox.offers.values() if self._toolbox.for_model([offer])]
         if self._recorded is not None:
             missing = {_group(offer) for offer in offers if offer.tool.name not in self._recorded}
             return missing if FIND_TOOLS in self._recorded and not self._groups else set()

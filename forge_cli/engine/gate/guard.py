@@ -37,6 +37,7 @@ from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.performing import TOOL, CallClock, perform
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.gate.toolbox import Offer
+from forge_cli.engine.hooks.hooks import Hooks
 from forge_cli.sandbox.files.sandbox import Sandbox
 
 ASK_AGAIN = 3
@@ -69,6 +70,8 @@ class Guard:
     repeated: Repeated | None = None
     reopened: ReopenedCalls = field(default_factory=ReopenedCalls)
     network: NetworkConsent | None = None
+    hooks: Hooks | None = None
+    """Those of the person, where there are any."""
 
     @property
     def offers(self) -> Mapping[str, Offer]:
@@ -80,7 +83,9 @@ class Guard:
 
     @cached_property
     def _consent(self) -> Consent:
-        return Consent(judge=self.judge, controller=self.controller, bus=self.bus, reopened=self.reopened)
+        return Consent(
+            judge=self.judge, controller=self.controller, bus=self.bus, reopened=self.reopened, hooks=self.hooks
+        )
 
     async def call(self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
@@ -92,7 +97,8 @@ class Guard:
         outcome = None
         with self.interrupt.scope():
             try:
-                outcome = await self._pass(judged or await self.verdict(call, caller), inner)
+                judged = judged or await self._decide(call, caller)
+                outcome = await self._pass(judged, inner)
             except Refusal as refusal:
                 outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
         outcome = outcome or ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
@@ -108,7 +114,17 @@ class Guard:
         outcome = replace(outcome, duration_ms=round(took * 1000))
         if self.before_result:
             await self.before_result(outcome.value.wire())
-        return self._finish(outcome)
+        self._finish(outcome)
+        if self.hooks:
+            with self.interrupt.scope():
+                await self.hooks.after(outcome, judged)
+        return outcome
+
+    async def _decide(self, call: ToolCall, caller: AnyCaller) -> Judged:
+        """The verdict that counts: with what the hooks of the person say of the call."""
+        judged = await self.verdict(call, caller)
+        asks_hooks = self.hooks is not None and judged.verdict.approval is not Approval.BLOCKED
+        return await self.hooks.before(judged) if self.hooks and asks_hooks else judged
 
     def _tell_tool(self, outcome: ToolOutcome) -> None:
         offer = self.offers.get(outcome.call.name)
@@ -145,7 +161,7 @@ class Guard:
         if offer is None or not offer.tool.read_only or self.reopened.knows(call) or self.repeated:
             return None
         with self.interrupt.scope(), suppress(Refusal):
-            judged = await self.verdict(call, Caller.MODEL)
+            judged = await self._decide(call, Caller.MODEL)
             return judged if judged.verdict.approval is Approval.PRE_APPROVED else None
         return None
 
@@ -153,7 +169,7 @@ class Guard:
         """Put the request of a call on record, if it has one to make, while an earlier call waits; did it?"""
         parked = False
         with self.interrupt.scope(), suppress(Refusal, Parked):
-            judged = await self.verdict(call, Caller.MODEL)
+            judged = await self._decide(call, Caller.MODEL)
             asks = judged.verdict.approval is Approval.ASK and not self.reopened.knows(call)
             key = self.judge.fingerprint_of(judged)
             if asks and self.controller.settled(key, self._consent.needs(judged)) is None:

@@ -20,13 +20,15 @@ from forge_cli.core.paths import with_paths
 from forge_cli.core.schema import InvalidInput
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.tool import Args, Tool
+from forge_cli.core.tool import READ_ONLY, Args, Tool
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.grants import own_rules
 from forge_cli.engine.gate.policy import own_verdict
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.caps import seen_from
 from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
+
+READ_ONLY_RULE = "--read-only"
 
 
 class Caller(Enum):
@@ -116,6 +118,8 @@ class Judge:
     """What else consent is bound to: the worker's file, its zones and its isolation."""
     parent: Judge | None = None
     """That of the parent worker: what is blocked there is blocked here."""
+    read_only: bool = False
+    """Whether every tool is blocked that does more than read, as far as anybody has declared."""
     policy_files: Mapping[str, str] = field(default_factory=dict)
     """The files that rules may be written to, of the ``user`` and of the ``worker``."""
 
@@ -131,6 +135,8 @@ class Judge:
         """The call judged by this worker, without its parents."""
         offer = self._offer(call, caller)
         args = _valid(offer.tool, call)
+        if self.read_only and not offer.tool.fits_read_only:
+            return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller)
         places = self._places(offer.tool, args)
         said = [path.verdict for path in sorted(places, key=lambda path: not path.use.access.changes)]
         if any(verdict.approval is Approval.BLOCKED for verdict in said):
@@ -247,6 +253,13 @@ class Judge:
             tool="",
             args={"at": rule.at, "says": rule.says},
         )
+
+
+def _beyond_reading(tool: Tool) -> Verdict:
+    """The verdict of a read-only session on a tool that is not for it."""
+    more = ", ".join(sorted(effect.value for effect in (tool.effects or frozenset()) - READ_ONLY))
+    why = "nobody has declared what it does" if tool.effects is None else f"it is declared to do more: {more}"
+    return Verdict(Approval.BLOCKED, f"this session is read-only, and {why}", rule=READ_ONLY_RULE, by="mode")
 
 
 def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from types import TracebackType
 
@@ -11,7 +11,7 @@ from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool import Source, Tool
+from forge_cli.core.tool import Source, Tool, llm_tools
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import Policy
@@ -193,6 +193,20 @@ class Toolbox:
     offers: dict[str, Offer] = field(default_factory=dict)
     parent: Toolbox | None = None
     """That of the parent worker."""
+    read_only: bool = False
+    """Whether only tools that read can be called, which the gate sees to; the others are not even offered."""
+
+    @property
+    def usable(self) -> list[Tool]:
+        """What can be called at all, by anybody."""
+        return [offer.tool for offer in self.offers.values() if self.is_usable(offer)]
+
+    def is_usable(self, offer: Offer) -> bool:
+        return not self.read_only or offer.tool.fits_read_only
+
+    def for_model(self, offers: Iterable[Offer]) -> list[Tool]:
+        """Those of the offers that the model may call."""
+        return llm_tools([offer.tool for offer in offers if self.is_usable(offer)])
 
     async def refresh(self) -> dict[str, Offer]:
         found: dict[str, Offer] = {}

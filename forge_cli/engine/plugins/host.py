@@ -17,6 +17,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.executors import ExecutorFactory
 from forge_cli.core.hookspecs import GROUP, Renderer
 from forge_cli.core.messages import ModelFactory
+from forge_cli.core.observers import Observer
 from forge_cli.core.results import Custom
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
@@ -26,7 +27,7 @@ from forge_cli.engine.plugins.scan import OWN, Plugin, installed
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
 
-MODEL, RENDER, EXECUTOR = "model.", "render.", "executor."
+MODEL, RENDER, EXECUTOR, OBSERVER = "model.", "render.", "executor.", "observer."
 
 
 class PluginError(ForgeError):
@@ -91,7 +92,7 @@ class PluginHost:
         return next(each for each in self.plugins if (each.name, each.distribution) == (name, distribution))
 
     def toolset_plugins(self) -> list[Plugin]:
-        return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER, EXECUTOR))]
+        return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER, EXECUTOR, OBSERVER))]
 
     def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
         """The toolset class of that name, with the plugin it comes from."""
@@ -137,6 +138,17 @@ class PluginHost:
             if isinstance(factory, ExecutorFactory) and factory.name == name:
                 return factory
         raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no executor '{name}'")
+
+    def observer_names(self) -> list[str]:
+        return [plugin.name.removeprefix(OBSERVER) for plugin in self.plugins if plugin.name.startswith(OBSERVER)]
+
+    def observer(self, name: str) -> Observer:
+        """The observer behind ``observer: NAME``."""
+        plugin = self._find_offered(OBSERVER, name, "observer", "observers are: {}")
+        for observer in self._call_hook(plugin, "forge_observers"):
+            if isinstance(observer, Observer) and observer.name == name:
+                return observer
+        raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no observer '{name}'")
 
     def _find_offered(self, group: str, name: str, what: str, hint: str) -> Plugin:
         """The plugin of a group that has this name; ``hint`` is what to say of those that there are."""

@@ -28,7 +28,7 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_session
-from forge_cli.record.resume import Past, read_past, restored
+from forge_cli.record.resume import Past, last_start, read_past, restored
 
 
 @dataclass
@@ -115,6 +115,9 @@ class RecordedPart:
     past: Past
     last: Line | None
     """The line before."""
+    read_only: bool = False
+    guided: bool = False
+    """Was the model told what AGENTS.md says?"""
 
     @property
     def task(self) -> Message:
@@ -194,7 +197,9 @@ def read_recording(log: Log) -> Recording:
 def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
     starts = [*_starts(lines), len(lines)]
     for begin, end in pairwise(starts):
-        yield RecordedPart(tuple(lines[begin:end]), read_past(lines[:begin]), lines[begin - 1] if begin else None)
+        start, last = last_start(lines[:end]), lines[begin - 1] if begin else None
+        past, flags = read_past(lines[:begin]), (bool(start and start.read_only), bool(start and start.guidance))
+        yield RecordedPart(tuple(lines[begin:end]), past, last, *flags)
 
 
 def _starts(lines: Sequence[Line]) -> Iterator[int]:

@@ -124,7 +124,10 @@ class Repetition:
             interrupt_signal=self.interrupt,
             output_schema=OutputSchema(schema) if schema else None,
             resume=Resumed(part.past, part.last) if part.last else None,
-            wiring=Wiring(host=self.host, session_id=self.recording.session, replay=replay, home=home),
+            read_only=part.read_only,
+            wiring=Wiring(
+                host=self.host, session_id=self.recording.session, replay=replay, home=home, guidance=part.guided
+            ),
         )
         async with runtime:
             result = await runtime.run(part.task.text, part.task.attachments)

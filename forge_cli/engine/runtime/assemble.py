@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from forge_cli.core.bounds import LATER, OPENING, call_within, wait_within
@@ -18,20 +19,22 @@ from forge_cli.core.notify import Notify
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source, digest_of
-from forge_cli.core.toolset import Toolset, ToolsetEnv
+from forge_cli.core.toolset import Toolset, ToolsetEnv, ToolsetPlaces
 from forge_cli.core.values import dataclass
-from forge_cli.core.zones import Zone
+from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
+from forge_cli.engine.hooks.hooks import Hooks, hooks_of
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.held import ChangeKeeper
@@ -54,12 +57,14 @@ def open_sandbox(
     make_zones: bool = True,
     spare: Path | None = None,
     added: Sequence[Zone] = (),
+    read_only: bool = False,
 ) -> Sandbox:
     """The zones that the worker declares, or the default one, and those that its toolsets bring.
 
     The worker's own files are protected in it. ``parent`` is the sandbox of the parent worker: without zones of its
     own a child has those of its parent, and its own are no wider. Without ``make_zones`` no folder is made;
-    empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's.
+    empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's. With ``read_only``
+    nothing can be written in any zone, whatever a tool has declared.
     """
     section = worker.section("sandbox")
     config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
@@ -75,6 +80,7 @@ def open_sandbox(
             zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
     if parent is not None:
         brought = [zone for zone in brought if lies_within(zone.path, parent.zones)]
+    brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
     for zone in brought:
         if other := next((other for other in zones if other.name == zone.name), None):
             problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
@@ -83,12 +89,20 @@ def open_sandbox(
     zones = _add(zones, added)
     if spare is not None:
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
+    if read_only:
+        zones = tuple(replace(zone, mode=ZoneMode.RO) for zone in zones)
     protected = [*own_files, *(parent.protected if parent else ())]
     isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
     if parent is not None:
         sandbox.notified = parent.notified
     return sandbox
+
+
+def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
+    """Is it the very folder of a zone, so that its files can be read there?"""
+    real = Path(os.path.realpath(folder))
+    return any(zone.path == real for zone in zones)
 
 
 def _add(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...]:
@@ -140,24 +154,46 @@ async def assemble(
     home: Path | None = None,
     keeper: ChangeKeeper | None = None,
     added: Sequence[Zone] = (),
+    read_only: bool = False,
+    session: str = "",
 ) -> Assembly:
     """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
 
     ``parent`` is the parent worker: it caps the zones, and what it blocks is blocked. Without
     ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
     ``keeper`` keeps what files held before they are changed; a child worker's are kept by that of its parent.
+    With ``read_only``, as in the child of a worker that has it, nothing is called that does more than read. ``session``
+    is what hooks are told.
     """
+    read_only = read_only or (parent is not None and parent.guard.judge.read_only)
+    if read_only and make_zones:
+        make_zones, spare = False, temporary_folder(stack)
     host = host.beside(worker)
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
     for name, (cls, _) in named.items():
         if cls.imports:
             before_third_party(f"toolsets.{name}")
     home = home or forge_home()
-    brought = [zone for name, (cls, plugin) in named.items() for zone in _declared(name, plugin, cls.zones, home)]
-    brought += [zone for toolset in worker.toolsets for zone in toolset.zones(home)]
+    places = ToolsetPlaces(worker.folder, workspace, home)
+    brought = [
+        zone
+        for name, (cls, plugin) in named.items()
+        for zone in _declared(name, plugin, cls.zones_for, worker.section("toolsets", name), places)
+    ]
+    brought += [zone for toolset in worker.toolsets for zone in toolset.zones_for(toolset.config, places)]
     outer = parent.guard.sandbox if parent else None
     own = protected_files(worker, host)
-    sandbox = open_sandbox(worker, workspace, own, brought, outer, make_zones=make_zones, spare=spare, added=added)
+    sandbox = open_sandbox(
+        worker,
+        workspace,
+        own,
+        brought,
+        outer,
+        make_zones=make_zones,
+        spare=spare,
+        added=added,
+        read_only=read_only,
+    )
     sandbox.keeper = outer.keeper if outer else keeper
     setting = _setting(worker, sandbox)
     where = sandbox.isolation.network_where
@@ -172,7 +208,8 @@ async def assemble(
         policy_files=files,
     )
     processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
-    policies = user_policies(host, home, workspace)
+    settings = load_settings(home, workspace)
+    policies = user_policies(host, settings, home)
     requests = WorkerRequests(worker=worker.name, controller=controller, interrupt=interrupt)
     env = ToolsetEnv(
         worker=worker.name,
@@ -185,7 +222,7 @@ async def assemble(
         register=host.toolsets_of,
         session=requests,
     )
-    toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None)
+    toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None, read_only=read_only)
     for name, (cls, plugin) in named.items():
         its_env = replace(env, parent=toolbox.parent_toolset(name), policy=policies(name, cls))
         toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
@@ -200,10 +237,34 @@ async def assemble(
         workspace=workspace,
         setting=setting,
         parent=parent.guard.judge if parent else None,
+        read_only=read_only,
         policy_files=files,
     )
-    guard = Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt, network=network)
+    hooks = Hooks(
+        all=tuple(hooks_of(settings.hooks, home)),
+        session=session,
+        worker=worker.name,
+        workspace=workspace,
+        store=TrustStore(home),
+        processes=processes,
+        bus=controller.bus,
+        find_observer=host.observer,
+    )
+    hooks.check(host.observer_names() if hooks.all else ())
+    guard = Guard(
+        judge=judge,
+        controller=controller,
+        bus=controller.bus,
+        interrupt=interrupt,
+        network=network,
+        hooks=hooks if hooks.all else None,
+    )
     return Assembly(toolbox, guard, requests)
+
+
+def temporary_folder(stack: AsyncExitStack) -> Path:
+    """A folder for what must not change anything, gone with ``stack``."""
+    return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 
 def _policy_files(worker: Worker, home: Path, parent: Assembly | None) -> dict[str, str]:
@@ -267,12 +328,14 @@ def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *a
     except ForgeError:
         raise
     except BaseException as error:  # third-party code
-        raise toolset_failure(name, plugin.source, None, f"{declare.__name__}() failed", error) from error
+        raise toolset_failure(
+            name, plugin.source, None, f"{declare.__name__.removesuffix('_for')}() failed", error
+        ) from error
 
 
-def user_policies(host: PluginHost, home: Path, workspace: Path) -> Callable[[str, type[Toolset]], Config | None]:
+def user_policies(host: PluginHost, settings: Settings, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
     """What user and project say of toolsets, whichever worker uses them: by a toolset's name and class."""
-    settings, file = load_settings(home, workspace), str(home / "config.yaml")
+    file = str(home / "config.yaml")
     known = [plugin.name for plugin in host.toolset_plugins()]
     for name in settings.policy:
         if name not in known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -17,6 +18,7 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import blocked_by_parent
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.gate.toolbox import Offer
+from forge_cli.engine.hooks.hooks import Hook
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
 from forge_cli.engine.turns.environment import CommandView, Environment
@@ -75,16 +77,22 @@ def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> st
     if not worker.config.environment:
         return None
     toolbox, directory, system = assembly.toolbox, assembly.guard.judge.workspace, os.uname()
-    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets)
+    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
     environment = Environment(
         directory=directory,
         branch=branch,
-        zones=assembly.guard.sandbox.zones if toolbox.offers else None,
+        zones=tuple(map(_declared, assembly.guard.sandbox.zones)) if toolbox.offers else None,
         commands=_command_view(assembly.guard.sandbox) if has_shell else None,
         system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
         day=date.today(),
+        read_only=toolbox.read_only,
     )
     return environment.paragraph()
+
+
+def _declared(zone: Zone) -> Zone:
+    """The zone where its worker has it, also if its folder is missing and another stands for it."""
+    return replace(zone, path=zone.stands_for) if zone.stands_for else zone
 
 
 def _command_view(sandbox: Sandbox) -> CommandView:
@@ -107,7 +115,7 @@ def describe_zone(zone: Zone) -> Facts:
     """A zone as events tell it."""
     return {
         "name": zone.name,
-        "path": str(zone.path),
+        "path": str(zone.stands_for or zone.path),
         "mode": zone.mode.value,
         "write": zone.write.value,
         "delete": zone.delete.value,
@@ -142,7 +150,14 @@ def policy_of(assembly: Assembly) -> Facts:
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
         "rules": [{"toolset": name, **_wire(rule)} for name, toolset in ruled.items() for rule in toolset.rules()],
         "zones": [_zone(zone) for zone in assembly.guard.sandbox.zones],
+        "hooks": [describe_hook(hook) for hook in (assembly.guard.hooks.all if assembly.guard.hooks else ())],
     }
+
+
+def describe_hook(hook: Hook) -> Facts:
+    config = hook.config
+    where = str(hook.where) if hook.where else None
+    return {"on": config.on, "match": config.match, "hook": hook.title, "run": config.run, "where": where}
 
 
 def _said_of(offer: Offer, guard: Guard) -> Facts:

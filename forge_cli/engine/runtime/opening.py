@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -20,7 +19,7 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.engine.runtime.assemble import Assembly, assemble, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import describe_zone, environment_of
@@ -35,6 +34,7 @@ from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
 from forge_cli.files.branch import git_branch
+from forge_cli.files.guidance import Guidance, guidance_for
 from forge_cli.files.home import close_home
 from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.files.worker import Worker
@@ -54,6 +54,7 @@ class OpenWorker:
     model: ChosenModel
     price: LatePrice
     loop: Loop
+    guidance: Guidance
     open_calls: OpenCalls
     requests: WorkerRequests | None
 
@@ -107,6 +108,8 @@ class OpenWorker:
             title=resume.title if resume else None,
             zones=self.zones,
             isolation=self.isolation,
+            read_only=self.spec.read_only or None,
+            guidance=tuple(map(str, self.guidance.files)) or None,
             session=self.spec.session_id,
             worker=self.spec.worker.name,
         )
@@ -138,6 +141,10 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     assembly = await _assemble(spec, workspace, controller, stack, notify)
     window = _window(settings, model.provider)
     deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
+    guidance = _guidance(spec, workspace)
+    if spec.is_root and guidance.untrusted:
+        names = ", ".join(str(path) for path in guidance.untrusted)
+        notify("info", f"{names} is not used: it is not trusted; forge trust changes that")
     return OpenWorker(
         spec=spec,
         workspace=workspace,
@@ -145,7 +152,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         controller=controller,
         model=model,
         price=price,
-        loop=_loop(spec, window, model, assembly, deferred, redactor, delegate),
+        loop=_loop(spec, window, model, assembly, deferred, guidance, redactor, delegate),
+        guidance=guidance,
         open_calls=open_calls,
         requests=assembly.requests,
     )
@@ -161,11 +169,12 @@ async def reopen_worker(
         assembly = await _assemble(spec, old.workspace, controller, stack, notify)
         window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
         deferred = await _defer(spec, settings, window, assembly, notify, offered)
-        loop = _loop(spec, window, old.model, assembly, deferred, old.loop.redactor, delegate, old.loop)
+        guidance = _guidance(spec, old.workspace)
+        loop = _loop(spec, window, old.model, assembly, deferred, guidance, old.loop.redactor, delegate, old.loop)
     except BaseException:
         controller.mode = mode
         raise
-    return replace(old, spec=spec, settings=settings, loop=loop, requests=assembly.requests)
+    return replace(old, spec=spec, settings=settings, loop=loop, guidance=guidance, requests=assembly.requests)
 
 
 def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
@@ -196,6 +205,8 @@ async def _assemble(
         home=spec.home,
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
+        read_only=spec.read_only,
+        session=spec.session_id,
     )
 
 
@@ -277,7 +288,7 @@ def _spare_folder(spec: RuntimeSpec, stack: AsyncExitStack) -> Path | None:
     """Where a replay that must not change anything makes the folders of zones that are missing."""
     if spec.wiring.replay is None or not spec.wiring.replay.keeps_still:
         return None
-    return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
+    return temporary_folder(stack)
 
 
 async def _defer(
@@ -309,6 +320,7 @@ def _loop(
     model: ChosenModel,
     assembly: Assembly,
     deferred: DeferredTools,
+    guidance: Guidance,
     redactor: Redactor,
     delegate: Delegate,
     before: Loop | None = None,
@@ -340,7 +352,7 @@ def _loop(
         interrupt=spec.interrupt,
         history=history,
         context=context,
-        system=system_prompt(spec.worker, guard.judge.workspace, toolbox, output, environment),
+        system=system_prompt(spec.worker, guidance.text, toolbox, output, environment),
         environment=environment,
         news=news,
         stop_on_refusal=spec.on_ask is OnAsk.FAIL and not guard.controller.attended,
@@ -349,6 +361,10 @@ def _loop(
         redactor=redactor,
     )
     return loop.taking_over(before) if before else loop
+
+
+def _guidance(spec: RuntimeSpec, workspace: Path) -> Guidance:
+    return guidance_for(spec.worker.config.agents_md, workspace, spec.home, told=spec.wiring.guidance)
 
 
 def _window(settings: Settings, provider: ModelProvider) -> int | None:

@@ -78,9 +78,14 @@ class WorkerRuntime:
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
         session: OpenSession | None = None,
         resume: Resumed | None = None,
+        read_only: bool = False,
         wiring: Wiring | None = None,
     ) -> None:
-        """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change."""
+        """``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change.
+
+        With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
+        session that was read-only stays so when it is resumed.
+        """
         wiring = wiring or Wiring()
         wiring = replace(wiring, host=wiring.host.beside(worker))
         if session is not None:
@@ -105,6 +110,7 @@ class WorkerRuntime:
             resume=resume,
             session_id=wiring.session_id or (resume and resume.session_id) or new_session_id(),
             wiring=wiring,
+            read_only=read_only or (resume is not None and resume.read_only),
         )
         self._past = spec.past
         self._stack = AsyncExitStack()
@@ -157,7 +163,7 @@ class WorkerRuntime:
     @property
     def tools(self) -> list[Tool]:
         """What the worker can call right now."""
-        return [offer.tool for offer in self.opened.loop.toolbox.offers.values()]
+        return self.opened.loop.toolbox.usable
 
     async def __aenter__(self) -> Self:
         await self.initialize()
@@ -179,6 +185,8 @@ class WorkerRuntime:
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
+                if hooks := opened.loop.guard.hooks:
+                    await hooks.session_starts()
         except BaseException:
             with suppress(ForgeError):
                 await self._stack.aclose()
@@ -356,7 +364,7 @@ class WorkerRuntime:
         self.stop_conversing()
         if self._stream:
             await self._stream.aclose()
-        self.end()
+        await self.conclude()
         self._open = None
         if self._owner:
             await self._close_owner(self._owner)
@@ -377,6 +385,13 @@ class WorkerRuntime:
             if isinstance(error, ForgeError):
                 self.bus.emit(StatusEvent("warning", error.message))
             error = error.__context__
+
+    async def conclude(self) -> None:
+        """Tell hooks that the session ends, then say how; before anything is closed, and the root alone does."""
+        hooks = self._open.loop.guard.hooks if self._open and self.is_root and not self._ended else None
+        if hooks and self._result:
+            await hooks.session_ends()
+        self.end()
 
     def end(self) -> None:
         """Say how the session ended, before anything is closed; the root alone does."""

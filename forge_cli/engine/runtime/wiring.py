@@ -43,6 +43,8 @@ class Wiring:
     """What stands for ``~/.forge``, where it is not that of the user."""
     pool: Budget | None = None
     """What the sessions of a batch may use together."""
+    guidance: bool | None = None
+    """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
     keeper: ChangeKeeper | None = None
     """Keeps what files held before the session changed them."""
 
@@ -66,6 +68,7 @@ class RuntimeSpec:
     resume: Resumed | None
     session_id: str
     wiring: Wiring
+    read_only: bool = False
 
     @property
     def parent(self) -> Parent | None:

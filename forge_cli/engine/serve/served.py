@@ -22,7 +22,7 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.offering import GivenTools
 from forge_cli.core.phrases import NOBODY_TO_ASK
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.tool import Tool, llm_tools
+from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller
@@ -60,12 +60,14 @@ class ServedWorker:
     With ``takes_tasks`` the worker itself is one of the tools.
     """
 
-    def __init__(self, worker: Worker, *, workspace: Path, session: OpenSession, takes_tasks: bool) -> None:
+    def __init__(
+        self, worker: Worker, *, workspace: Path, session: OpenSession, takes_tasks: bool, read_only: bool = False
+    ) -> None:
         self.worker = worker
         self.bus = EventBus()
         self.redactor = own_redactor()
         self._workspace, self._session, self._takes_tasks = workspace, session, takes_tasks
-        self._mode = ApprovalMode.INTERACTIVE
+        self._mode, self._read_only = ApprovalMode.INTERACTIVE, read_only
         self._calls: dict[str, ServedCall] = {}
         self.made = 0
         """How many calls there were."""
@@ -90,6 +92,8 @@ class ServedWorker:
                 self._announcer.notify("warning", f"{file} is not used: it is not trusted")
             self._assembly = await self._assemble(stack)
             self._announcer.start(self._start(), ())
+            if hooks := self._assembly.guard.hooks:
+                await hooks.session_starts()
             self._stack = stack.pop_all()
         await self._tasks.__aenter__()
         return self
@@ -101,6 +105,8 @@ class ServedWorker:
             call.interrupt.interrupt(self._ending or CLOSED)
         try:
             await self._tasks.__aexit__(kind, error, trace)
+            if hooks := self._assembly.guard.hooks:
+                await hooks.session_ends()
         finally:
             with suppress(SessionLost):  # which is what ended it
                 for event in (*self._open_calls.ends(), SessionEnd(self._result().wire())):
@@ -124,7 +130,7 @@ class ServedWorker:
     def offers(self) -> dict[str, Offer]:
         """What a client may call right now; what is blocked whatever its args is not there."""
         offers = self._assembly.toolbox.offers
-        callable_tools = {tool.name for tool in llm_tools([offer.tool for offer in offers.values()])}
+        callable_tools = {tool.name for tool in self._assembly.toolbox.for_model(offers.values())}
         return {
             name: offer
             for name, offer in offers.items()
@@ -193,7 +199,9 @@ class ServedWorker:
     async def _assemble(self, stack: AsyncExitStack) -> Assembly:
         worker = self.worker
         if self._takes_tasks:
-            task = WorkerTask(worker=worker, workspace=self._workspace, find_call=self._calls.get)
+            task = WorkerTask(
+                worker=worker, workspace=self._workspace, find_call=self._calls.get, read_only=self._read_only
+            )
             worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
         return await assemble(
             worker,
@@ -204,6 +212,8 @@ class ServedWorker:
             notify=self._announcer.notify,
             stack=stack,
             keeper=self._session.changes,
+            read_only=self._read_only,
+            session=self._session.id,
         )
 
     def _recorder(self) -> Recorder:
@@ -213,7 +223,13 @@ class ServedWorker:
         return recorder
 
     def _start(self) -> SessionStart:
-        return SessionStart(CLIENTS, str(self._workspace), self._mode.value, worker_file=str(self.worker.path))
+        return SessionStart(
+            CLIENTS,
+            str(self._workspace),
+            self._mode.value,
+            worker_file=str(self.worker.path),
+            read_only=self._read_only or None,
+        )
 
     def _result(self) -> WorkerResult:
         ending = Ending("")

@@ -36,6 +36,7 @@ class WorkerTask:
     worker: Worker
     workspace: Path
     find_call: Callable[[str], ServedCall | None]
+    read_only: bool = False
 
     def as_tool(self) -> Tool:
         worker = self.worker
@@ -45,6 +46,7 @@ class WorkerTask:
             input_schema=INPUT,
             execute=self._carry_out,
             needs_approval=False,  # every call that the worker makes passes its gate
+            delegates=True,
             timeout=LONGEST,
         )
 
@@ -62,6 +64,7 @@ class WorkerTask:
                         on_event=lambda event: _tell(event, context),
                         interrupt_signal=signal,
                         session=session,
+                        read_only=self.read_only,
                         wiring=Wiring(host=PluginHost(worker=self.worker)),
                     )
                     async with runtime:

@@ -39,6 +39,7 @@ class Environment:
     """None for a worker that has no shell."""
     system: str
     day: date
+    read_only: bool = False
 
     def paragraph(self) -> str:
         """The same words for the same values: within a session nothing in it may change."""
@@ -49,6 +50,8 @@ class Environment:
         yield f"Working directory: {visible(str(self.directory))}{branch}"
         if self.zones is not None:
             yield from self._zone_lines(self.zones)
+        if self.read_only:
+            yield "Session: read-only, nothing can be changed"
         if self.commands:
             yield f"Commands: {_describe_commands(self.commands)}"
             yield f"Network for commands: {_describe_network(self.commands.network)}"

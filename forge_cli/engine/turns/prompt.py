@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.files.guidance import read_guidance
 from forge_cli.files.worker import Worker
 
 
 def system_prompt(
-    worker: Worker, workspace: Path, toolbox: Toolbox, output: OutputSchema | None, environment: str | None
+    worker: Worker, guidance: str, toolbox: Toolbox, output: OutputSchema | None, environment: str | None
 ) -> str:
     """The worker's instructions, the guidance of the workspace, what the toolsets say, where it is, and its answer."""
-    guidance = read_guidance(workspace) if worker.config.agents_md else ""
     answer = output.instructions() if output else None
     return "\n\n".join(filter(None, [worker.instructions, guidance, *toolbox.instructions(), environment, answer]))
 

@@ -30,7 +30,7 @@ class StatusBar:
             "cost": f"${facts.cost:.{2 if facts.cost >= 0.1 else 4}f}" if facts.cost else "",
             "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
             "folder": visible(_short(facts.workspace)),
-            "mode": facts.approval_mode,
+            "mode": f"{facts.approval_mode}{', read-only' if facts.read_only else ''}",
         }
         for count in range(len(_DROPPED) + 1):
             line = " · ".join(text for name, text in parts.items() if text and name not in _DROPPED[:count])

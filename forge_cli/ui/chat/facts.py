@@ -69,6 +69,7 @@ class Facts:
     model: str = ""
     workspace: str = ""
     approval_mode: str = ""
+    read_only: bool = False
     isolation: str = ""
     confinement: str = ""
     """What confines commands, once the worker has said so."""
@@ -119,7 +120,7 @@ class Facts:
         self.model, self.workspace, self.approval_mode = event.model, event.workspace, event.approval_mode
         self.session, self.worker = event.session or self.session, event.worker or self.worker
         self.title, self.zones = event.title or self.title, event.zones or ()
-        self.isolation = event.isolation or ""
+        self.isolation, self.read_only = event.isolation or "", bool(event.read_only)
         self.grants, self.manual_tools, self.prompts = (), {}, {}
 
     def _update(self, event: SessionUpdate) -> None:

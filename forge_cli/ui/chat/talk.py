@@ -175,6 +175,8 @@ class Talk(MessageQueue):
     def _run_shell(self, command: str) -> None:
         if not command:
             raise UsageError("! alone runs nothing", hint="as in: !git status")
+        if self.facts.read_only:
+            raise UsageError("this session is read-only, so no command can be run")
         if SHELL not in self.facts.manual_tools:
             raise UsageError(
                 "this worker has no shell tool that a person may call", hint="add 'shell: {}' to its toolsets"

@@ -143,6 +143,7 @@ class Trace:
                 self._line(3, f"tools for people: {names}", "dim")
             case SessionStart():
                 settings = f"model {event.model}, workspace {event.workspace}, approval mode {event.approval_mode}"
+                settings += ", read-only" if event.read_only else ""
                 self._line(3, settings, "dim")
             case SessionUpdate():
                 now = {"title": event.title, "model": event.model, "approval mode": event.approval_mode}

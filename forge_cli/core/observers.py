@@ -1,0 +1,50 @@
+"""Hooks for people: what one is told, what it may answer, and the observers that plugins offer as hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
+
+HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookCall:
+    """What a hook is told; a command reads it as JSON."""
+
+    event: HookName
+    session: str
+    worker: str
+    tool: str | None = None
+    args: Mapping[str, Any] | None = None
+    verdict: str | None = None
+    """``preApproved``, ``ask`` or ``blocked``."""
+    status: str | None = None
+    """How the call has ended, after it."""
+    request: str | None = None
+    """The id of an approval that is waited for."""
+
+    def wire(self) -> JsonObject:
+        told: JsonObject = {"event": self.event, "session": self.session, "worker": self.worker}
+        told |= {"tool": self.tool, "input": None if self.args is None else dict(self.args), "verdict": self.verdict}
+        more = {"status": self.status, "request": self.request}
+        return told | {key: value for key, value in more.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class HookAnswer:
+    """What a hook says: it may tighten a verdict, never loosen it, and add a note."""
+
+    verdict: Literal["ask", "blocked"] | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Observer:
+    """A hook in Python, which ``observer: NAME`` in the config names; it may be async."""
+
+    name: str
+    observe: Callable[[HookCall], HookAnswer | Awaitable[HookAnswer | None] | None]

@@ -1,0 +1,245 @@
+"""The hooks of one worker: each is run within its time, confined like the shell, and what it says goes on record."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.bounds import fault_text, is_fault
+from forge_cli.core.bus import EventBus
+from forge_cli.core.calls import ToolOutcome
+from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError, WorkerError
+from forge_cli.core.events import StatusEvent
+from forge_cli.core.observers import HookAnswer, HookCall, HookName, Observer
+from forge_cli.core.processes import Processes
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.values import dataclass
+from forge_cli.core.wire import jsonable
+from forge_cli.engine.gate.judge import Judged
+from forge_cli.engine.gate.performing import perform_within
+from forge_cli.engine.hooks.answers import SECONDS, Heard, HookFailed, checked, read_finished, tighten
+from forge_cli.files.hooks import HookConfig
+from forge_cli.files.trust import TrustStore
+
+FindObserver = Callable[[str], Observer]
+
+
+class SessionRefused(ForgeError):
+    """A ``session_start`` hook does not let the session begin."""
+
+    exit_code = ExitCode.DENIED
+
+
+@dataclass(frozen=True)
+class Hook:
+    """One hook that holds here."""
+
+    config: HookConfig
+    rule: str
+    """``hooks[0]``, as it stands in its file."""
+    where: Mark | None
+    of_project: bool = False
+    """Then its files count only as they were trusted."""
+
+    @property
+    def title(self) -> str:
+        return self.config.title
+
+
+def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
+    """The entries of all files, with where each stands."""
+    found: list[Hook] = []
+    for entry in entries:
+        where = entry.where()
+        file = where.file if where else None
+        same_file = sum(hook.where is not None and hook.where.file == file for hook in found)
+        found.append(Hook(entry, f"hooks[{same_file}]", where, file not in (None, str(home / "config.yaml"))))
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """Told of the calls of one worker, and of its session where it is the root."""
+
+    all: tuple[Hook, ...]
+    session: str
+    worker: str
+    workspace: Path
+    store: TrustStore
+    processes: Processes
+    bus: EventBus
+    find_observer: FindObserver
+    heard: dict[str, list[tuple[Hook, Heard]]] = field(default_factory=dict)
+    """By call, what its ``before_tool`` hooks have said: a call that is judged again runs them only once."""
+
+    def check(self, observers: Iterable[str]) -> None:
+        """Refuse observers that no plugin offers, without loading one."""
+        known = list(observers)
+        for hook in self.all:
+            name = hook.config.observer
+            if name is not None and name not in known:
+                hint = did_you_mean(name, known, f"installed are: {', '.join(known) or 'none'}")
+                where = hook.config.where("observer")
+                raise WorkerError(where, f"{hook.rule}: there is no observer '{visible(name)}'", hint=hint)
+
+    def matching(self, event: HookName, *names: str) -> list[Hook]:
+        found = [hook for hook in self.all if hook.config.on == event]
+        return [hook for hook in found if not names or hook.config.matches(*names)]
+
+    def hooks_before(self, judged: Judged) -> list[Hook]:
+        """The ``before_tool`` hooks of a call, by any name of its tool, and of the tool that it stands for."""
+        return self.matching("before_tool", *_names(judged))
+
+    async def before(self, judged: Judged) -> Judged:
+        """The call with a verdict that is at least as strict, as its hooks say."""
+        call = judged.call
+        if call.id not in self.heard:
+            told = self._call("before_tool", judged)
+            heard = self.heard[call.id] = []
+            for hook in self.hooks_before(judged):
+                said = await self._ask(hook, told, call.id)
+                heard.append((hook, said))
+                if said.answer.verdict == "blocked":
+                    break
+        verdict = judged.verdict
+        for hook, said in self.heard[call.id]:
+            verdict = tighten(verdict, said, hook.title, hook.rule, hook.where)
+        return replace(judged, verdict=verdict)
+
+    async def after(self, outcome: ToolOutcome, judged: Judged | None) -> None:
+        """Tell what became of a call; it is too late to change that."""
+        self.heard.pop(outcome.call.id, None)
+        names = _names(judged) if judged else (outcome.call.name,)
+        verdict = judged.verdict.approval.value if judged else None
+        for hook in self.matching("after_tool", *names):
+            told = HookCall(
+                event="after_tool",
+                session=self.session,
+                worker=self.worker,
+                tool=outcome.call.name,
+                args=judged.args if judged else outcome.call.args,
+                verdict=verdict,
+                status=outcome.status,
+            )
+            self._warn_late(hook, await self._ask(hook, told, outcome.call.id), outcome.call.id)
+
+    async def while_asked(
+        self, judged: Judged, request: ApprovalRequest, ask: Callable[[], Awaitable[ApprovalDecision]]
+    ) -> ApprovalDecision:
+        """The answer to a request, while ``approval`` hooks tell of it elsewhere; one of them may deny it."""
+        hooks = self.matching("approval", *_names(judged))
+        if not hooks:
+            return await ask()
+        told = replace(self._call("approval", judged), request=request.request_id)
+        answers, failures, denials = list[ApprovalDecision](), list[Exception](), list[ApprovalDecision]()
+
+        async def tell() -> None:
+            for hook in hooks:
+                said = await self._ask(hook, told, judged.call.id)
+                if said.answer.verdict == "blocked":
+                    note = f"the hook {hook.title} says no: {said.answer.note or 'it does not say why'}"
+                    denials.append(ApprovalDecision(False, note=note, by="rule"))
+                    if self.bus.is_open(request.request_id):
+                        self.bus.answer(request.request_id, denials[0])
+                    prompt.cancel()
+                    return
+
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope() as prompt:
+                tasks.start_soon(tell)
+                try:
+                    answers.append(await ask())
+                except Exception as failure:  # raised below as it is, and not as one of a group
+                    failures.append(failure)
+        if denials:
+            return denials[0]
+        if failures:
+            raise failures[0]
+        return answers[0]
+
+    async def session_starts(self) -> None:
+        for hook in self.matching("session_start"):
+            said = await self._ask(hook, self._session_call("session_start"))
+            if said.answer.verdict == "blocked":
+                why = said.answer.note or "it does not say why"
+                raise SessionRefused(f"the hook {hook.title} does not let the session begin: {why}", where=hook.where)
+
+    async def session_ends(self) -> None:
+        for hook in self.matching("session_end"):
+            self._warn_late(hook, await self._ask(hook, self._session_call("session_end")))
+
+    def _session_call(self, event: HookName) -> HookCall:
+        return HookCall(event=event, session=self.session, worker=self.worker)
+
+    def _call(self, event: HookName, judged: Judged) -> HookCall:
+        return HookCall(
+            event=event,
+            session=self.session,
+            worker=self.worker,
+            tool=judged.call.name,
+            args=judged.args,
+            verdict=judged.verdict.approval.value,
+        )
+
+    async def _ask(self, hook: Hook, told: HookCall, call_id: str | None = None) -> Heard:
+        """Run one hook; what goes wrong is a warning, and what it notes is told, beside a prompt as progress."""
+        try:
+            heard = Heard(await (self._observe if hook.config.observer else self._run)(hook, told))
+        except HookFailed as failure:
+            self._say("warning", hook, str(failure), call_id)
+            return Heard(HookAnswer(), str(failure))
+        if heard.answer.note and heard.answer.verdict is None:
+            self._say("info", hook, heard.answer.note, call_id if told.event == "approval" else None)
+        return heard
+
+    async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
+        files = hook.config.files
+        for file in files if hook.of_project else ():
+            if file.is_relative_to(self.workspace) and not self.store.holds_file(file):
+                raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
+        text = json.dumps(jsonable(told.wire()), ensure_ascii=False)
+        try:
+            done = await self.processes.run(hook.config.argv, input=text, timeout=SECONDS, readable=files)
+        except ToolError as error:
+            raise HookFailed(str(error)) from None
+        return read_finished(done)
+
+    async def _observe(self, hook: Hook, told: HookCall) -> HookAnswer:
+        try:
+            observer = self.find_observer(str(hook.config.observer))
+            said = await perform_within(SECONDS, "it", partial(_observe, observer, told))
+        except ForgeError as error:
+            raise HookFailed(str(error)) from None
+        except BaseException as error:  # third-party code
+            if not is_fault(error):
+                raise
+            raise HookFailed(fault_text(error)) from error
+        return HookAnswer() if said is None else checked(said)
+
+    def _warn_late(self, hook: Hook, said: Heard, call_id: str | None = None) -> None:
+        if said.answer.verdict is not None:
+            note = f": {said.answer.note}" if said.answer.note else ""
+            self._say("warning", hook, f"it says {said.answer.verdict}, which is too late{note}", call_id)
+
+    def _say(self, level: str, hook: Hook, sentence: str, call_id: str | None) -> None:
+        place = f" ({hook.where})" if hook.where else ""
+        message = f"hook {hook.title}{place}: {sentence}"
+        self.bus.emit(StatusEvent("warning" if level == "warning" else "info", message, tool_call_id=call_id))
+
+
+def _names(judged: Judged) -> tuple[str, ...]:
+    """Every name of the tool of a call: as it is offered and before ``prefix:``, and of what it stands for."""
+    calls = [judged, *([judged.target] if judged.target else [])]
+    return tuple(name for each in calls for name in (each.tool.name, each.offer.original) if name)
+
+
+async def _observe(observer: Observer, told: HookCall) -> HookAnswer | None:
+    said = observer.observe(told)
+    return await said if inspect.isawaitable(said) else said

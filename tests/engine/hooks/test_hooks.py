@@ -1,0 +1,440 @@
+"""Hooks for people: told of everything, able to tighten, never to loosen; whatever they do, one sentence says it.
+
+Covers forge_cli.core.observers, forge_cli.engine.hooks.answers, forge_cli.engine.hooks.hooks, forge_cli.files.hooks.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli import ApprovalDecision, Finished, HookAnswer, OnAsk, WorkerRuntime, load_worker
+from forge_cli.cli.signals import in_loop
+from forge_cli.core.approval import Approval, ApprovalRequest, Verdict
+from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
+from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.engine.hooks import hooks as hooks_module
+from forge_cli.engine.hooks.answers import Heard, HookFailed, read_finished, tighten
+from forge_cli.testing import Project, Seen, call, calls, scripted_model
+
+TOOLS = '''
+from forge_cli import tool
+
+@tool(read_only=True, needs_approval=False)
+def look(at: str = "x") -> str:
+    """Look."""
+    return f"seen {at}"
+
+@tool(needs_approval=False)
+def act(text: str = "x") -> str:
+    """Act."""
+    open("acted", "a").close()
+    return "acted"
+
+@tool(needs_approval=True)
+def risky() -> str:
+    """Act when asked."""
+    return act()
+'''
+WORKER = "name: w\nsandbox: {isolation: off}\ntoolsets: {custom: {module: ./tools.py, tools: [look, act, risky]}}\n"
+KEEP = "cat >> told.jsonl; echo >> told.jsonl\n"
+
+
+@pytest.fixture
+def hooked(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A worker with tools; hooks are for the tests to say."""
+    monkeypatch.chdir(project.folder)
+    project.write("tools.py", TOOLS)
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+def script(project: Project, text: str, name: str = "check.sh") -> Path:
+    path = project.home / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def hooks(project: Project, *entries: str) -> None:
+    project.home.mkdir(exist_ok=True)
+    (project.home / "config.yaml").write_text("hooks:\n" + "".join(f"  - {entry}\n" for entry in entries))
+
+
+def on(event: str, match: str = "", run: str = "./check.sh") -> str:
+    matched = f"match: '{match}', " if match else ""
+    return f"{{on: {event}, {matched}run: [{run}]}}"
+
+
+def said_by(
+    project: Project, text: str, *made: dict, event: str = "before_tool", match: str = "", **options: Any
+) -> Seen:
+    script(project, text)
+    hooks(project, on(event, match))
+    return project.run(calls(*made), "done", **options)
+
+
+def told(project: Project) -> list[dict]:
+    return [json.loads(line) for line in project.read("told.jsonl").splitlines() if line]
+
+
+def warnings(seen: Seen, level: str = "warning") -> list[str]:
+    return [event.message for event in seen.of(StatusEvent) if event.level == level and event.message[:4] == "hook"]
+
+
+# What a hook is told, and what it says
+
+
+def test_what_it_is_told(hooked: Project) -> None:
+    script(hooked, KEEP)
+    events = ("before_tool", "after_tool", "approval", "session_start", "session_end")
+    hooks(hooked, *map(on, events))
+    seen = hooked.run(calls(call("look", at="home"), call("risky")), "done", answers=[True])
+    session = seen.result.session_id
+    base = {"session": session, "worker": "w"}
+    look = {**base, "tool": "look", "input": {"at": "home"}, "verdict": "preApproved"}
+    risky = {**base, "tool": "risky", "input": {}, "verdict": "ask"}
+    nothing = {**base, "tool": None, "input": None, "verdict": None}
+    assert told(hooked) == [
+        {"event": "session_start", **nothing},
+        {"event": "before_tool", **look},
+        {"event": "after_tool", **look, "status": "success"},
+        {"event": "before_tool", **risky},
+        {"event": "approval", **risky, "request": seen.asked[0].request_id},
+        {"event": "after_tool", **risky, "status": "success"},
+        {"event": "session_end", **nothing},
+    ]
+    assert warnings(seen) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "reason"),
+    [
+        ("exit 0", "preApproved", "the tool needs no approval for this call"),
+        ("echo '{}'", "preApproved", "the tool needs no approval for this call"),
+        ("""echo '{"verdict": "ask", "note": "who is it?"}'""", "ask", "the hook check.sh says ask: who is it?"),
+        ("""echo '{"verdict": "blocked"}'""", "blocked", "the hook check.sh says blocked"),
+        ("echo 'not on Sunday' >&2; exit 2", "blocked", "the hook check.sh says blocked: not on Sunday"),
+        ("echo broken >&2; exit 3", "ask", "the hook check.sh failed (it ended with exit code 3: broken), so it asks"),
+        ("kill -9 $$", "ask", "the hook check.sh failed (it ended with signal 9), so it asks"),
+        ("echo hello", "ask", "the hook check.sh failed (it said something else than {"),
+        ("""echo '{"verdict": "preApproved"}'""", "ask", "the hook check.sh failed (it said something else than {"),
+        ("""echo '{"verdict": "ask", "x": 1}'""", "ask", "the hook check.sh failed (it said something else than {"),
+        ("head -c 70000 /dev/zero", "ask", "the hook check.sh failed (it printed more than 64 KiB), so it asks"),
+    ],
+)
+def test_what_it_says_counts(hooked: Project, text: str, verdict: str, reason: str) -> None:
+    seen = said_by(hooked, text, call("act"))
+    decided = seen.of(ApprovalDecided)[0]
+    assert (decided.verdict, decided.reason.startswith(reason)) == (verdict, True), decided.reason
+    by_hook = verdict != "preApproved"
+    assert (hooked.folder / "acted").exists() is not by_hook
+    assert decided.rule == ("hooks[0]" if by_hook else None)
+    assert str(decided.where) == (f"{hooked.home}/config.yaml:2:5" if by_hook else "None")
+    assert decided.by == ("headless" if verdict == "ask" else "rule" if by_hook else "tool")
+
+
+def test_a_person_may_say_yes_to_what_a_hook_asks(hooked: Project) -> None:
+    seen = said_by(
+        hooked, """echo '{"verdict": "ask", "note": "sure?"}'""", call("act"), call("risky"), answers=[True, False]
+    )
+    assert seen.statuses == ["success", "denied"]
+    assert seen.asked[0].reason == "the hook check.sh says ask: sure?"
+    assert seen.asked[1].reason == "the tool wants this call approved; the hook check.sh says ask: sure?"
+
+
+def test_what_is_blocked_stays_so_in_every_mode(hooked: Project) -> None:
+    seen = said_by(hooked, "exit 2", call("act"), approval_mode="approve_all")
+    assert seen.statuses == ["blocked"]
+
+
+def test_one_that_takes_too_long(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks_module, "SECONDS", 0.2)
+    seen = said_by(hooked, "sleep 60", call("act"))
+    assert seen.of(ApprovalDecided)[0].verdict == "ask"
+    assert "did not end within" in seen.of(ApprovalDecided)[0].reason
+
+
+def test_a_program_that_is_not_there(hooked: Project) -> None:
+    hooks(hooked, on("before_tool", run="./missing.sh"))
+    seen = hooked.run(calls(call("act")), "done")
+    assert seen.statuses == ["denied"]
+    assert "missing.sh failed (" in seen.of(ApprovalDecided)[0].reason
+
+
+def test_notes_are_told_and_the_others_only_warn(hooked: Project) -> None:
+    place = f"{hooked.home}/config.yaml:2:5"
+    seen = said_by(hooked, """echo '{"note": "seen it"}'""", call("act"))
+    assert (seen.statuses, warnings(seen, "info")) == (["success"], [f"hook check.sh ({place}): seen it"])
+    assert [event.tool_call_id for event in seen.of(StatusEvent) if event.message[:4] == "hook"] == [None]
+    seen = said_by(hooked, "exit 3", call("act"), event="after_tool")
+    assert (seen.statuses, warnings(seen)) == (["success"], [f"hook check.sh ({place}): it ended with exit code 3"])
+    seen = said_by(hooked, "echo no >&2; exit 2", call("act"), event="after_tool")
+    assert warnings(seen) == [f"hook check.sh ({place}): it says blocked, which is too late: no"]
+    seen = said_by(hooked, "exit 3", call("act"), event="session_end")
+    assert (seen.result.status, len(warnings(seen))) == ("completed", 1)
+
+
+def test_a_session_can_be_refused(hooked: Project) -> None:
+    script(hooked, "echo 'not here' >&2; exit 2")
+    hooks(hooked, on("session_start"))
+    with pytest.raises(ForgeError, match="the hook check.sh does not let the session begin: not here") as caught:
+        hooked.run("done")
+    assert caught.value.exit_code is ExitCode.DENIED
+    script(hooked, "exit 1")
+    assert hooked.run("done").result.status == "completed"
+
+
+def test_only_tools_that_match(hooked: Project) -> None:
+    seen = said_by(hooked, "exit 2", call("look"), call("act"), match="a*")
+    assert seen.statuses == ["success", "blocked"]
+
+
+def test_each_is_run_once_a_call_also_where_it_asks(hooked: Project) -> None:
+    text = f"""{KEEP}echo '{{"verdict": "ask"}}'"""
+    seen = said_by(hooked, text, call("look"), call("look", at="y"), answers=[True, True])
+    assert (seen.statuses, len(told(hooked))) == (["success", "success"], 2)
+
+
+def test_the_first_that_blocks_is_the_last_that_is_asked(hooked: Project) -> None:
+    script(hooked, "exit 2")
+    script(hooked, KEEP, "second.sh")
+    hooks(hooked, on("before_tool"), on("before_tool", run="./second.sh"))
+    seen = hooked.run(calls(call("act")), "done")
+    assert (seen.statuses, (hooked.folder / "told.jsonl").exists()) == (["blocked"], False)
+
+
+def test_a_prefix_and_a_proxy_do_not_hide_a_tool(hooked: Project) -> None:
+    tool = hooked.home / "tools" / "own"
+    tool.mkdir(parents=True)
+    (tool / "tool.yaml").write_text("name: own\ndescription: Own.\nentrypoint: own.sh\n")
+    (tool / "own.sh").write_text("touch owned\n")
+    toolsets = (
+        "{custom: {module: ./tools.py, tools: [act], prefix: my}, executables: {approval: {default: preApproved}}}"
+    )
+    hooked.write("worker.yaml", f"name: w\nsandbox: {{isolation: off}}\ntoolsets: {toolsets}\n")
+    script(hooked, "exit 2")
+    hooks(hooked, on("before_tool", "act"), on("before_tool", "own"))
+    made = [call("my_act"), call("run_custom_tool", tool_name="own"), call("own")]
+    seen = hooked.run(calls(*made), "done", approval_mode="approve_all")
+    assert seen.statuses == ["blocked"] * 3
+    assert not (hooked.folder / "owned").exists()
+
+
+def test_children_are_covered(hooked: Project) -> None:
+    hooked.write("helper.yaml", WORKER.replace("name: w", "name: helper\nmodel: script:helper.script.yaml"))
+    hooked.write("helper.script.yaml", "turns: [{calls: [{tool: act}]}, {text: done}]\n")
+    hooked.write("worker.yaml", "name: w\nsandbox: {isolation: off}\ntoolsets: {workers: {allowed: [helper]}}\n")
+    seen = said_by(hooked, "exit 2", call("helper", input="go"), match="act", approval_mode="approve_all")
+    assert "blocked" in seen.statuses
+    assert not (hooked.folder / "acted").exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_it_is_confined_like_the_shell(hooked: Project) -> None:
+    hooked.write("worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]"))
+    text = "touch a/inside; touch outside 2>/dev/null && exit 2; exit 0"
+    seen = said_by(hooked, text, call("act"))
+    assert seen.statuses == ["success"], warnings(seen)
+    assert (hooked.folder / "a" / "inside").exists()
+    assert not (hooked.folder / "outside").exists()
+
+
+# Approval hooks
+
+
+def test_it_tells_of_a_request_while_the_prompt_waits_and_may_say_no(hooked: Project) -> None:
+    script(hooked, f"{KEEP}echo 'the boss says no' >&2; exit 2")
+    hooks(hooked, on("approval"))
+
+    async def nobody(request: ApprovalRequest) -> ApprovalDecision:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    seen = hooked.run(calls(call("risky")), "done", approval_callback=nobody)
+    assert seen.statuses == ["denied"]
+    assert seen.outcomes[0].error == "risky was not called; denied: the hook check.sh says no: the boss says no"
+    assert told(hooked)[0]["event"] == "approval"
+
+
+def test_a_hook_that_fails_leaves_the_answer_to_the_person(hooked: Project) -> None:
+    seen = said_by(hooked, "exit 1", call("risky"), event="approval", answers=[True])
+    assert (seen.statuses, len(warnings(seen))) == (["success"], 1)
+
+
+def test_a_parked_request_is_told_and_answered_elsewhere(hooked: Project) -> None:
+    hooked.write("script.yaml", "turns: [{calls: [{tool: risky}]}, {text: '{result}'}]\n")
+    script(hooked, KEEP)
+    hooks(hooked, on("approval"))
+    run = ("run", "worker.yaml", "-m", "script:script.yaml", "-p")
+    assert hooked.forge(*run, "go", "--on-ask", "park").returncode == ExitCode.PARKED
+    (request,) = told(hooked)
+    done = hooked.forge("approvals", "answer", request["session"], request["request"], "yes")
+    assert done.returncode == 0, done.stderr
+    assert hooked.forge(*run, "-r", request["session"]).stdout == "acted\n"
+    hooked.run(calls(call("risky")), "done", on_ask=OnAsk.DENY)
+    assert len(told(hooked)) == 1
+
+
+# Whose they are
+
+
+def test_those_of_a_project_need_trust_and_so_do_their_files(hooked: Project) -> None:
+    check = hooked.write(".forge/check.sh", "#!/bin/sh\nexit 2\n")
+    check.chmod(0o755)
+    hooked.write(".forge/config.yaml", f"hooks: [{on('before_tool')}]\n")
+    act = calls(call("act"))
+    assert hooked.run(act, "done").statuses == ["success"]
+    assert hooked.forge("trust").stdout.splitlines()[-1] == f"trusted: {check} (hook)"
+    seen = hooked.run(act, "done")
+    assert seen.statuses == ["blocked"]
+    assert str(seen.of(ApprovalDecided)[0].where) == f"{hooked.folder}/.forge/config.yaml:1:9"
+    check.write_text("#!/bin/sh\nexit 0\n")
+    seen = hooked.run(act, "done")
+    assert (seen.statuses, seen.of(ApprovalDecided)[0].verdict) == (["denied"], "ask")
+    assert f"{check} is not trusted as it is" in seen.of(ApprovalDecided)[0].reason
+
+
+def test_both_files_hold(hooked: Project) -> None:
+    script(hooked, KEEP)
+    hooks(hooked, on("before_tool"))
+    hooked.write(".forge/config.yaml", "hooks: [{on: before_tool, run: [sh, -c, 'exit 2']}]\n")
+    hooked.forge("trust")
+    assert hooked.run(calls(call("act")), "done").statuses == ["blocked"]
+    assert len(told(hooked)) == 1
+    rows = json.loads(hooked.forge("config", "show", "--json").stdout)
+    assert [(row["source"], row["value"]["run"]) for row in rows if row["key"].startswith("hooks")] == [
+        ("project", ["sh", "-c", "exit 2"]),
+        ("user", ["./check.sh"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("{on: before_tool}", "config.yaml:2:5: hooks[0]: a hook has either 'run' with a command, or 'observer'"),
+        ("{on: never, run: [x]}", "config.yaml:2:10: hooks[0].on: "),
+        ("{on: session_end, match: a, run: [x]}", "hooks[0]: 'match' is for tools"),
+        ("{on: before_tool, run: []}", "hooks[0].run: must not be empty"),
+        ("{on: before_tool, run: [x], when: y}", "config.yaml:2:33: hooks[0]: unknown key 'when'"),
+        ("{on: before_tool, observer: nobody}", "config.yaml:2:33: hooks[0]: there is no observer 'nobody'"),
+    ],
+)
+def test_what_is_wrong_with_one_is_said(hooked: Project, entry: str, problem: str) -> None:
+    hooks(hooked, entry)
+    with pytest.raises(WorkerError) as caught:
+        hooked.run("done")
+    assert problem in str(caught.value)
+
+
+# Looking
+
+
+def test_looking_tells_of_them_and_runs_none(hooked: Project) -> None:
+    script(hooked, f"{KEEP}exit 2")
+    hooks(hooked, on("before_tool", "a*"), on("approval"))
+    place = f"{hooked.home}/config.yaml:2:5"
+    shown = json.loads(hooked.forge("approve", "worker.yaml", "act", "--json").stdout)
+    assert shown["verdict"] == "preApproved"
+    hook = {"on": "before_tool", "match": "a*", "hook": "check.sh", "run": ["./check.sh"], "where": place}
+    assert shown["hooks"] == [hook]
+    text = " ".join(hooked.forge("approve", "worker.yaml", "act").stdout.split())
+    assert f"could be made stricter by the hook check.sh ({place}), which is not run here" in text
+    assert "hooks" not in json.loads(hooked.forge("approve", "worker.yaml", "look", "--json").stdout)
+    policy = json.loads(hooked.forge("worker", "show", "worker.yaml", "--policy", "--json").stdout)
+    assert [(each["hook"], each["on"]) for each in policy["hooks"]] == [
+        ("check.sh", "before_tool"),
+        ("check.sh", "approval"),
+    ]
+    assert "check.sh" in hooked.forge("worker", "show", "worker.yaml", "--policy").stdout
+    assert not (hooked.folder / "told.jsonl").exists()
+
+
+# Observers
+
+
+PLUGIN = """
+from forge_cli import HookAnswer, Observer, hookimpl
+
+def watch(call):
+    if call.args.get("text") == "crash":
+        raise ValueError("it broke")
+    if call.args.get("text") == "odd":
+        return "yes"
+    return HookAnswer("blocked", "not today") if call.args.get("text") == "no" else None
+
+@hookimpl
+def forge_observers():
+    return [Observer("watch", watch)]
+"""
+
+
+def test_an_observer_of_a_plugin(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = hooked.folder.parent / "site"
+    metadata = site / "watching-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / "watching.py").write_text(PLUGIN)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: watching\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[forge]\nobserver.watch = watching\n")
+    monkeypatch.syspath_prepend(str(site))
+    hooks(hooked, "{on: before_tool, match: act, observer: watch}")
+    made = [call("act", text=text) for text in ("yes", "no", "crash", "odd")]
+    seen = hooked.run(calls(*made), "done")
+    assert "watching" in sys.modules
+    assert seen.statuses == ["success", "blocked", "denied", "denied"]
+    reasons = [decided.reason for decided in seen.of(ApprovalDecided)]
+    assert reasons[1] == "the hook watch says blocked: not today"
+    assert reasons[2].startswith("the hook watch failed (ValueError: it broke")
+    assert reasons[3].startswith("the hook watch failed (it said something else than")
+
+
+# Never looser
+
+
+texts = st.text(max_size=30)
+answers = st.fixed_dictionaries(
+    {},
+    optional={"verdict": st.sampled_from(["ask", "blocked", "preApproved", "", None, 1]), "note": st.none() | texts},
+).map(json.dumps)
+finished = st.builds(
+    Finished,
+    exit_code=st.none() | st.sampled_from([0, 0, 0, 2]) | st.integers(-20, 255),
+    signal=st.none() | st.integers(1, 31),
+    stdout=texts | answers | st.recursive(st.none() | st.booleans() | texts, st.lists, max_leaves=3).map(json.dumps),
+    stderr=texts,
+    timed_out=st.booleans(),
+    truncated=st.booleans(),
+    duration_ms=st.just(1),
+)
+verdicts = st.builds(Verdict, st.sampled_from(Approval), texts, details=st.just(()))
+
+
+@given(finished, verdicts)
+def test_whatever_a_hook_says_the_verdict_is_at_least_as_strict(done: Finished, verdict: Verdict) -> None:
+    try:
+        heard = Heard(read_finished(done))
+    except HookFailed as failure:
+        heard = Heard(HookAnswer(), str(failure))
+    after = tighten(verdict, heard, "h", "hooks[0]", Mark("config.yaml", 2, 3))
+    assert after.approval.strictness >= verdict.approval.strictness
+    assert heard.failure is None or after.approval.strictness >= Approval.ASK.strictness
+    if done.exit_code == 2 and not done.timed_out:
+        assert after.approval is Approval.BLOCKED
+    if after.approval is not verdict.approval:
+        assert (after.rule, str(after.where), after.by) == ("hooks[0]", "config.yaml:2:3", "rule")
+
+
+def test_a_program_opens_one_without_hooks_at_no_cost(hooked: Project) -> None:
+    async def guard() -> object:
+        worker = load_worker("worker.yaml")
+        async with WorkerRuntime(worker=worker, model=scripted_model("x")) as runtime:
+            return runtime.opened.loop.guard.hooks
+
+    with hooked.environment():
+        assert in_loop(guard) is None
