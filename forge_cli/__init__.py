@@ -12,6 +12,7 @@ _ROOMS = {
     " Verdict",
     "core.bus": "EventBus RuntimeUI",
     "core.calls": "ToolCall ToolOutcome",
+    "core.config": "Config",
     "core.context": "CallContext ToolContext",
     "core.errors": "BlockedError ForgeError ModelError Stale ToolError ToolInterrupted ToolTimeout WorkerError",
     "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event GrantsEvent"
@@ -21,14 +22,16 @@ _ROOMS = {
     "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd",
     "core.fields": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",
+    "core.hints": "DisplayHints",
     "core.hookspecs": "hookimpl",
     "core.interrupt": "InterruptSignal",
-    "core.messages": "Attachment CallResult ListedModel Message ModelEnv ModelFactory ModelProvider ModelRequest"
+    "core.media": "Blob Image",
+    "core.messages": "Attachment CallResult Delta ListedModel Message ModelEnv ModelFactory ModelProvider ModelRequest"
     " TextDelta TurnEnd Usage",
     "core.paths": "DeletePath PathUse ReadPath WritePath",
     "core.processes": "Finished Piece ProcessStream Processes",
     "core.prompts": "PromptArgument PromptSpec",
-    "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
+    "core.results": "Custom Diff FileContent FileList Json Text is_valid_kind is_well_known_kind",
     "core.sandbox": "FileInfo FolderEntry SandboxView",
     "core.tool": "ManualExecution Preview Tool Validated is_manual_tool llm_tools manual_tools tool",
     "core.toolset": "Toolset ToolsetConfig ToolsetEnv",

@@ -13,6 +13,7 @@ from forge_cli.core.bus import EventBus as EventBus
 from forge_cli.core.bus import RuntimeUI as RuntimeUI
 from forge_cli.core.calls import ToolCall as ToolCall
 from forge_cli.core.calls import ToolOutcome as ToolOutcome
+from forge_cli.core.config import Config as Config
 from forge_cli.core.context import CallContext as CallContext
 from forge_cli.core.context import ToolContext as ToolContext
 from forge_cli.core.errors import BlockedError as BlockedError
@@ -59,10 +60,14 @@ from forge_cli.core.fields import FormField as FormField
 from forge_cli.core.fields import derive_fields as derive_fields
 from forge_cli.core.grants import GrantOffer as GrantOffer
 from forge_cli.core.grants import GrantRule as GrantRule
+from forge_cli.core.hints import DisplayHints as DisplayHints
 from forge_cli.core.hookspecs import hookimpl as hookimpl
 from forge_cli.core.interrupt import InterruptSignal as InterruptSignal
+from forge_cli.core.media import Blob as Blob
+from forge_cli.core.media import Image as Image
 from forge_cli.core.messages import Attachment as Attachment
 from forge_cli.core.messages import CallResult as CallResult
+from forge_cli.core.messages import Delta as Delta
 from forge_cli.core.messages import ListedModel as ListedModel
 from forge_cli.core.messages import Message as Message
 from forge_cli.core.messages import ModelEnv as ModelEnv
@@ -84,7 +89,6 @@ from forge_cli.core.prompts import PromptArgument as PromptArgument
 from forge_cli.core.prompts import PromptSpec as PromptSpec
 from forge_cli.core.results import Custom as Custom
 from forge_cli.core.results import Diff as Diff
-from forge_cli.core.results import DisplayHints as DisplayHints
 from forge_cli.core.results import FileContent as FileContent
 from forge_cli.core.results import FileList as FileList
 from forge_cli.core.results import Json as Json
