@@ -184,6 +184,8 @@ class ToolOutput(Event):
 
 @dataclass(frozen=True)
 class ToolResult(Event):
+    """A call has ended; every call has exactly one result."""
+
     type: ClassVar[str] = "toolResult"
     tool_call_id: str
     tool_name: str
@@ -198,6 +200,8 @@ class ToolResult(Event):
 
 @dataclass(frozen=True)
 class ApprovalRequired(Event):
+    """A call waits for an answer: approved or not."""
+
     type: ClassVar[str] = "approvalRequired"
     request: ApprovalRequest
 
@@ -308,6 +312,8 @@ class ContextUsage(Event):
 
 @dataclass(frozen=True)
 class ManualToolsAvailable(Event):
+    """What people may call or send by a command now."""
+
     type: ClassVar[str] = "manualToolsAvailable"
     tools: tuple[Mapping[str, Any], ...]
     prompts: tuple[Mapping[str, Any], ...] | None = None
@@ -316,6 +322,8 @@ class ManualToolsAvailable(Event):
 
 @dataclass(frozen=True)
 class InputPrompt(Event):
+    """Somebody is asked for a line of text."""
+
     type: ClassVar[str] = "inputPrompt"
     request_id: str
     prompt: str
@@ -323,6 +331,8 @@ class InputPrompt(Event):
 
 @dataclass(frozen=True)
 class TurnEndEvent(Event):
+    """A turn of the model has ended."""
+
     type: ClassVar[str] = "turnEnd"
     turn: int
     stop: StopReason
@@ -341,6 +351,8 @@ class SessionEnd(Event):
 
 @dataclass(frozen=True)
 class UserInput(Event):
+    """Somebody has typed: a task, or the answer to an InputPrompt."""
+
     type: ClassVar[str] = "userInput"
     request_id: str
     content: str
@@ -354,6 +366,8 @@ class UserInput(Event):
 
 @dataclass(frozen=True)
 class ApprovalResponse(Event):
+    """Somebody has answered a request for approval."""
+
     type: ClassVar[str] = "approvalResponse"
     request_id: str
     decision: ApprovalDecision
@@ -370,6 +384,8 @@ class ApprovalResponse(Event):
 
 @dataclass(frozen=True)
 class Interrupt(Event):
+    """Somebody wants the work at hand to stop."""
+
     type: ClassVar[str] = "interrupt"
     reason: str
 

@@ -44,6 +44,7 @@ def is_valid_kind(kind: object) -> bool:
 
 
 def is_well_known_kind(kind: object) -> bool:
+    """Is it a kind that every UI can draw, such as ``diff``?"""
     return isinstance(kind, str) and kind in WELL_KNOWN_KINDS
 
 

@@ -295,12 +295,58 @@ def tool(
     preview: MakePreview | str | None = None,
     touches: Touches | str | None = None,
 ) -> Callable[[Function], Function]: ...
-def tool(function: Function | None = None, /, **stated: Any) -> Any:
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: NeedsApproval | str = None,
+    manual: ToolMode | None = None,
+    label: str | None = None,
+    category: str | None = None,
+    read_only: bool | None = None,
+    effects: Sequence[Effect | str] | None = None,
+    lasting: bool | None = None,
+    timeout: float | None = None,
+    preview: MakePreview | str | None = None,
+    touches: Touches | str | None = None,
+) -> Any:
     """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
 
+    The function stays callable as it was. Its schema comes from the type hints, its description from the docstring.
     In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may be the name of a method.
+
+    Args:
+        name: Instead of the name of the function.
+        description: Instead of its docstring: what the model reads.
+        needs_approval: The tool's own verdict: True asks, False does not; an Approval, a Verdict, or a function of
+            ``args`` or of ``(args, context)`` that returns one of these. Without it the worker decides.
+        manual: Who may call it: ``llm`` (the model, as by default), ``manual`` (people) or ``both``.
+        label: What menus call it.
+        category: Where menus list it.
+        read_only: True is short for ``effects=["read"]``.
+        effects: What it does to the world: ``read``, ``write``, ``execute``, ``network``. They give the risk;
+            pre-approved calls of one turn that only read run side by side.
+        lasting: True where its last call holds until the next one, as a plan does; it outlives a summary.
+        timeout: Seconds after which a call is stopped; 30 without it.
+        preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
+        touches: A function of ``args`` that gives a PathUse for each path inside other args.
     """
-    options = _options(**stated)
+    options = _options(
+        name=name,
+        description=description,
+        needs_approval=needs_approval,
+        manual=manual,
+        label=label,
+        category=category,
+        read_only=read_only,
+        effects=effects,
+        lasting=lasting,
+        timeout=timeout,
+        preview=preview,
+        touches=touches,
+    )
 
     def mark(function: Function) -> Function:
         setattr(function, OPTIONS, options)

@@ -8,9 +8,10 @@ from copy import copy
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, get_args, get_origin
 
 from pydantic import Field
+from typing_extensions import TypeVar
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
@@ -66,11 +67,20 @@ class ToolsetEnv:
     """For what a server of the toolset asks of the model, or of the person."""
 
 
-class Toolset:
-    """One instance a session; ``async with`` owns its connections and processes (enter them into ``self.stack``)."""
+ConfigT = TypeVar("ConfigT", bound=ToolsetConfig, default=Any)
+
+
+class Toolset(Generic[ConfigT]):
+    """Tools that share settings, a connection or state; a subclass marks its tools with ``@tool``.
+
+    One instance serves one session; ``async with`` owns its connections and processes (enter them into ``self.stack``).
+    ``class Notes(Toolset[NotesConfig])`` has the section of the worker file as ``self.config``, read by that class.
+    """
 
     name: ClassVar[str]
+    """What it is called in a worker file, and the name of its entry point."""
     Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
+    """What reads its section; ``Toolset[NotesConfig]`` sets it."""
     Policy: ClassVar[type[PolicyConfig] | None] = None
     """What the user may say under ``policy.NAME`` in config.yaml for every worker; it arrives as ``env.policy``."""
     dynamic: ClassVar[bool] = False
@@ -88,11 +98,21 @@ class Toolset:
     """The one that a program made it with; the worker's, too."""
     env: ToolsetEnv
 
-    def __init__(self, config: Any = None, env: ToolsetEnv | None = None) -> None:
+    config: ConfigT
+    """Its section of the worker file."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        stated = [get_args(base)[0] for base in getattr(cls, "__orig_bases__", ()) if _is_toolset(get_origin(base))]
+        if stated and "Config" not in vars(cls) and isinstance(stated[0], type):
+            cls.Config = stated[0]
+
+    def __init__(self, config: ConfigT | Mapping[str, Any] | None = None, env: ToolsetEnv | None = None) -> None:
         """A program gives settings as in the worker file, or none; ``env`` comes when the toolset is opened."""
-        self.config: Any = config
+        read: Any = config
         if config is None or isinstance(config, Mapping):
-            self.config = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
+            read = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
+        self.config = read
         self.stack = AsyncExitStack()
         if env is not None:
             self.env = env
@@ -151,6 +171,10 @@ class Toolset:
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""
         return None
+
+
+def _is_toolset(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, Toolset)
 
 
 def _tool_methods(cls: type[Toolset]) -> list[str]:

@@ -1,4 +1,7 @@
-"""Images and files as results: on the wire, for the model, bounded, and read back from a record."""
+"""Images and files as results: on the wire, for the model, bounded, and read back from a record.
+
+Covers forge_cli.core.hints.
+"""
 
 import struct
 from typing import Any

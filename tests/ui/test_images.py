@@ -1,4 +1,7 @@
-"""Pictures by their names, with what their first bytes say."""
+"""Pictures by their names, with what their first bytes say.
+
+Covers forge_cli.core.pictures.
+"""
 
 import base64
 import struct
