@@ -196,6 +196,8 @@ class ToolResult(Event):
     distribution: str | None = field(default=None, compare=False)
     """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
     parent_call_id: str | None = None
+    traceback: str | None = field(default=None, repr=False, compare=False)
+    """Of an exception inside the tool, for whoever wrote it."""
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class Preview:
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
 MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
 StandsFor = Callable[[Args], tuple[str, JsonObject]]
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +127,9 @@ class Tool:
     version: str | None = None
     """For people to read; nothing is decided by it."""
     source: Source | None = None
+    """Where it came from; filled in by forge."""
+    origin: str | None = None
+    """What its toolset adds to the source for people to read, such as the package that it adapts."""
     stands_for: StandsFor | None = None
     """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.
 
@@ -190,11 +194,17 @@ class Tool:
 
     @classmethod
     def from_function(
-        cls, function: Callable[..., Any], *, schema: JsonObject | type[BaseModel] | None = None, **overrides: Any
+        cls,
+        function: Callable[..., Any],
+        *,
+        schema: JsonObject | type[BaseModel] | None = None,
+        in_thread: InThread | None = None,
+        **overrides: Any,
     ) -> Tool:
         """A tool from a typed function; its schema comes from the hints unless ``schema`` decides.
 
-        What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win.
+        What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
+        function that is not async, in a thread of its choice.
         """
         context_name = _context_parameter(function)
         hidden = {context_name} if context_name else set()
@@ -204,7 +214,7 @@ class Tool:
             "name": getattr(function, "__name__", type(function).__name__),
             "description": describe(function) or f"Custom tool: {getattr(function, '__name__', 'a function')}",
             "input_schema": model,
-            "execute": partial(_call_function, function, model, context_name),
+            "execute": partial(_call_function, function, model, context_name, in_thread or _in_pool),
             **options.stated(),
             **overrides,
         }
@@ -243,6 +253,7 @@ async def _call_function(
     function: Callable[..., Any],
     model: JsonObject | type[BaseModel],
     context_name: str | None,
+    in_thread: InThread,
     args: Args,
     context: ToolContext,
 ) -> Any:
@@ -251,8 +262,12 @@ async def _call_function(
         values[context_name] = context
     if inspect.iscoroutinefunction(function):
         return await function(**values)
-    result = await to_thread.run_sync(partial(function, **values), abandon_on_cancel=True)
+    result = await in_thread(partial(function, **values))
     return await result if inspect.isawaitable(result) else result
+
+
+async def _in_pool(function: Callable[[], Any]) -> Any:
+    return await to_thread.run_sync(function, abandon_on_cancel=True)
 
 
 OPTIONS = "__forge_tool__"

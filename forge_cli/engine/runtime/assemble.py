@@ -202,7 +202,14 @@ async def assemble(
         parent=parent.guard.judge if parent else None,
         policy_files=files,
     )
-    guard = Guard(judge=judge, controller=controller, bus=controller.bus, interrupt=interrupt, network=network)
+    guard = Guard(
+        judge=judge,
+        controller=controller,
+        bus=controller.bus,
+        interrupt=interrupt,
+        network=network,
+        ask_person=partial(requests.ask_person, consent=False),
+    )
     return Assembly(toolbox, guard, requests)
 
 
