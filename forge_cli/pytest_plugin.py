@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from forge_cli.testing import Answers, Project, WorkerCalls
-
-
-class OpenForTest(Protocol):
-    """What ``forge_worker`` is: opens a worker that has these tools and toolsets, until the test ends."""
-
-    def __call__(
-        self, *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any
-    ) -> WorkerCalls: ...
+    from forge_cli.testing import Answers, OpenForTest, Project, WorkerCalls
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -123,6 +123,14 @@ class WorkerCalls:
     async def _call(self, tool: str, args: JsonObject) -> ToolOutcome:
         with anyio.fail_after(self._timeout):
             return await self._runtime.invoke(tool, args, Caller.OPERATOR)
+
+
+class OpenForTest(Protocol):
+    """What the fixture ``forge_worker`` is: opens a worker that has these tools and toolsets, until the test ends."""
+
+    def __call__(self, *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any) -> WorkerCalls:
+        """``more`` are arguments of ``Worker.of``."""
+        ...
 
 
 @dataclass
