@@ -131,14 +131,19 @@ class Toolset(Generic[ConfigT]):
         self.config = read
         self.stack = AsyncExitStack()
         if env is not None:
-            self.env = replace(env, toolset=self.name)
+            self.env = replace(env, toolset=self._title)
+
+    @property
+    def _title(self) -> str:
+        """Its name; one in a module beside the worker may have none."""
+        return getattr(self, "name", type(self).__name__)
 
     def for_session(self, env: ToolsetEnv) -> Self:
         """A copy of what a program made, for one session."""
         mine = copy(self)
         for name in [name for name in vars(mine) if isinstance(getattr(type(mine), name, None), cached_property)]:
             del vars(mine)[name]
-        mine.env, mine.stack = replace(env, toolset=self.name), AsyncExitStack()
+        mine.env, mine.stack = replace(env, toolset=self._title), AsyncExitStack()
         return mine
 
     async def __aenter__(self) -> Self:
@@ -164,7 +169,7 @@ class Toolset(Generic[ConfigT]):
 
     @cached_property
     def _thread(self) -> OwnThread:
-        thread = OwnThread(f"toolset {self.name}")
+        thread = OwnThread(f"toolset {self._title}")
         self.stack.callback(thread.stop)
         return thread
 
