@@ -11,29 +11,37 @@ _ROOMS = {
     "core.approval": "Approval ApprovalDecision ApprovalMode ApprovalRequest CommandRun Effect JudgedPart OnAsk"
     " Verdict",
     "core.bus": "EventBus RuntimeUI",
-    "core.calls": "ToolCall ToolOutcome",
-    "core.context": "CallContext ToolContext",
-    "core.errors": "BlockedError ForgeError ModelError Stale ToolError ToolInterrupted ToolTimeout WorkerError",
+    "core.calls": "Denial OutcomeStatus ToolCall ToolOutcome",
+    "core.config": "Config",
+    "core.context": "CallContext Delegation InnerCalls ToolContext",
+    "core.errors": "BlockedError ExitCode ForgeError Mark ModelError Stale ToolError ToolInterrupted ToolTimeout"
+    " WorkerError",
     "core.events": "ApprovalDecided ApprovalRequired ApprovalResponse CommandEvent ContextUsage Event GrantsEvent"
-    " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd"
-    " SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult ToolStarted"
+    " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent NetworkAccess Origin OtherEvent"
+    " SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult ToolStarted"
     " TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.observers": "HookAnswer HookCall Observer",
     "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd",
     "core.fields": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",
-    "core.hookspecs": "hookimpl",
+    "core.hints": "DisplayHints",
+    "core.hookspecs": "Renderer hookimpl",
     "core.interrupt": "InterruptSignal",
-    "core.messages": "Attachment CallResult ListedModel Message ModelEnv ModelFactory ModelProvider ModelRequest"
-    " TextDelta TurnEnd Usage",
+    "core.media": "Blob Image",
+    "core.messages": "Attachment CallResult Delta ListedModel Message ModelEnv ModelFactory ModelProvider ModelRequest"
+    " Restart StopReason Summary TextDelta ToolSpec TurnEnd Usage",
+    "core.notify": "Notify",
     "core.paths": "DeletePath PathUse ReadPath WritePath",
     "core.processes": "Finished Piece ProcessStream Processes",
     "core.prompts": "PromptArgument PromptSpec",
-    "core.results": "Custom Diff DisplayHints FileContent FileList Json Text is_valid_kind is_well_known_kind",
+    "core.requests": "SampleReply SampleRequest SessionRequests",
+    "core.results": "Custom Diff FileContent FileList Json ResultValue Text is_valid_kind is_well_known_kind",
     "core.sandbox": "FileInfo FolderEntry SandboxView",
-    "core.tool": "ManualExecution Preview Tool Validated is_manual_tool llm_tools manual_tools tool",
-    "core.toolset": "Toolset ToolsetConfig ToolsetEnv",
-    "core.zones": "Access Zone",
+    "core.signature": "JsonObject",
+    "core.tool": "Args ManualExecution NeedsApproval Preview Source Tool Validated is_manual_tool"
+    " llm_tools manual_tools tool",
+    "core.toolset": "ApprovalConfig Toolset ToolsetConfig ToolsetEnv",
+    "core.zones": "Access Zone ZoneApproval ZoneMode",
     "engine.gate.controller": "ApprovalController",
     "engine.replay.drift": "Drift",
     "engine.replay.repeat": "replay",
@@ -51,7 +59,7 @@ _ROOMS = {
     "toolsets.plan": "PlanToolset",
     "toolsets.shell.toolset": "ShellToolset",
     "ui.terminal.prompts": "cli_approval_callback",
-    "ui.terminal.slash": "classify_command is_command parse_command",
+    "ui.terminal.slash": "ClassifiedCommand ParsedCommand classify_command is_command parse_command",
     "ui.terminal.terminal": "TerminalUI",
     "ui.terminal.trace": "trace_formatter",
 }

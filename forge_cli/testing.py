@@ -9,26 +9,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.executors import BatchItem, ExecutorEnv, ExecutorFactory
+from forge_cli.core.results import ResultValue
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.tool import Tool
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
-from forge_cli.files.worker import load_worker
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.models.script import ScriptedModel, ScriptFile
 from forge_cli.record.line import Line
 from forge_cli.record.recorder import Sink
 
 EventT = TypeVar("EventT", bound=Event)
+ResultT = TypeVar("ResultT", bound=ResultValue)
 Answers = Iterable[ApprovalDecision | bool]
 
 
@@ -67,20 +73,64 @@ class Seen:
             self.record.append(line)
 
     def of(self, kind: type[EventT]) -> list[EventT]:
+        """The events of one class, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def outcomes(self) -> list[ToolResult]:
+        """How each call ended, in order; ``value_of`` gives the value of one."""
         return self.of(ToolResult)
 
     @property
     def statuses(self) -> list[str]:
+        """How each call ended, in one word."""
         return [outcome.status for outcome in self.outcomes]
 
     @property
     def types(self) -> list[str]:
         """The types of the recorded events, in order."""
         return [line.type for line in self.record]
+
+
+def value_of(outcome: ToolOutcome | ToolResult, kind: type[ResultT]) -> ResultT:
+    """The value of a call that succeeded with a result of this class; an AssertionError says how it ended instead."""
+    if outcome.status != "success":
+        raise AssertionError(f"the call ended as {outcome.status}: {outcome.error}")
+    if not isinstance(outcome.value, kind):
+        raise AssertionError(f"the call gave {outcome.value}, which is not a {kind.__name__}")
+    return outcome.value
+
+
+@dataclass(frozen=True)
+class WorkerCalls:
+    """A worker that is open as in a session, whose tools a test calls directly, without a model."""
+
+    seen: Seen
+    """What came of the calls so far, as events and as lines of a record, and what was asked."""
+    _runtime: WorkerRuntime = field(repr=False)
+    _portal: BlockingPortal = field(repr=False)
+    _timeout: float = 30
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools of the worker by their names."""
+        return {tool.name: tool for tool in self._runtime.tools}
+
+    def call(self, tool: str, /, **args: Any) -> ToolOutcome:
+        """Call a tool through the gate, as the operator of a command line does, and wait for its one outcome."""
+        return self._portal.call(self._call, tool, args)
+
+    async def _call(self, tool: str, args: JsonObject) -> ToolOutcome:
+        with anyio.fail_after(self._timeout):
+            return await self._runtime.invoke(tool, args, Caller.OPERATOR)
+
+
+class OpenForTest(Protocol):
+    """What the fixture ``forge_worker`` is: opens a worker that has these tools and toolsets, until the test ends."""
+
+    def __call__(self, *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any) -> WorkerCalls:
+        """``more`` are arguments of ``Worker.of``."""
+        ...
 
 
 @dataclass
@@ -91,15 +141,18 @@ class Project:
 
     @property
     def home(self) -> Path:
+        """What ``~/.forge`` is for this project."""
         return self.folder.parent / f"{self.folder.name}-home"
 
     def write(self, name: str, content: str) -> Path:
+        """Write a file of the project, and the folders above it."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
         return path
 
     def read(self, name: str) -> str:
+        """The text of a file of the project."""
         return (self.folder / name).read_text()
 
     def run(
@@ -141,6 +194,39 @@ class Project:
             async with WorkerRuntime(worker=loaded, on_event=seen.events.append, wiring=wiring, **given) as runtime:
                 seen.result = await runtime.run(task)
         return seen
+
+    def call(self, tool: str, /, **args: Any) -> ToolOutcome:
+        """Call a tool of ``worker.yaml`` directly, and wait for its outcome; what asks is approved."""
+        with self.open() as worker:
+            return worker.call(tool, **args)
+
+    @contextmanager
+    def open(
+        self,
+        worker: str | Worker = "worker.yaml",
+        *,
+        answers: Answers | None = None,
+        timeout: float = 30,
+        **options: Any,
+    ) -> Iterator[WorkerCalls]:
+        """A worker of this project, open for direct calls; its toolsets keep their state from one call to the next.
+
+        ``answers`` are those of a person, in order; without them all that asks is approved. ``options`` are those of
+        WorkerRuntime. What is blocked stays blocked.
+        """
+        seen = Seen()
+        given: dict[str, Any] = {"workspace": self.folder, "model": scripted_model(), **options}
+        person = _person(None if answers is None else list(answers), seen)
+        with self.environment(), start_blocking_portal() as portal:
+            runtime = WorkerRuntime(
+                worker=worker if isinstance(worker, Worker) else load_worker(self.folder / worker),
+                on_event=seen.events.append,
+                approval_callback=person,
+                wiring=Wiring(sinks=(seen.take,)),
+                **given,
+            )
+            with portal.wrap_async_context_manager(runtime):
+                yield WorkerCalls(seen, runtime, portal, timeout)
 
     def forge(
         self, *argv: str, stdin: str | None = None, env: Mapping[str, str] | None = None
@@ -233,10 +319,10 @@ def _executor_item(project: Project, key: str) -> BatchItem:
     return BatchItem(key, f"task {key}", f"contract-{key}", str(project.folder))
 
 
-def _person(answers: list[ApprovalDecision | bool], seen: Seen) -> Callable[[ApprovalRequest], Any]:
+def _person(answers: list[ApprovalDecision | bool] | None, seen: Seen) -> Callable[[ApprovalRequest], Any]:
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         seen.asked.append(request)
-        decision = answers.pop(0)
+        decision = True if answers is None else answers.pop(0)
         return ApprovalDecision(decision) if isinstance(decision, bool) else decision
 
     return answer

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "models": BASE | {"models"},
     "ui": BASE | {"record", "ui"},
 }
-ABOVE_ALL = frozenset({"__main__", "__init__", "cli", "testing"})
+ABOVE_ALL = frozenset({"__main__", "__init__", "cli", "pytest_plugin", "testing"})
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {
@@ -122,8 +122,8 @@ def plugins_use_the_public_api(module: Module) -> Iterator[str]:
 
 
 def imports_stand_on_top(module: Module) -> Iterator[str]:
-    """No import hides in a function, but for lazy packages, the console script and what is heavy."""
-    if module.path.endswith(("__init__.py", "forge_cli/cli/app.py")):
+    """No import hides in a function, but for lazy packages, the console script, pytest's plugin and what is heavy."""
+    if module.path.endswith(("__init__.py", "forge_cli/cli/app.py", "forge_cli/pytest_plugin.py")):
         return
     for function in ast.walk(module.tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -229,6 +229,7 @@ def hooks() -> Iterator[Needed]:
 def results() -> Iterator[Needed]:
     """The kinds and their fields, the hints, and how a call can end."""
     kinds = [forge_cli.Text, forge_cli.Diff, forge_cli.FileContent, forge_cli.FileList, forge_cli.Json]
+    kinds += [forge_cli.Image, forge_cli.Blob]
     assert {kind.kind for kind in kinds} == WELL_KNOWN_KINDS
     for kind in [*kinds, forge_cli.Custom]:
         names = [camel_case(entry.name) for entry in dataclasses.fields(kind)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal, NoReturn
 
 from forge_cli.core.json_schema import DEPTH
@@ -103,6 +103,8 @@ class ToolOutcome:
     by: str | None = None
     denials: tuple[Denial, ...] = ()
     """What the call itself was denied while it ran."""
+    traceback: str | None = field(default=None, repr=False, compare=False)
+    """Of an exception that is not a ToolError, from the tool's own code on; the model does not read it."""
 
     @property
     def ok(self) -> bool:

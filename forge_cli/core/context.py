@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
+
+from pydantic import BaseModel
 
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
 
@@ -69,6 +72,10 @@ class InnerCalls(Protocol):
         ...
 
 
+AskPerson = Callable[[str, JsonObject], Awaitable[JsonObject | None]]
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+
 def _no_progress(message: str, fraction: float | None) -> None:
     """Progress that nobody reads."""
 
@@ -99,6 +106,8 @@ class ToolContext:
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
     inner: InnerCalls | None = field(default=None, repr=False)
     """None in a preview, and where no gate is around the tool."""
+    questions: AskPerson | None = field(default=None, repr=False)
+    """None in a preview, and where no session is around the tool."""
 
     async def delegate(
         self,
@@ -125,6 +134,23 @@ class ToolContext:
         if self.inner is None:
             raise ToolError(f"{self.tool} cannot call other tools here")
         return await self.inner.call(name, args)
+
+    @overload
+    async def ask(self, question: str, schema: type[AnswerT]) -> AnswerT | None: ...
+    @overload
+    async def ask(self, question: str, schema: JsonObject) -> JsonObject | None: ...
+    async def ask(self, question: str, schema: type[BaseModel] | JsonObject) -> BaseModel | JsonObject | None:
+        """Ask the person something in the middle of the call, as a form with the fields of a model or a JSON Schema.
+
+        What comes back fits the schema, and is a model where one was given; None where the person declines. With
+        nobody there it is a ToolError. The usual time limit stands still meanwhile; a ``timeout`` of the tool does not.
+        """
+        if self.questions is None:
+            raise ToolError(f"{self.tool} cannot ask anybody here: {question}")
+        answer = await self.questions(question, InputSchema.of(schema).json_schema)
+        if answer is None or isinstance(schema, dict):
+            return answer
+        return schema.model_validate(answer)
 
     def progress(self, message: str, fraction: float | None = None) -> None:
         """Report how far the work is; may be called from a thread."""

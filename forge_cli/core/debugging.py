@@ -1,4 +1,4 @@
-"""Tracebacks of third-party code for whoever debugs it: told to a listener, and never a part of a result."""
+"""Tracebacks of third-party code for whoever debugs it: told to a listener, logged, and never read by a model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from forge_cli.core.text import cut
+from forge_cli.core.wire import clean_text
+
 Listener = Callable[[str], None]
 
+LOGGED = 8_000
+"""Characters of a traceback that a log keeps."""
 _OURS = str(Path(__file__).parent.parent) + os.sep
 _listener: Listener | None = None
 
@@ -19,17 +24,22 @@ def listen_to_tracebacks(listener: Listener | None) -> None:
     _listener = listener
 
 
-def tell_traceback(error: BaseException) -> None:
-    """Give the traceback of an error to whoever listens, from where third-party code begins."""
-    if _listener is None:
-        return
+def tell_traceback(error: BaseException) -> str:
+    """The traceback of an error, from where third-party code begins; whoever listens is told it as well."""
+    text = _traceback_text(error)
+    if _listener:
+        _listener(text)
+    return clean_text(cut(text, LOGGED))
+
+
+def _traceback_text(error: BaseException) -> str:
     try:
         frames = traceback.extract_tb(error.__traceback__)
         first = next((index for index, frame in enumerate(frames) if not _is_ours(frame.filename)), 0)
         lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
-        _listener("".join([*lines, *traceback.format_exception_only(error)]))
+        return "".join([*lines, *traceback.format_exception_only(error)])
     except Exception:  # third-party code: an exception that cannot be shown
-        _listener(f"{type(error).__name__}, whose traceback cannot be shown\n")
+        return f"{type(error).__name__}, whose traceback cannot be shown\n"
 
 
 def place_of(error: BaseException) -> str | None:

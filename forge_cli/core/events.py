@@ -188,6 +188,8 @@ class ToolOutput(Event):
 
 @dataclass(frozen=True)
 class ToolResult(Event):
+    """A call has ended; every call has exactly one result."""
+
     type: ClassVar[str] = "toolResult"
     tool_call_id: str
     tool_name: str
@@ -198,10 +200,14 @@ class ToolResult(Event):
     distribution: str | None = field(default=None, compare=False)
     """Of a custom result: the package or file that the tool is part of, whose renderer draws it."""
     parent_call_id: str | None = None
+    traceback: str | None = field(default=None, repr=False, compare=False)
+    """Of an exception inside the tool, for whoever wrote it."""
 
 
 @dataclass(frozen=True)
 class ApprovalRequired(Event):
+    """A call waits for an answer: approved or not."""
+
     type: ClassVar[str] = "approvalRequired"
     request: ApprovalRequest
 
@@ -312,6 +318,8 @@ class ContextUsage(Event):
 
 @dataclass(frozen=True)
 class ManualToolsAvailable(Event):
+    """What people may call or send by a command now."""
+
     type: ClassVar[str] = "manualToolsAvailable"
     tools: tuple[Mapping[str, Any], ...]
     prompts: tuple[Mapping[str, Any], ...] | None = None
@@ -320,6 +328,8 @@ class ManualToolsAvailable(Event):
 
 @dataclass(frozen=True)
 class InputPrompt(Event):
+    """Somebody is asked for a line of text."""
+
     type: ClassVar[str] = "inputPrompt"
     request_id: str
     prompt: str
@@ -327,6 +337,8 @@ class InputPrompt(Event):
 
 @dataclass(frozen=True)
 class TurnEndEvent(Event):
+    """A turn of the model has ended."""
+
     type: ClassVar[str] = "turnEnd"
     turn: int
     stop: StopReason
@@ -345,6 +357,8 @@ class SessionEnd(Event):
 
 @dataclass(frozen=True)
 class UserInput(Event):
+    """Somebody has typed: a task, or the answer to an InputPrompt."""
+
     type: ClassVar[str] = "userInput"
     request_id: str
     content: str
@@ -358,6 +372,8 @@ class UserInput(Event):
 
 @dataclass(frozen=True)
 class ApprovalResponse(Event):
+    """Somebody has answered a request for approval."""
+
     type: ClassVar[str] = "approvalResponse"
     request_id: str
     decision: ApprovalDecision
@@ -374,6 +390,8 @@ class ApprovalResponse(Event):
 
 @dataclass(frozen=True)
 class Interrupt(Event):
+    """Somebody wants the work at hand to stop."""
+
     type: ClassVar[str] = "interrupt"
     reason: str
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.config import Config
 from forge_cli.core.notify import Notify
+from forge_cli.core.results import Blob, Image, ResultValue, for_model, shown_files
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import Unreadable, jsonable, own_reader, read, wire
@@ -45,6 +47,13 @@ class CallResult:
     tool: str
     text: str
     is_error: bool = False
+    files: tuple[Image | Blob, ...] = ()
+    """What a provider may show to a model that sees; ``text`` describes it already."""
+
+    @classmethod
+    def of(cls, call_id: str, tool: str, value: ResultValue, *, is_error: bool) -> CallResult:
+        """The result of a call that gave this value."""
+        return cls(call_id, tool, for_model(value), is_error, shown_files(value))
 
 
 @dataclass(frozen=True)
@@ -221,14 +230,23 @@ Delta = TextDelta | ToolCall | Restart | TurnEnd
 class ModelProvider(Protocol):
     """A model that can be talked to; made by a ModelFactory once its name is known."""
 
-    name: str
-    context_window: int | None
+    @property
+    def name(self) -> str:
+        """What it is called, such as ``script:demo.yaml``."""
+        ...
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens it takes in all; None where nobody knows."""
+        ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn: text as it comes, whole calls, and one TurnEnd as the last item."""
         ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Close connections; nothing is asked of the model after that."""
+        ...
 
 
 @runtime_checkable
@@ -247,7 +265,9 @@ class ModelEnv:
     folders: tuple[Path, ...]
     notify: Notify
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the user's config says of this very model under ``models:``."""
+    """What the user's config says of this very model under ``models:``, in keys that hold for every provider."""
+    settings: Any = None
+    """What it says in keys of the provider's own, read by the factory's ``options``; None where it has none."""
 
     def find(self, name: str) -> Path:
         """The file of that name, in the first folder that has one."""
@@ -279,3 +299,5 @@ class ModelFactory:
     """The models that it is known to have, without asking anybody; nothing where any name may be one."""
     ask: Callable[[], Awaitable[Sequence[ListedModel]]] | None = None
     """Asks the server which models it has, for ``forge models list``; a ModelError says why there is no answer."""
+    options: type[Config] | None = None
+    """Keys of its own under ``models.NAME`` in the user's config; they arrive as ``env.settings``."""

@@ -10,6 +10,8 @@ from forge_cli.core.values import dataclass
 
 @dataclass(frozen=True)
 class PromptArgument:
+    """An argument of a prompt."""
+
     name: str
     description: str = ""
     required: bool = False

@@ -22,6 +22,8 @@ class SampleRequest:
 
 @dataclass(frozen=True)
 class SampleReply:
+    """What the model answered."""
+
     text: str
     model: str
     stop: StopReason

@@ -1,14 +1,18 @@
-"""What tools give back: five well-known kinds and custom ones, with a text for the model and a form for the wire."""
+"""What tools give back: seven well-known kinds and custom ones, with a text for the model and a form for the wire."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, get_type_hints
+from typing import Any, ClassVar
 
+from forge_cli.core.hints import DisplayHints as DisplayHints
+from forge_cli.core.hints import KnownResult, read_display
+from forge_cli.core.media import MEDIA_LIMIT
+from forge_cli.core.media import Blob as Blob
+from forge_cli.core.media import Image as Image
 from forge_cli.core.text import cut
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import (
@@ -19,7 +23,6 @@ from forge_cli.core.wire import (
     jsonable,
     own_reader,
     read,
-    reader,
     snake_case,
     wire,
 )
@@ -29,8 +32,9 @@ MODEL_LIMIT = 20_000
 OUTPUT_LIMIT = VALUE_LIMIT - 1000
 """Bytes that a process may have written, so that a result holds them and what stands beside, such as the exit code."""
 ORIGINAL_LIMIT = 100_000
-WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json"})
+WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json", "image", "blob"})
 
+_TOO_LARGE = f"[it is not kept: a result holds {MEDIA_LIMIT:,} bytes of an image or a file at most]"
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
@@ -40,34 +44,14 @@ def is_valid_kind(kind: object) -> bool:
 
 
 def is_well_known_kind(kind: object) -> bool:
+    """Is it a kind that every UI can draw, such as ``diff``?"""
     return isinstance(kind, str) and kind in WELL_KNOWN_KINDS
 
 
 @dataclass(frozen=True)
-class DisplayHints:
-    """How a UI may show a result; never what the model reads."""
+class Text(KnownResult):
+    """Plain text."""
 
-    preferred_view: Literal["text", "markdown", "code", "table", "tree", "hidden"] | None = None
-    language: str | None = None
-    collapsed: bool | None = None
-    max_height: int | None = None
-
-    def wire(self) -> dict[str, Any]:
-        return wire(self)
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What the well-known kinds share; a result on the wire starts with its kind."""
-
-    kind: ClassVar[str]
-
-    def wire(self) -> dict[str, Any]:
-        return {"kind": self.kind, **wire(self)}
-
-
-@dataclass(frozen=True)
-class Text(_Known):
     kind: ClassVar[str] = "text"
     content: str
     display: DisplayHints | None = None
@@ -77,7 +61,7 @@ class Text(_Known):
 
 
 @dataclass(frozen=True)
-class Diff(_Known):
+class Diff(KnownResult):
     """A file that was written; ``original`` is None for a new file and where it is too large to repeat."""
 
     kind: ClassVar[str] = "diff"
@@ -104,7 +88,7 @@ class Diff(_Known):
 
 
 @dataclass(frozen=True)
-class FileContent(_Known):
+class FileContent(KnownResult):
     """A file, or some lines of it from ``first_line`` on, of ``total_lines`` where that is known."""
 
     kind: ClassVar[str] = "file_content"
@@ -135,7 +119,7 @@ class FileContent(_Known):
 
 
 @dataclass(frozen=True)
-class FileList(_Known):
+class FileList(KnownResult):
     """The entries of a folder, as names; a folder's name ends with a slash."""
 
     kind: ClassVar[str] = "file_list"
@@ -154,7 +138,9 @@ class FileList(_Known):
 
 
 @dataclass(frozen=True)
-class Json(_Known):
+class Json(KnownResult):
+    """Data of any shape that JSON has."""
+
     kind: ClassVar[str] = "json"
     data: Any
     display: DisplayHints | None = None
@@ -195,13 +181,13 @@ class Custom:
         return f"{self.summary}\n{data}" if self.summary else data
 
 
-ResultValue = Text | Diff | FileContent | FileList | Json | Custom
+ResultValue = Text | Diff | FileContent | FileList | Json | Image | Blob | Custom
 
 
 def as_result(value: Any) -> ResultValue:
     """The return value of a tool as a result: strings are text, a mapping with a kind is of it, other data is JSON."""
     match value:
-        case Text() | Diff() | FileContent() | FileList() | Json() | Custom():
+        case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
             return _sound(value)
         case None:
             return Text("The tool returned nothing.")
@@ -230,6 +216,8 @@ def _well_known(said: dict[str, Any]) -> ResultValue:
             isinstance(name, str) for name in files
         ):
             return from_wire({**said, **FileList.of(path, tuple(files)).wire()})
+        case {"kind": "image" | "blob", "data": str()} | {"kind": "image" | "blob", "text": str()}:
+            return from_wire(said)
         case _:
             return Json(said)
 
@@ -265,20 +253,10 @@ def from_wire(data: Any) -> ResultValue:
         return Json(data)
 
 
-def _read_display(data: Any) -> DisplayHints:
-    """Hints that can be taken; a result does not depend on them."""
-    hints: dict[str, Any] = {}
-    types = get_type_hints(DisplayHints)
-    for key, value in data.items() if isinstance(data, Mapping) else ():
-        name = snake_case(str(key))
-        with suppress(KeyError, Unreadable):
-            hints[name] = reader(types[name])(value)
-    return DisplayHints(**hints)
-
-
-_KINDS: dict[str, type[ResultValue]] = {each.kind: each for each in (Text, Diff, FileContent, FileList, Json)}
+_KINDS: dict[str, type[ResultValue]] = {
+    each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Image, Blob)
+}
 own_reader(ResultValue, read_result)
-own_reader(DisplayHints, _read_display)
 
 
 def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
@@ -290,7 +268,7 @@ def _custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
         mime_type=str(mime) if mime is not None else None,
         display=hints
         if isinstance(hints, DisplayHints)
-        else _read_display(hints)
+        else read_display(hints)
         if isinstance(hints, Mapping)
         else None,
     )
@@ -314,6 +292,8 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             if len(text) > limit:
                 return Text(cut(text, limit), display=value.display)
             return replace(value, model_text=_cut(value.model_text, limit))
+        case Image() | Blob():
+            return value if len(value.data) <= MEDIA_LIMIT else Text(f"{value.text()}\n{_TOO_LARGE}")
         case Custom():
             data = jsonable(value.data)
             fits = _characters(data) <= limit
@@ -336,6 +316,11 @@ def _characters(data: Any) -> int:
             return sum(1 + _characters(item) for item in data)
         case _:
             return len(str(data))
+
+
+def shown_files(value: ResultValue) -> tuple[Image | Blob, ...]:
+    """What a model that sees may be shown of a result, beside its text."""
+    return (value,) if isinstance(value, Image | Blob) else ()
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:

@@ -86,6 +86,7 @@ class Preview:
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]
 MakePreview = Callable[[Args, ToolContext], Awaitable[Preview]]
 StandsFor = Callable[[Args], tuple[str, JsonObject]]
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +129,9 @@ class Tool:
     version: str | None = None
     """For people to read; nothing is decided by it."""
     source: Source | None = None
+    """Where it came from; filled in by forge."""
+    origin: str | None = None
+    """What its toolset adds to the source for people to read, such as the package that it adapts."""
     stands_for: StandsFor | None = None
     """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.
 
@@ -197,11 +201,17 @@ class Tool:
 
     @classmethod
     def from_function(
-        cls, function: Callable[..., Any], *, schema: JsonObject | type[BaseModel] | None = None, **overrides: Any
+        cls,
+        function: Callable[..., Any],
+        *,
+        schema: JsonObject | type[BaseModel] | None = None,
+        in_thread: InThread | None = None,
+        **overrides: Any,
     ) -> Tool:
         """A tool from a typed function; its schema comes from the hints unless ``schema`` decides.
 
-        What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win.
+        What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
+        function that is not async, in a thread of its choice.
         """
         context_name = _context_parameter(function)
         hidden = {context_name} if context_name else set()
@@ -211,7 +221,7 @@ class Tool:
             "name": getattr(function, "__name__", type(function).__name__),
             "description": describe(function) or f"Custom tool: {getattr(function, '__name__', 'a function')}",
             "input_schema": model,
-            "execute": partial(_call_function, function, model, context_name),
+            "execute": partial(_call_function, function, model, context_name, in_thread or _in_pool),
             **options.stated(),
             **overrides,
         }
@@ -250,6 +260,7 @@ async def _call_function(
     function: Callable[..., Any],
     model: JsonObject | type[BaseModel],
     context_name: str | None,
+    in_thread: InThread,
     args: Args,
     context: ToolContext,
 ) -> Any:
@@ -258,8 +269,12 @@ async def _call_function(
         values[context_name] = context
     if inspect.iscoroutinefunction(function):
         return await function(**values)
-    result = await to_thread.run_sync(partial(function, **values), abandon_on_cancel=True)
+    result = await in_thread(partial(function, **values))
     return await result if inspect.isawaitable(result) else result
+
+
+async def _in_pool(function: Callable[[], Any]) -> Any:
+    return await to_thread.run_sync(function, abandon_on_cancel=True)
 
 
 OPTIONS = "__forge_tool__"
@@ -302,12 +317,58 @@ def tool(
     preview: MakePreview | str | None = None,
     touches: Touches | str | None = None,
 ) -> Callable[[Function], Function]: ...
-def tool(function: Function | None = None, /, **stated: Any) -> Any:
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: NeedsApproval | str = None,
+    manual: ToolMode | None = None,
+    label: str | None = None,
+    category: str | None = None,
+    read_only: bool | None = None,
+    effects: Sequence[Effect | str] | None = None,
+    lasting: bool | None = None,
+    timeout: float | None = None,
+    preview: MakePreview | str | None = None,
+    touches: Touches | str | None = None,
+) -> Any:
     """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
 
+    The function stays callable as it was. Its schema comes from the type hints, its description from the docstring.
     In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may be the name of a method.
+
+    Args:
+        name: Instead of the name of the function.
+        description: Instead of its docstring: what the model reads.
+        needs_approval: The tool's own verdict: True asks, False does not; an Approval, a Verdict, or a function of
+            ``args`` or of ``(args, context)`` that returns one of these. Without it the worker decides.
+        manual: Who may call it: ``llm`` (the model, as by default), ``manual`` (people) or ``both``.
+        label: What menus call it.
+        category: Where menus list it.
+        read_only: True is short for ``effects=["read"]``.
+        effects: What it does to the world: ``read``, ``write``, ``execute``, ``network``. They give the risk;
+            pre-approved calls of one turn that only read run side by side.
+        lasting: True where its last call holds until the next one, as a plan does; it outlives a summary.
+        timeout: Seconds after which a call is stopped; 30 without it.
+        preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
+        touches: A function of ``args`` that gives a PathUse for each path inside other args.
     """
-    options = _options(**stated)
+    options = _options(
+        name=name,
+        description=description,
+        needs_approval=needs_approval,
+        manual=manual,
+        label=label,
+        category=category,
+        read_only=read_only,
+        effects=effects,
+        lasting=lasting,
+        timeout=timeout,
+        preview=preview,
+        touches=touches,
+    )
 
     def mark(function: Function) -> Function:
         setattr(function, OPTIONS, options)

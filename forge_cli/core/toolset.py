@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 
+from anyio import to_thread
 from pydantic import Field
+from typing_extensions import TypeVar
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
+from forge_cli.core.own_thread import OwnThread
 from forge_cli.core.processes import Processes
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.requests import NoSession, SessionRequests
@@ -41,6 +46,7 @@ class ToolsetConfig(Config):
 
 
 PolicyConfig = Config
+T = TypeVar("T")
 BY_NAME = ("needs_approval", "preview", "touches")
 
 
@@ -64,6 +70,15 @@ class ToolsetEnv:
     """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
     session: SessionRequests = NoSession()
     """For what a server of the toolset asks of the model, or of the person."""
+    toolset: str = ""
+    """The name of the toolset that has this."""
+
+    @property
+    def data(self) -> Path:
+        """A folder of the toolset's own, which only the user can read; it is made when it is first asked for."""
+        folder = self.home / "data" / re.sub(r"[^\w.-]|^\.", "_", self.toolset or "unnamed")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
 
 
 @dataclass(frozen=True)
@@ -76,11 +91,20 @@ class ToolsetPlaces:
     """forge's own."""
 
 
-class Toolset:
-    """One instance a session; ``async with`` owns its connections and processes (enter them into ``self.stack``)."""
+ConfigT = TypeVar("ConfigT", bound=ToolsetConfig, default=Any)
+
+
+class Toolset(Generic[ConfigT]):
+    """Tools that share settings, a connection or state; a subclass marks its tools with ``@tool``.
+
+    One instance serves one session; ``async with`` owns its connections and processes (enter them into ``self.stack``).
+    ``class Notes(Toolset[NotesConfig])`` has the section of the worker file as ``self.config``, read by that class.
+    """
 
     name: ClassVar[str]
+    """What it is called in a worker file, and the name of its entry point."""
     Config: ClassVar[type[ToolsetConfig]] = ToolsetConfig
+    """What reads its section; ``Toolset[NotesConfig]`` sets it."""
     Policy: ClassVar[type[PolicyConfig] | None] = None
     """What the user may say under ``policy.NAME`` in config.yaml for every worker; it arrives as ``env.policy``."""
     dynamic: ClassVar[bool] = False
@@ -91,6 +115,8 @@ class Toolset:
     """True where the worker file may give a list of sections, each opened by itself."""
     picks: ClassVar[bool] = False
     """True where the toolset reads ``tools:`` itself, because the names there are not those of tools."""
+    thread: ClassVar[Literal["pool", "own"]] = "pool"
+    """``own``: its tools that are not async run one after the other in one thread, for libraries bound to a thread."""
     imports: ClassVar[bool] = False
     """True where its section names code to import, which is not forge's even if the toolset is."""
 
@@ -98,21 +124,36 @@ class Toolset:
     """The one that a program made it with; the worker's, too."""
     env: ToolsetEnv
 
-    def __init__(self, config: Any = None, env: ToolsetEnv | None = None) -> None:
+    config: ConfigT
+    """Its section of the worker file."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        stated = [get_args(base)[0] for base in getattr(cls, "__orig_bases__", ()) if _is_toolset(get_origin(base))]
+        if stated and "Config" not in vars(cls) and isinstance(stated[0], type):
+            cls.Config = stated[0]
+
+    def __init__(self, config: ConfigT | Mapping[str, Any] | None = None, env: ToolsetEnv | None = None) -> None:
         """A program gives settings as in the worker file, or none; ``env`` comes when the toolset is opened."""
-        self.config: Any = config
+        read: Any = config
         if config is None or isinstance(config, Mapping):
-            self.config = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
+            read = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
+        self.config = read
         self.stack = AsyncExitStack()
         if env is not None:
-            self.env = env
+            self.env = replace(env, toolset=self._title)
+
+    @property
+    def _title(self) -> str:
+        """Its name; one in a module beside the worker may have none."""
+        return getattr(self, "name", type(self).__name__)
 
     def for_session(self, env: ToolsetEnv) -> Self:
         """A copy of what a program made, for one session."""
         mine = copy(self)
         for name in [name for name in vars(mine) if isinstance(getattr(type(mine), name, None), cached_property)]:
             del vars(mine)[name]
-        mine.env, mine.stack = env, AsyncExitStack()
+        mine.env, mine.stack = replace(env, toolset=self._title), AsyncExitStack()
         return mine
 
     async def __aenter__(self) -> Self:
@@ -131,7 +172,22 @@ class Toolset:
     @cached_property
     def _marked(self) -> list[Tool]:
         methods = [getattr(self, name) for name in _tool_methods(type(self))]
-        return [Tool.from_function(method, **self._own(getattr(method, OPTIONS))) for method in methods]
+        where = self.in_thread if self.thread == "own" else None
+        return [
+            Tool.from_function(method, in_thread=where, **self._own(getattr(method, OPTIONS))) for method in methods
+        ]
+
+    @cached_property
+    def _thread(self) -> OwnThread:
+        thread = OwnThread(f"toolset {self._title}")
+        self.stack.callback(thread.stop)
+        return thread
+
+    async def in_thread(self, function: Callable[..., T], /, *args: Any, **more: Any) -> T:
+        """Call a function where the tools run that are not async: in the toolset's own thread where it has one."""
+        if self.thread == "own":
+            return await self._thread.run(function, *args, **more)
+        return await to_thread.run_sync(partial(function, *args, **more), abandon_on_cancel=True)
 
     def _own(self, options: ToolOptions) -> dict[str, Any]:
         """What ``@tool`` gave as the name of a method, as that method."""
@@ -166,6 +222,10 @@ class Toolset:
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""
         return None
+
+
+def _is_toolset(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, Toolset)
 
 
 def _tool_methods(cls: type[Toolset]) -> list[str]:

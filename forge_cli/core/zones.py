@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import Mark
@@ -64,6 +64,23 @@ class Zone:
     stands_for: Path | None = None
     """The folder that is missing, where an empty one elsewhere stands for it."""
 
+    if TYPE_CHECKING:  # what YAML has is taken as well
+
+        def __init__(
+            self,
+            name: str,
+            path: Path | str,
+            mode: ZoneMode | Literal["ro", "rw"] = ZoneMode.RO,
+            approval: ZoneApproval | Mapping[str, Approval | str] = ...,
+            *,
+            where: Mark | None = None,
+            write_where: Mark | None = None,
+            delete_where: Mark | None = None,
+            default: bool = False,
+            made: bool = True,
+            stands_for: Path | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         given: Any = self.approval
         if isinstance(given, Mapping):
@@ -73,10 +90,12 @@ class Zone:
 
     @property
     def write(self) -> Approval:
+        """The consent that writing needs."""
         return self.approval.write
 
     @property
     def delete(self) -> Approval:
+        """The consent that deleting needs."""
         return self.approval.delete
 
 

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config
+from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config, where_in
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.text import did_you_mean
+from forge_cli.core.wire import snake_case
 from forge_cli.files.document import read_document
 from forge_cli.files.hooks import HookConfig
 from forge_cli.files.mcp import McpServers
@@ -18,6 +20,8 @@ from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
+BUILT_IN = frozenset({"anthropic", "bedrock", "foundry", "openai", "script", "vertex"})
+"""Providers that have no keys of their own beside those that are known here."""
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
@@ -40,6 +44,30 @@ class ModelOptions(Config):
     """Seconds without anything new after which an answer counts as cut off."""
     transport: Literal["http", "sdk"] | None = None
     """How requests of ``anthropic:`` are sent: by forge itself, or through Anthropic's SDK."""
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """How long one answer may get."""
+    thinking: Literal["off", "low", "medium", "high"] | None = None
+    """How much the model thinks before it answers."""
+    images: bool | None = None
+    """Whether the model is shown the images that tools give back, or only told of them."""
+
+    @classmethod
+    def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
+        """Other keys may be those of a provider, which is loaded when its model is used; see ``provider_keys``."""
+        return super()._canonical({key: value for key, value in data.items() if not cls._is_other(key)})
+
+    @classmethod
+    def _is_other(cls, key: Any) -> bool:
+        return snake_case(str(key)) not in cls.model_fields
+
+    def provider_keys(self) -> dict[str, Any]:
+        """What is said in keys that are not forge's own, with their marks."""
+        data = self.section()
+        found = {key: value for key, value in (data or {}).items() if self._is_other(key)}
+        if not isinstance(data, MarkedDict):
+            return found
+        return MarkedDict(found.items(), mark=data.mark, keys=data.keys_at, values=data.values_at)
 
 
 class Settings(Config):
@@ -69,6 +97,18 @@ class Settings(Config):
     def options(self, model: str) -> ModelOptions:
         """What is said of one model."""
         return self.models.get(model, ModelOptions())
+
+    def provider_options(self, model: str, kind: type[Config] | None) -> Config | None:
+        """What is said of a model in keys of its provider, as the class reads it that the provider has for them."""
+        options, at = self.options(model), ("models", model)
+        own = set(kind.model_fields) if kind else set()
+        for key in options.provider_keys():
+            if key not in own and snake_case(key) not in own:
+                known = sorted({*ModelOptions.model_fields, *own})
+                remedy = did_you_mean(snake_case(key), known, f"known here: {', '.join(known)}")
+                where = where_in(options.section(), (key,), key=True)
+                raise WorkerError(where, f"models.{model}: unknown key '{key}'; {remedy}")
+        return parse_config(kind, options.provider_keys(), at=at) if kind else None
 
     def resolve(self, model: str) -> str:
         """The model that a name stands for: an alias may lead to another one."""
@@ -104,7 +144,15 @@ def load_user_settings(home: Path) -> Settings:
     file = home / "config.yaml"
     if not _is_there(file, hint="make it readable for you, or let FORGE_HOME name another folder"):
         return Settings()
-    return parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
+    return _read_settings(file)
+
+
+def _read_settings(file: Path) -> Settings:
+    settings = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
+    for model in settings.models:
+        if model.partition(":")[0] in BUILT_IN:
+            settings.provider_options(model, None)
+    return settings
 
 
 def load_project_settings(home: Path, workspace: Path) -> Settings | None:
@@ -112,7 +160,7 @@ def load_project_settings(home: Path, workspace: Path) -> Settings | None:
     file = project_file(workspace)
     if not _is_project(file, home) or not TrustStore(home).holds_file(file):
         return None
-    project = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
+    project = _read_settings(file)
     if project.approval.mode is ApprovalMode.APPROVE_ALL:
         problem = "approval.mode: a project cannot approve calls; use -y, or approval.mode in your own config.yaml"
         raise WorkerError(project.approval.where("mode"), problem)

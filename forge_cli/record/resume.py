@@ -39,7 +39,6 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
-from forge_cli.core.results import for_model
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
 from forge_cli.record.line import Line
@@ -315,8 +314,8 @@ class _Reader:
         call, identity = event.tool_call_id, self.in_flight.get(event.tool_call_id)
         self.inner.pop(call, None)
         if any(call == known.id for known in self.calls):
-            text = for_model(event.value)
-            self.results[call] = CallResult(call, event.tool_name, text, is_error=event.status != "success")
+            failed = event.status != "success"
+            self.results[call] = CallResult.of(call, event.tool_name, event.value, is_error=failed)
             self.requests.pop(call, None)
         if identity is not None and event.status != "interrupted":
             self.in_flight = {each: other for each, other in self.in_flight.items() if other != identity}
@@ -388,7 +387,8 @@ def without(message: Message, elided: Collection[str]) -> Message:
     if not any(result.call_id in elided for result in message.results):
         return message
     results = [
-        replace(result, text=ELIDED_RESULT) if result.call_id in elided else result for result in message.results
+        replace(result, text=ELIDED_RESULT, files=()) if result.call_id in elided else result
+        for result in message.results
     ]
     return replace(message, results=tuple(results))
 

@@ -25,6 +25,8 @@ class Step(BaseModel):
 
 
 class PlanToolset(Toolset):
+    """A tool with which the model keeps a plan."""
+
     name = "plan"
 
     @tool(needs_approval=False, read_only=True, lasting=True)

@@ -1,15 +1,14 @@
-"""Pictures by their names: format, width and height read from their first bytes."""
+"""Pictures in custom results by their names, with what their first bytes say."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import struct
 from collections.abc import Mapping
 from typing import Any
 
-HEAD = 64 * 1024
-"""Bytes in which the size of a picture is looked for."""
+from forge_cli.core.pictures import HEAD, dimensions, file_size
+
 _NAMES = ("name", "path", "filename", "file")
 _CONTENTS = ("data", "base64", "content")
 
@@ -36,60 +35,3 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text[: len(text) // 4 * 4])
     except (binascii.Error, ValueError):
         return b""
-
-
-def file_size(count: int) -> str:
-    """``9 bytes``, ``32 KB``, ``1.4 MB``."""
-    if count < 1000:
-        return "1 byte" if count == 1 else f"{count} bytes"
-    return f"{count / 1000:.0f} KB" if count < 999_500 else f"{count / 1_000_000:.1f} MB"
-
-
-def dimensions(head: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, GIF, JPEG or WebP; None where they cannot be found."""
-    try:
-        match head[:4]:
-            case b"\x89PNG":
-                return _pair(struct.unpack_from(">II", head, 16))
-            case b"GIF8":
-                return _pair(struct.unpack_from("<HH", head, 6))
-            case b"RIFF":
-                return _webp(head)
-            case bytes(start) if start.startswith(b"\xff\xd8"):
-                return _jpeg(head)
-            case _:
-                return None
-    except struct.error:
-        return None
-
-
-def _pair(numbers: tuple[int, ...]) -> tuple[int, int]:
-    width, height = numbers
-    return width, height
-
-
-def _webp(head: bytes) -> tuple[int, int] | None:
-    match head[12:16]:
-        case b"VP8 ":
-            width, height = struct.unpack_from("<HH", head, 26)
-            return width & 0x3FFF, height & 0x3FFF
-        case b"VP8L":
-            (bits,) = struct.unpack_from("<I", head, 21)
-            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8X":
-            low_width, high_width, low_height, high_height = struct.unpack_from("<HBHB", head, 24)
-            return low_width + (high_width << 16) + 1, low_height + (high_height << 16) + 1
-        case _:
-            return None
-
-
-def _jpeg(head: bytes) -> tuple[int, int] | None:
-    place = 2
-    while True:
-        marker, kind, length = struct.unpack_from(">BBH", head, place)
-        if marker != 0xFF:
-            return None
-        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", head, place + 5)
-            return width, height
-        place += 2 + length

@@ -13,7 +13,19 @@ from typing import Any, Literal
 from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.hookspecs import Renderer
-from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, FileList, Json, ResultValue, Text
+from forge_cli.core.media import decoded_text
+from forge_cli.core.results import (
+    Blob,
+    Custom,
+    Diff,
+    DisplayHints,
+    FileContent,
+    FileList,
+    Image,
+    Json,
+    ResultValue,
+    Text,
+)
 from forge_cli.core.text import visible
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.images import describe_image
@@ -129,8 +141,22 @@ def _view(value: ResultValue, hints: DisplayHints, find: FindRenderer, distribut
             return _files(value, hints, exact)
         case Json(data=data):
             return _formed(_structured(jsonable(data)), hints, exact)
+        case Image():
+            return View("text", value.text())
+        case Blob():
+            return _blob(value, hints, exact)
         case Custom():
             return _custom(value, hints, find, distribution, exact)
+
+
+def _blob(value: Blob, hints: DisplayHints, exact: bool) -> View:
+    """A file by its name and size, and its content where that is text."""
+    content = decoded_text(value)
+    if content is None:
+        return View("text", f"[file: {value.about()}]")
+    language = hints.language or MIME_TYPES.get(value.media_type.partition(";")[0])
+    view = View("text", content, value.about(), name=value.name)
+    return _formed(view, replace(hints, language=language), exact)
 
 
 def _custom(value: Custom, hints: DisplayHints, find: FindRenderer, distribution: str | None, exact: bool) -> View:

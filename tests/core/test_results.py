@@ -29,7 +29,7 @@ from forge_cli.core.results import (
 from forge_cli.core.text import cut
 from forge_cli.core.wire import Unreadable
 
-WELL_KNOWN = ["text", "diff", "file_content", "file_list", "json"]
+WELL_KNOWN = ["text", "diff", "file_content", "file_list", "json", "image", "blob"]
 
 
 @pytest.mark.parametrize(

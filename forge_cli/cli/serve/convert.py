@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rich.console import Console
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect
 from forge_cli.core.calls import ToolOutcome
+from forge_cli.core.media import decoded_text
 from forge_cli.core.phrases import NOBODY_TO_ASK
-from forge_cli.core.results import MODEL_LIMIT, Custom, Json
+from forge_cli.core.results import MODEL_LIMIT, Custom, Image, Json, shown_files
 from forge_cli.core.text import cut
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable
@@ -60,13 +63,30 @@ def offered_tool(tool: Tool) -> mcp_types.Tool:
 
 def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolResult:
     """The outcome of a call: the text that a model reads, and the data where it is an object of a reasonable size."""
-    from mcp_types import CallToolResult, TextContent
+    from mcp_types import (
+        BlobResourceContents,
+        CallToolResult,
+        ContentBlock,
+        EmbeddedResource,
+        ImageContent,
+        TextContent,
+    )
 
     text = redactor.redact_text(outcome.text())
     if outcome.by == "headless":
         text = text.replace(NOBODY_TO_ASK, CANNOT_ASK)
+    content: list[ContentBlock] = [TextContent(text=text)]
+    for file in shown_files(outcome.value) if outcome.ok else ():
+        data = b64encode(file.data).decode()
+        if isinstance(file, Image):
+            content.append(ImageContent(data=data, mime_type=file.media_type))
+        elif decoded_text(file) is None:
+            uri = f"forge:///{quote(file.name or outcome.call.id)}"
+            content.append(
+                EmbeddedResource(resource=BlobResourceContents(uri=uri, mime_type=file.media_type, blob=data))
+            )
     return CallToolResult(
-        content=[TextContent(text=text)],
+        content=content,
         structured_content=redactor.redact(_data(outcome)),
         is_error=not outcome.ok,
     )

@@ -12,7 +12,7 @@ import anyio
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.fields import alternatives, derive_fields, expectation, json_type, kinds, shown
-from forge_cli.core.results import VALUE_LIMIT
+from forge_cli.core.results import VALUE_LIMIT, shown_files
 from forge_cli.core.schema import InvalidInput, lint
 from forge_cli.core.thirdparty import before_call
 from forge_cli.core.tool import Tool
@@ -69,7 +69,8 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
         return [ConformanceCheck(tool.name, "result", True, f"not called: {outcome.error}")]
     if not outcome.ok:
         return [ConformanceCheck.of(tool.name, "result", f"a call without input failed: {outcome.error}")]
-    return [ConformanceCheck.of(tool.name, "result", *_result_problems(outcome.value.wire()))]
+    problems = () if shown_files(outcome.value) else _result_problems(outcome.value.wire())
+    return [ConformanceCheck.of(tool.name, "result", *problems)]
 
 
 def _result_problems(value: Any) -> Iterator[str]:

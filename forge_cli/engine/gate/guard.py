@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 from anyio import from_thread
+from anyio.lowlevel import EventLoopToken, current_token
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bounds import LATER, call_within, is_fault
@@ -26,6 +27,7 @@ from forge_cli.core.events import StatusEvent, ToolOutput, ToolResult, ToolStart
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
+from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
@@ -72,6 +74,8 @@ class Guard:
     network: NetworkConsent | None = None
     hooks: Hooks | None = None
     """Those of the person, where there are any."""
+    ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None
+    """Puts a form to the person: who asks, what, and the schema of the answer."""
 
     @property
     def offers(self) -> Mapping[str, Offer]:
@@ -213,6 +217,7 @@ class Guard:
                 outcome.error,
                 parent_call_id=call.parent,
                 distribution=offer.tool.author_of(outcome.value) if offer else None,
+                traceback=outcome.traceback,
             )
         )
         return outcome
@@ -266,9 +271,9 @@ class Guard:
             case ToolError() as error:
                 return _failure(call, error)
             case error:
-                tell_traceback(error)
-                place = place_of(error)
-                return ToolOutcome.failed(call, "error", f"{error_text(error)}{f' ({place})' if place else ''}")
+                trace, place = tell_traceback(error), place_of(error)
+                sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
+                return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
     def _success(self, call: ToolCall, returned: Any) -> ToolOutcome:
         try:
@@ -302,22 +307,29 @@ class Guard:
             paths=judged.paths,
             stamp=stamp,
             basis=judged.verdict.basis,
-            report=partial(self._progress, judged.call.id, threading.get_ident()),
+            report=partial(self._progress, judged.call.id, threading.get_ident(), current_token()),
             show=lambda text: self.bus.emit(ToolOutput(judged.call.id, text)),
             delegation=partial(self._delegate, judged.call, clock or CallClock(math.inf)) if self.delegate else None,
             inner=inner,
+            questions=partial(self._ask, judged.call, clock) if clock and self.ask_person else None,
         )
+
+    async def _ask(self, call: ToolCall, clock: CallClock, question: str, schema: JsonObject) -> JsonObject | None:
+        if not self.bus.attended or self.ask_person is None:
+            raise ToolError(f"{call.name} has a question, and nobody is there to answer it: {question}")
+        with clock.pause():
+            return await self.ask_person(f"the tool {call.name}", question, schema)
 
     async def _delegate(self, call: ToolCall, clock: CallClock, task: Delegation) -> str:
         with clock.pause():
             return await self.delegate(call, task) if self.delegate else ""
 
-    def _progress(self, call_id: str, home: int, message: str, fraction: float | None) -> None:
+    def _progress(self, call_id: str, home: int, token: EventLoopToken, message: str, fraction: float | None) -> None:
         event = StatusEvent("info", message, tool_call_id=call_id, progress=fraction)
         if threading.get_ident() == home:
             self.bus.emit(event)
         else:
-            from_thread.run_sync(self.bus.emit, event)
+            from_thread.run_sync(self.bus.emit, event, token=token)
 
 
 def _result_value(value: Any) -> ResultValue:

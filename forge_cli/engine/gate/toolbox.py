@@ -10,11 +10,14 @@ from forge_cli.core.bounds import LATER, OPENING, call_within, fault_text, is_fa
 from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import SchemaError
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.tool import Source, Tool, llm_tools
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import Policy
+
+ORIGIN = 80
+"""Characters that a toolset may add to the source of a tool."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class OpenToolset:
             offered = replace(
                 tool,
                 name=prefixed(config.prefix, tool.name),
-                source=tool.source or self.source,
+                source=_with_origin(tool.source or self.source, tool.origin),
                 digest=tool.digest or self.digest,
             )
         except SchemaError as error:
@@ -259,3 +262,8 @@ def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
     both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
     hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
     return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)
+
+
+def _with_origin(source: Source, added: str | None) -> Source:
+    """The source with what the toolset says of this very tool."""
+    return replace(source, origin=f"{source.origin} ({visible(cut(added, ORIGIN, 'end'))})") if added else source

@@ -13,7 +13,7 @@ from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
 from forge_cli.core.errors import ForgeError, Mark, ModelError
 from forge_cli.core.events import ToolStarted
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
-from forge_cli.core.results import Diff
+from forge_cli.core.results import Blob, Diff, Image
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.replay.compare import Told, differences
 from forge_cli.engine.replay.drift import Drift, Likeness, described, now_possible, other_text, other_verdict
@@ -243,7 +243,7 @@ class Replay:
             return outcome
         recorded, now = before.text(), outcome.text()
         if before.status == outcome.status and (
-            self.course.likeness.same(recorded, now) or _same_file(before, outcome)
+            (self.course.likeness.same(recorded, now) and not _is_file(outcome)) or _same_file(before, outcome)
         ):
             return before
         if has_mark(call.args) or self._depends(call):
@@ -279,9 +279,16 @@ def _by_preview(verdict: Verdict) -> tuple[str, ...]:
     return ("error",) if verdict.approval is Approval.ASK else ()
 
 
+def _is_file(outcome: ToolOutcome) -> bool:
+    """Is the result more than its text?"""
+    return isinstance(outcome.value, Image | Blob)
+
+
 def _same_file(one: ToolOutcome, other: ToolOutcome) -> bool:
     """Was the same written to the same file? What stood there before is not the worker's doing."""
     match one.value, other.value:
+        case Image() | Blob() as file, Image() | Blob() as content:
+            return file == content
         case Diff(path=path, modified=text), Diff(path=place, modified=content):
             return (path, text) == (place, content)
         case _:

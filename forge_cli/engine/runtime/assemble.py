@@ -258,6 +258,7 @@ async def assemble(
         interrupt=interrupt,
         network=network,
         hooks=hooks if hooks.all else None,
+        ask_person=partial(requests.ask_person, consent=False),
     )
     return Assembly(toolbox, guard, requests)
 

@@ -57,7 +57,9 @@ class NamedModel:
         if not colon or not name:
             raise not_a_model(self.name, settings)
         options = settings.options(self.name).model_dump(exclude_none=True)
-        factory, env = host.model(prefix), ModelEnv(folders=self.folders, notify=notify, options=options)
+        factory = host.model(prefix)
+        own = settings.provider_options(self.name, factory.options)
+        env = ModelEnv(folders=self.folders, notify=notify, options=options, settings=own)
         try:
             return call_within(OPENING, "making it", factory.make, name, env)
         except ForgeError:

@@ -136,8 +136,13 @@ class WorkerRequests:
             )
         )
 
-    async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
-        """Put a form to the person, a line for each field; what does not fit is asked again."""
+    async def ask_person(
+        self, asker: str, message: str, schema: JsonObject, *, consent: bool = True
+    ) -> JsonObject | None:
+        """Put a form to the person, a line for each field; what does not fit is asked again.
+
+        With ``consent`` they are asked first whether they want to answer at all.
+        """
         if not self._bus.attended:
             self._bus.emit(StatusEvent("info", f"{asker} asks for input, and nobody is there: declined"))
             return None
@@ -147,26 +152,31 @@ class WorkerRequests:
             raise ToolError(f"its form is unsound: {error}") from None
         with self.interrupt.scope():
             async with self._one_at_a_time:
-                return await self._put_form(f"{asker} asks: {visible(message)}", form, fitting)
+                question = f"{asker} asks: {visible(message)}"
+                if consent and not await self._wants_to_answer(question):
+                    return None
+                return await self._put_form("" if consent else f"{question} ", form, fitting)
         return None
 
-    async def _put_form(self, question: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
+    async def _wants_to_answer(self, question: str) -> bool:
         agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ")
-        if (agreed or "").strip().lower() not in ("y", "yes"):
-            return None
+        return (agreed or "").strip().lower() in ("y", "yes")
+
+    async def _put_form(self, lead: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
         for _ in range(TRIES):
-            given = await self._fill_in(form)
+            given = await self._fill_in(form, lead)
             try:
                 return None if given is None else schema.validate(given)
             except InvalidInput as error:
                 self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
         return None
 
-    async def _fill_in(self, form: list[FormField]) -> JsonObject | None:
-        """The lines by field; None where one that is required stays empty."""
+    async def _fill_in(self, form: list[FormField], lead: str) -> JsonObject | None:
+        """The lines by field, the first after ``lead``; None where one that is required stays empty."""
         given: JsonObject = {}
         for each in form:
-            line = await self._bus.ask_input(_prompt(each))
+            line = await self._bus.ask_input(f"{lead}{_prompt(each)}")
+            lead = ""
             if line is None or (not line.strip() and each.required):
                 return None
             if line.strip():

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, overload
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.messages import Attachment, Message, ToolSpec
+from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import digest_of
 
@@ -36,7 +35,7 @@ class History(Sequence[Message]):
             "role": message.role,
             "text": message.text,
             "calls": [_call(call) for call in message.calls],
-            "results": [asdict(result) for result in message.results],
+            "results": [_result(result) for result in message.results],
             "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
         }
         self._hash.update(json.dumps(self.redact(plain), sort_keys=True).encode())
@@ -73,6 +72,13 @@ class History(Sequence[Message]):
 def _call(call: ToolCall) -> JsonObject:
     """The keys that recorded digests were made with."""
     return {"id": call.id, "name": call.name, "input": call.args, "unreadable": call.unreadable}
+
+
+def _result(result: CallResult) -> JsonObject:
+    """As recorded digests were made, and with the files where there are some."""
+    plain = {"call_id": result.call_id, "tool": result.tool, "text": result.text, "is_error": result.is_error}
+    files = [[file.media_type, digest_of(file.data)] for file in result.files]
+    return {**plain, "files": files} if files else plain
 
 
 def _content(file: Attachment) -> str:

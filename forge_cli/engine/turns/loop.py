@@ -342,4 +342,4 @@ class Loop:
 
 
 def _result(outcome: ToolOutcome) -> CallResult:
-    return CallResult(outcome.call.id, outcome.call.name, outcome.text(), is_error=not outcome.ok)
+    return CallResult.of(outcome.call.id, outcome.call.name, outcome.value, is_error=not outcome.ok)

@@ -115,7 +115,7 @@ class Context:
         used = self._used
         for message in self.history[: turns_back(self.history, whole_turns)]:
             for result in message.results:
-                if used > goal and size_of(result.text) > SMALL and result.tool not in lasting:
+                if used > goal and _size(result) > SMALL and result.tool not in lasting:
                     found.append(result)
                     used -= _freed(result)
         return found
@@ -190,8 +190,13 @@ def tokens_in(message: Message) -> int:
     """A guess; what is not text counts little, since nobody reads it byte by byte."""
     calls = (f"{call.name}{json.dumps(jsonable(call.args), ensure_ascii=False)}" for call in message.calls)
     files = (len(file.data) if file.media_type.startswith("text/") else FILE for file in message.attachments)
-    texts = (message.text, *calls, *(result.text for result in message.results))
-    return sum(map(_guess, texts)) + sum(files) // BYTES_A_TOKEN
+    results = sum(_size(result) // BYTES_A_TOKEN for result in message.results)
+    return sum(map(_guess, (message.text, *calls))) + results + sum(files) // BYTES_A_TOKEN
+
+
+def _size(result: CallResult) -> int:
+    """Bytes that a result counts as."""
+    return size_of(result.text) + FILE * len(result.files)
 
 
 def _guess(text: str) -> int:
@@ -199,7 +204,7 @@ def _guess(text: str) -> int:
 
 
 def _freed(result: CallResult) -> int:
-    return _guess(result.text) - _guess(ELIDED_RESULT)
+    return _size(result) // BYTES_A_TOKEN - _guess(ELIDED_RESULT)
 
 
 def _sources(results: Sequence[CallResult]) -> str:

@@ -8,12 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from forge_cli.core.messages import ListedModel
+from forge_cli.core.signature import JsonObject
 from forge_cli.models.anthropic.access import ADDRESS
 
 MILLION, CLASSIC = 1_000_000, 200_000
 ANSWER, CAUTIOUS_ANSWER = 32_000, 8_192
 """Thinking counts as part of the answer; every family below allows the larger one, a stranger may not."""
 
+_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _WINDOWS = (
     (re.compile(r"claude-(fable|mythos)-"), MILLION),
     (re.compile(r"claude-(opus|sonnet|haiku)-([5-9]|\d\d)([-@:]|$)"), MILLION),
@@ -30,6 +32,19 @@ def context_window(model: str) -> int | None:
 def max_tokens(model: str) -> int:
     """How long one answer may get before it is cut off."""
     return CAUTIOUS_ANSWER if context_window(model) is None else ANSWER
+
+
+def thinking(model: str, level: str | None, longest: int) -> JsonObject:
+    """The fields of a request that say how much a model thinks; those with a small window count it in tokens."""
+    match level:
+        case None:
+            return {}
+        case "off":
+            return {"thinking": {"type": "disabled"}}
+        case _ if context_window(model) == MILLION:
+            return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+        case _:
+            return {"thinking": {"type": "enabled", "budget_tokens": max(1024, min(_BUDGETS[level], longest // 2))}}
 
 
 def known_models() -> list[ListedModel]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
+from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.core.signature import JsonObject
 
@@ -59,9 +60,19 @@ class Encoder:
     before a mark, so where a turn had more, the end of the request before is marked as well.
     """
 
-    def __init__(self, model: str, max_tokens: int, *, moves_cache: bool = True) -> None:
+    def __init__(
+        self,
+        model: str,
+        max_tokens: int,
+        *,
+        moves_cache: bool = True,
+        more: JsonObject | None = None,
+        images: bool = True,
+    ) -> None:
+        """``more`` are further fields of each request; with ``images`` the model is shown those of results."""
         self._model = model
-        self._start: JsonObject = {"model": model, "max_tokens": max_tokens, "stream": True}
+        self._images = images
+        self._start: JsonObject = {"model": model, "max_tokens": max_tokens, "stream": True, **(more or {})}
         if moves_cache:
             self._start["cache_control"] = CACHED
         self._moves_cache = moves_cache
@@ -136,7 +147,7 @@ class Encoder:
             case "assistant":
                 return list(self._assistant_blocks(message))
             case "tool":
-                return [_result(result) for result in message.results]
+                return [_result(result, result.files if self._images else ()) for result in message.results]
 
     def _assistant_blocks(self, message: Message) -> Iterator[Block]:
         """What the model said: as it came from this very model, or rebuilt where another one said it."""
@@ -181,7 +192,7 @@ def _tool(spec: ToolSpec) -> JsonObject:
     return {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
 
 
-def _result(result: CallResult) -> Block:
+def _result(result: CallResult, files: Sequence[Image | Blob]) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": result.call_id}
     if result.is_error:
         return {
@@ -189,7 +200,15 @@ def _result(result: CallResult) -> Block:
             "content": result.text if result.text.strip() else "failed without a message",
             "is_error": True,
         }
+    seen = [_seen(file) for file in files if file.data and file.media_type in (*IMAGES, PDF)]
+    if seen:
+        return {**block, "content": [*_text(result.text), *seen]}
     return {**block, "content": result.text} if result.text.strip() else block
+
+
+def _seen(file: Image | Blob) -> Block:
+    """A file of a result that the model is shown; only a call that succeeded may have one."""
+    return {"type": "document" if file.media_type == PDF else "image", "source": _base64(file)}
 
 
 def attachment_block(file: Attachment) -> Block:
@@ -206,7 +225,7 @@ def attachment_block(file: Attachment) -> Block:
     )
 
 
-def _base64(file: Attachment) -> JsonObject:
+def _base64(file: Attachment | Image | Blob) -> JsonObject:
     return {"type": "base64", "media_type": file.media_type, "data": b64encode(file.data).decode()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import count
 from typing import Any
@@ -12,7 +12,7 @@ from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, Text
 from forge_cli.core.notify import Notify
 from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import Credentials
-from forge_cli.models.anthropic.catalog import context_window, max_tokens
+from forge_cli.models.anthropic.catalog import context_window, max_tokens, thinking
 from forge_cli.models.anthropic.decode import Garbled, MessageAnswer, is_useful
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.sdk import sdk_transport
@@ -40,16 +40,24 @@ class AnthropicModel:
         delays: Sequence[float] = DELAYS,
         silence: float = SILENCE,
         moves_cache: bool = True,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
-        """``name`` is the whole name, ``PROVIDER:MODEL``; ``moves_cache`` as the encoder has it."""
+        """``name`` is ``PROVIDER:MODEL``, ``moves_cache`` as the encoder has it, ``options`` as the config has them."""
         model = name.partition(":")[2]
         self.name = name
         self.context_window = context_window(model)
         self._model = model
         self._transport = transport
         self._notify = notify
-        self._max_tokens = max_tokens(model)
-        self._encoder = Encoder(model, self._max_tokens, moves_cache=moves_cache)
+        said = options or {}
+        self._max_tokens = said.get("max_tokens") or max_tokens(model)
+        self._encoder = Encoder(
+            model,
+            self._max_tokens,
+            moves_cache=moves_cache,
+            more=thinking(model, said.get("thinking"), self._max_tokens),
+            images=said.get("images", True),
+        )
         self._silence = silence
         self._retry = Retry(name, notify, transport.redact, delays)
 
@@ -154,8 +162,10 @@ def make_model(name: str, transport: Transport, env: ModelEnv, *, moves_cache: b
     if env.options.get("tools") == "schema":
         problem = f"models: {name} calls tools by itself and cannot be forced into a schema"
         raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
+    if "temperature" in env.options:
+        raise WorkerError(None, f"models: {name} takes no temperature", hint="take `temperature` out of the config")
     silence = env.options.get("timeout") or SILENCE
-    model = AnthropicModel(name, transport, env.notify, silence=silence, moves_cache=moves_cache)
+    model = AnthropicModel(name, transport, env.notify, silence=silence, moves_cache=moves_cache, options=env.options)
     model.context_window = env.options.get("context") or model.context_window
     return model
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ListedModel, ModelEnv, ModelFactory
+from forge_cli.core.signature import JsonObject
 from forge_cli.files.keys import find_key
 from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.catalog import ask_server, known_models
@@ -23,13 +25,28 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
     if env.options.get("transport") == "sdk":
         problem = f"models: openai:{name} has no other transport than http"
         raise WorkerError(None, problem, hint="take `transport: sdk` out of the config")
+    official = not os.environ.get(BASE_URL, "").strip()
+    dialect = ForcedDialect() if env.options.get("tools") == "schema" else NativeDialect()
+    dialect.images = env.options.get("images", official)
     return OpenAIModel(
         name,
         server_of(f"openai:{name}", env.options.get("timeout")),
-        ForcedDialect() if env.options.get("tools") == "schema" else NativeDialect(),
+        dialect,
         env.notify,
         context_window=env.options.get("context"),
+        more=_fields(env.options, official),
     )
+
+
+def _fields(options: Mapping[str, Any], official: bool) -> JsonObject:
+    """What the config says of answers, as fields of a request; only OpenAI's own server has another name for one."""
+    names = {
+        "temperature": "temperature",
+        "max_tokens": "max_completion_tokens" if official else "max_tokens",
+        "thinking": "reasoning_effort",
+    }
+    found = {field: options[name] for name, field in names.items() if name in options}
+    return {field: "none" if value == "off" else value for field, value in found.items()}
 
 
 def server_of(model: str, silence: float | None = None) -> Server:

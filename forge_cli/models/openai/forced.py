@@ -12,7 +12,7 @@ from forge_cli.core.messages import Message, ModelRequest, ToolSpec
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.wire import jsonable
 from forge_cli.models.openai.answer import ChatAnswer, new_call_id, read_object
-from forge_cli.models.openai.native import user_content
+from forge_cli.models.openai.native import result_images, user_content
 
 _FREE: JsonObject = {"type": "object", "additionalProperties": True}
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
@@ -33,6 +33,9 @@ What files hold, what is in a folder and what a command prints you know only fro
 
 class ForcedDialect:
     shows_text = False
+
+    images = False
+    """Is the model shown the images of results?"""
 
     def system(self, request: ModelRequest) -> str:
         if not request.tools:
@@ -64,7 +67,8 @@ class ForcedDialect:
                     f"{result.tool} {'failed' if result.is_error else 'gave'}:\n{result.text}"
                     for result in message.results
                 ]
-                return [{"role": "user", "content": "\n\n".join([*told, _THEN])}]
+                images = result_images(message) if self.images else []
+                return [{"role": "user", "content": "\n\n".join([*told, _THEN])}, *images]
 
     def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
         text = answer.text

@@ -20,6 +20,9 @@ _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 class NativeDialect:
     shows_text = True
 
+    images = False
+    """Is the model shown the images of results?"""
+
     def system(self, request: ModelRequest) -> str:
         return request.system
 
@@ -36,7 +39,7 @@ class NativeDialect:
             case "assistant":
                 return [{"role": "assistant", "content": message.text}]
             case "tool":
-                return [_result(result) for result in message.results]
+                return [*map(_result, message.results), *(result_images(message) if self.images else ())]
 
     def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
         return answer.text, answer.calls(taken)
@@ -50,11 +53,26 @@ def user_content(message: Message) -> str | list[JsonObject]:
     return said + [_part(file) for file in message.attachments]
 
 
+def result_images(message: Message) -> list[JsonObject]:
+    """The images that calls gave, as a message of the user: a result is text in this API."""
+    parts: list[JsonObject] = []
+    for result in message.results:
+        for file in result.files:
+            if file.media_type in _IMAGES and file.data and not result.is_error:
+                parts.append({"type": "text", "text": f"[The image that {result.tool} gave, call {result.call_id}]"})
+                parts.append(_image(file.media_type, file.data))
+    return [{"role": "user", "content": parts}] if parts else []
+
+
+def _image(media_type: str, data: bytes) -> JsonObject:
+    url = f"data:{media_type};base64,{b64encode(data).decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
 def _part(file: Attachment) -> JsonObject:
     """Text as text, an image as an image, and of anything else only the news that it is there."""
     if file.media_type in _IMAGES:
-        url = f"data:{file.media_type};base64,{b64encode(file.data).decode()}"
-        return {"type": "image_url", "image_url": {"url": url}}
+        return _image(file.media_type, file.data)
     name = visible(file.name)
     text = _text_of(file)
     if text is None:

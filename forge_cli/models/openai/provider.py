@@ -28,6 +28,8 @@ class Dialect(Protocol):
 
     shows_text: bool
     """May text be shown as it comes?"""
+    images: bool
+    """Is the model shown the images of results?"""
 
     def system(self, request: ModelRequest) -> str: ...
 
@@ -56,7 +58,10 @@ class OpenAIModel:
         *,
         context_window: int | None = None,
         delays: Sequence[float] = DELAYS,
+        more: JsonObject | None = None,
     ) -> None:
+        """``more`` are further fields of each request."""
+        self._more = more or {}
         self.name = f"openai:{model}"
         self.context_window = context_window
         self._model = model
@@ -127,6 +132,7 @@ class OpenAIModel:
             "model": self._model,
             "stream": True,
             "stream_options": {"include_usage": True},
+            **self._more,
             **self._dialect.offer(request.tools),
         }
         system = self._dialect.system(request)

@@ -95,6 +95,8 @@ class ExecutableTool(Tool):
 
 
 class ExecutablesToolset(Toolset):
+    """The programs in ``~/.forge/tools`` as tools."""
+
     name = "executables"
     Config = ExecutablesConfig
     dynamic = True

@@ -45,6 +45,8 @@ CHANGING = frozenset({Effect.READ, Effect.WRITE})
 
 
 class FilesystemToolset(Toolset):
+    """Tools that read, write and search files inside the zones."""
+
     name = "filesystem"
 
     def __init__(self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None) -> None:

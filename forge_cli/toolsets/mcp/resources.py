@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Effect
@@ -13,7 +14,7 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import LONGEST, Args, Tool
 from forge_cli.toolsets.mcp.connection import Connection
-from forge_cli.toolsets.mcp.results import resource_text
+from forge_cli.toolsets.mcp.results import resource_file, resource_text
 
 if TYPE_CHECKING:
     import mcp_types
@@ -36,7 +37,8 @@ def resource_tools(connections: Sequence[Connection]) -> list[Tool]:
 
     async def read_resource(args: Args, context: ToolContext) -> ResultValue:
         read = await _find(those, args["server"]).read_resource(args["uri"])
-        return Text("\n".join(map(resource_text, read.contents)))
+        file = _only_file(read.contents)
+        return Text("\n".join(map(resource_text, read.contents))) if file is None else file
 
     return [
         Tool(
@@ -74,3 +76,12 @@ def _describe(server: str, resource: mcp_types.Resource) -> JsonObject:
     found = {"server": server, "uri": str(resource.uri), "name": resource.name, "description": resource.description}
     found["mime_type"] = resource.mime_type
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _only_file(
+    contents: Sequence[mcp_types.TextResourceContents | mcp_types.BlobResourceContents],
+) -> ResultValue | None:
+    """A resource of one part that is not text; None for any other, and where its data cannot be decoded."""
+    with suppress(ValueError):
+        return resource_file(contents[0]) if len(contents) == 1 else None
+    return None

@@ -40,6 +40,8 @@ Yield = Annotated[int, Field(ge=0, le=300_000, description="Milliseconds to wait
 
 
 class ShellToolset(Toolset):
+    """Tools that run commands, judged by rules over their simple commands."""
+
     name = "shell"
     Config = ShellConfig
     Policy = UserRules

@@ -51,6 +51,8 @@ class ParsedCommand:
 
 @dataclass(frozen=True)
 class ClassifiedCommand:
+    """What a line that begins with a slash means: a command, a tool, or neither."""
+
     type: Literal["builtin", "tool", "unknown"]
     parsed: ParsedCommand
     tool_name: str | None = None

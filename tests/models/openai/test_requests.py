@@ -9,6 +9,7 @@ import pytest
 
 from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.models.openai.forced import ForcedDialect
 from forge_cli.models.openai.native import NativeDialect
@@ -154,3 +155,20 @@ def test_a_history_with_bad_ids_is_repaired_in_requests(server, make, ids: tuple
     assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == made
     assert len(set(made)) == 4
     assert all(is_legal(each) for each in made)
+
+
+@pytest.mark.parametrize("dialect", [NativeDialect, ForcedDialect])
+def test_images_of_results_follow_them_where_the_model_sees(server, make, dialect) -> None:
+    image = CallResult.of("a", "shot", Image(b"\x89PNG\0", "image/png", "A cat"), is_error=False)
+    told = Message("tool", results=(image, CallResult("b", "add", "1")))
+    for images in (True, False):
+        server.will(says("ok"))
+        chosen = dialect()
+        chosen.images = images
+        turn(make(chosen), USER, CALLED, told)
+    seeing, blind = (request.body["messages"] for request in server.requests)
+    assert seeing[:-1] == blind
+    assert "A cat\n[image: image/png, " in str(blind[2]["content"])
+    first, picture = seeing[-1]["content"]
+    assert (seeing[-1]["role"], first["text"]) == ("user", "[The image that shot gave, call a]")
+    assert base64.b64decode(picture["image_url"]["url"].partition(",")[2]) == b"\x89PNG\0"

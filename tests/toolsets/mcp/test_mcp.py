@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import Diff, InterruptSignal
+from forge_cli import Diff, Image, InterruptSignal, Json
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.tool import TOOL_NAME
 from forge_cli.testing import Project, Seen, call, calls
@@ -179,7 +179,9 @@ def test_what_a_server_logs_and_writes_to_standard_error_is_for_the_trace(projec
 )
 def test_what_results_become(project: Project, mode: str, text: str) -> None:
     worker(project, mode)
-    assert run(project, "s__echo").outcomes[0].value.text() == text
+    value = run(project, "s__echo").outcomes[0].value
+    assert value.text() == text
+    assert isinstance(value, Image if mode == "mixed" else Json)
 
 
 def test_an_interrupt_cancels_the_call_at_the_server(project: Project) -> None:

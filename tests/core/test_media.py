@@ -1,0 +1,101 @@
+"""Images and files as results: on the wire, for the model, bounded, and read back from a record.
+
+Covers forge_cli.core.hints.
+"""
+
+import struct
+from typing import Any
+
+import pytest
+
+from forge_cli import Blob, DisplayHints, Image
+from forge_cli.core.media import MEDIA_LIMIT
+from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, read_result, shown_files
+from forge_cli.core.wire import Unreadable
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
+SVG = b"<svg/>"
+
+WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
+    (
+        Image(PNG, "image/png", "A cat"),
+        {"kind": "image", "mediaType": "image/png", "alt": "A cat", "data": "iVBORw0KGgoAAAANSUhEUgAAAoAAAAHg"},
+        "A cat\n[image: image/png, 640x480, 24 bytes]",
+    ),
+    (
+        Image(SVG, "image/svg+xml"),
+        {"kind": "image", "mediaType": "image/svg+xml", "text": "<svg/>"},
+        "[image: image/svg+xml, 6 bytes]",
+    ),
+    (
+        Blob(b"\xff\0", "application/zip", "a.zip", DisplayHints(collapsed=True)),
+        {
+            "kind": "blob",
+            "mediaType": "application/zip",
+            "name": "a.zip",
+            "data": "/wA=",
+            "display": {"collapsed": True},
+        },
+        "[file: a.zip, application/zip, 2 bytes]",
+    ),
+    (
+        Blob(b"a,b\n", "text/csv; charset=utf-8", "a.csv"),
+        {"kind": "blob", "mediaType": "text/csv; charset=utf-8", "name": "a.csv", "text": "a,b\n"},
+        "[file: a.csv, text/csv; charset=utf-8, 4 bytes]\na,b\n",
+    ),
+    (
+        Blob(b"\xff"),
+        {"kind": "blob", "mediaType": "application/octet-stream", "data": "/w=="},
+        "[file: application/octet-stream, 1 byte]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
+def test_on_the_wire_and_for_the_model(value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str) -> None:
+    assert value.wire() == on_the_wire
+    assert read_result(on_the_wire) == value == as_result(on_the_wire)
+    assert value.text() == for_the_model
+    assert shown_files(value) == (value,)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Image("text", "image/png"), "the data of Image must be bytes, not str"),
+        (lambda: Image(b"", "text/plain"), "'text/plain' is not the type of an image"),
+        (lambda: Blob(b"", "zip"), "'zip' is not a media type for Blob"),
+        (lambda: Blob(b"", "a/b", 7), "must be said in text, not as int"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_is_made(make: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"mediaType": "image/png"}, "data: missing"),
+        ({"mediaType": "image/png", "data": "?"}, "data: not base64"),
+        ({"data": ""}, "mediaType: missing"),
+        ({"mediaType": "image/png", "data": "", "alt": 1}, "alt: not a text"),
+    ],
+)
+def test_what_no_image_wrote_cannot_be_read(data: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Unreadable, match=problem):
+        read_result({"kind": "image", **data})
+    assert as_result({"kind": "image", **data}) == Json({"kind": "image", **data})
+
+
+def test_a_record_in_which_base64_looked_like_a_secret_can_be_read() -> None:
+    data = {"kind": "image", "mediaType": "image/png", "data": "iVBO[redacted:A_TOKEN]gg=="}
+    assert read_result(data) == Image(b"", "image/png")
+
+
+def test_what_is_too_large_is_described_and_not_kept() -> None:
+    kept = Image(PNG + bytes(MEDIA_LIMIT - len(PNG)), "image/png")
+    assert bounded(kept) is kept
+    large = bounded(Image(kept.data + b"\0", "image/png", "A map"))
+    assert isinstance(large, Text)
+    assert large.content.startswith("A map\n[image: image/png, 640x480, 3.8 MB]\n[it is not kept: ")

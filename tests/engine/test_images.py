@@ -1,0 +1,135 @@
+"""A tool that gives an image: what the model is sent, what stays of it in the session, and what people see."""
+
+import base64
+import json
+import struct
+
+import anyio
+import mcp_types
+import pytest
+
+from forge_cli import Blob, Image, ToolCall, ToolOutcome, WorkerRuntime, load_worker, open_session
+from forge_cli.cli.serve.convert import call_result
+from forge_cli.core.events import ToolResult
+from forge_cli.core.messages import Delta, ModelRequest, TextDelta, TurnEnd
+from forge_cli.engine.replay.drift import Drift
+from forge_cli.engine.replay.repeat import replay
+from forge_cli.sandbox.secrets import Redactor
+from forge_cli.testing import Project, call, calls
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
+TOOLS = f"""
+from forge_cli import Blob, Image, tool
+
+PNG = {PNG!r}
+
+@tool(read_only=True, needs_approval=False)
+def shot() -> Image:
+    \"\"\"Take a picture.\"\"\"
+    return Image(PNG, "image/png", "A cat")
+
+@tool(read_only=True, needs_approval=False)
+def table() -> Blob:
+    \"\"\"Make a table.\"\"\"
+    return Blob(b"a,b\\n1,2\\n", "text/csv", "a.csv")
+"""
+WORKER = """
+name: painter
+model: script:script.yaml
+toolsets: {custom: {module: ./tools.py, tools: [shot, table]}}
+"""
+SCRIPT = "turns: [{calls: [{tool: shot}]}, {text: '{result}'}, {text: Again.}]"
+
+
+@pytest.fixture
+def painter(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", TOOLS)
+    project.write("script.yaml", SCRIPT)
+    return project
+
+
+class Watcher:
+    """A model that keeps what it is sent."""
+
+    name = "watcher"
+    context_window = None
+
+    def __init__(self) -> None:
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest):
+        self.requests.append(ModelRequest(request.system, list(request.messages), request.tools))
+        answer: list[Delta] = [TextDelta("ok"), TurnEnd()]
+        for delta in answer:
+            yield delta
+
+    async def aclose(self) -> None:
+        pass
+
+
+def test_the_model_gets_the_image_and_what_describes_it(painter: Project) -> None:
+    seen = painter.run(calls(call("shot")), "{result}")
+    assert seen.outcomes[0].value == Image(PNG, "image/png", "A cat")
+    assert seen.result.response == "A cat\n[image: image/png, 640x480, 24 bytes]"
+    (line,) = [line for line in seen.record if line.type == "toolResult"]
+    assert base64.b64decode(line.data["value"]["data"]) == PNG
+    assert isinstance(line.event, ToolResult)
+    assert line.event.value == seen.outcomes[0].value
+
+
+def test_a_resumed_session_still_has_it(painter: Project) -> None:
+    watcher = Watcher()
+
+    async def work() -> None:
+        worker = load_worker(painter.folder / "worker.yaml")
+        with open_session(worker, workspace=painter.folder) as session:
+            async with WorkerRuntime(worker=worker, workspace=painter.folder, session=session) as runtime:
+                await runtime.run("Paint.")
+        with open_session(worker, resume=session.id, workspace=painter.folder, task="More.") as session:
+            async with WorkerRuntime(
+                worker=worker, workspace=painter.folder, session=session, model=watcher
+            ) as runtime:
+                await runtime.run("More.")
+
+    with painter.environment():
+        anyio.run(work)
+    (request,) = watcher.requests
+    (result,) = [result for message in request.messages for result in message.results]
+    assert result.files == (Image(PNG, "image/png", "A cat"),)
+
+
+def test_another_image_is_a_drift(painter: Project) -> None:
+    with painter.environment():
+        painter.run(calls(call("shot")), "ok")
+        done = painter.forge("run", "worker.yaml", "Paint.", "-p")
+        assert done.returncode == 0
+        anyio.run(lambda: replay("last", workspace=painter.folder))
+        painter.write("tools.py", TOOLS.replace("IHDR", "ihdr"))
+        with pytest.raises(Drift, match="shot"):
+            anyio.run(lambda: replay("last", workspace=painter.folder))
+
+
+def test_people_see_what_it_is(painter: Project) -> None:
+    drawn = painter.forge("tools", "call", "shot", "--worker", "worker.yaml")
+    assert drawn.stdout == "A cat\n[image: image/png, 640x480, 24 bytes]\n"
+    drawn = painter.forge("tools", "call", "table", "--worker", "worker.yaml")
+    assert [line.split() for line in drawn.stdout.splitlines()] == [
+        ["a.csv,", "text/csv,", "8", "bytes"],
+        ["a", "b"],
+        ["1", "2"],
+    ]
+    as_json = painter.forge("tools", "call", "shot", "--worker", "worker.yaml", "--json")
+    assert json.loads(as_json.stdout)["kind"] == "image"
+
+
+def test_mcp_clients_get_images_and_files() -> None:
+    def served(value: Image | Blob) -> list[mcp_types.ContentBlock]:
+        return call_result(ToolOutcome(ToolCall("c", "shot", {}), "success", value), Redactor({})).content
+
+    text, image = served(Image(PNG, "image/png", "A cat"))
+    assert (text.text, image.mime_type) == ("A cat\n[image: image/png, 640x480, 24 bytes]", "image/png")
+    assert base64.b64decode(image.data) == PNG
+    _, file = served(Blob(b"\xff", "application/zip", "a b.zip"))
+    assert (str(file.resource.uri), file.resource.blob) == ("forge:///a%20b.zip", "/w==")
+    assert len(served(Blob(b"a,b", "text/csv"))) == 1

@@ -1,0 +1,146 @@
+"""What editors and type checkers tell authors: names complete and are described, and documented code is typed."""
+
+import inspect
+import pydoc
+import re
+import subprocess
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jedi
+from pydantic import BaseModel
+
+import forge_cli
+from forge_cli import tool
+
+from .test_docs import blocks
+
+ROOT = Path(__file__).parent.parent
+PUBLIC = {name: getattr(forge_cli, name) for name in forge_cli.__all__ if name != "__version__"}
+DEFINES = re.compile(r"@tool|\bTool\(|\bTool\.from_function|\(Toolset\b|async def stream\(")
+CHECKED = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+
+
+def documented_blocks() -> Iterator[tuple[str, str]]:
+    for document in CHECKED:
+        for block in blocks(document.read_text(), document.name):
+            if block.kind == "python" and (block.file == "tools.py" or DEFINES.search(block.text)):
+                yield re.sub(r"\W", "_", block.place), block.text
+
+
+def check_types(folder: Path) -> str:
+    """What mypy says of the files in a folder; its cache is that of the repository, so that forge is read once."""
+    files = sorted(map(str, folder.glob("*.py")))
+    cache = ROOT / ".mypy_cache"
+    argv = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(cache), *files]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    return done.stdout + done.stderr
+
+
+def test_blocks_that_define_tools_pass_a_strict_type_check(tmp_path: Path) -> None:
+    for name, text in documented_blocks():
+        (tmp_path / f"{name}.py").write_text(text)
+    assert len(list(tmp_path.iterdir())) > 15
+    assert check_types(tmp_path).startswith("Success")
+
+
+WRONG = """
+from forge_cli import Config, ModelRequest, Toolset, ToolsetConfig, WorkerRuntime, Zone, load_worker
+
+
+class Server(Config):
+    url: str
+
+
+class NotesConfig(ToolsetConfig):
+    server: Server
+
+
+class Notes(Toolset[NotesConfig]):
+    name = "notes"
+
+    def where(self) -> str:
+        reveal_type(self.config.server.url)
+        reveal_type(self.env.sandbox)
+        return self.config.sever
+
+
+class Deaf:
+    name = "deaf"
+    context_window = None
+
+
+WorkerRuntime(worker=load_worker("w.yaml"), model=Deaf())
+Zone("notes", "notes", "rx")
+"""
+
+
+def test_mistakes_of_an_author_are_found_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(WRONG)
+    said = check_types(tmp_path)
+    assert 'Revealed type is "str"' in said.replace("builtins.str", "str")
+    assert 'SandboxView"' in said
+    assert 'has no attribute "sever"; maybe "server"?' in said
+    assert '"Deaf" is missing following "ModelProvider" protocol members' in said or 'incompatible type "Deaf"' in said
+    assert "incompatible type" in said.partition("Zone")[2]
+
+
+def test_an_editor_completes_every_name_and_knows_what_it_is() -> None:
+    script = jedi.Script("import forge_cli\nforge_cli.", path=str(ROOT / "author.py"), project=jedi.Project(str(ROOT)))
+    assert {each.name for each in script.complete(2, 10)} >= set(PUBLIC)
+
+
+def test_an_editor_completes_what_a_tool_may_use() -> None:
+    code = "from forge_cli import ToolContext\ndef look(context: ToolContext) -> str:\n    context."
+    script = jedi.Script(code, path=str(ROOT / "author.py"), project=jedi.Project(str(ROOT)))
+    assert {each.name for each in script.complete(3, 12)} >= {"sandbox", "progress", "call", "delegate", "workspace"}
+
+
+def describes_itself(name: str) -> bool:
+    """Has it a docstring of its own, not one that was inherited or that dataclasses make?"""
+    value = PUBLIC[name]
+    own = vars(value).get("__doc__") if isinstance(value, type) else value.__doc__
+    return bool(own) and not own.startswith(f"{name}(")
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    described = [name for name, value in PUBLIC.items() if isinstance(value, type) or inspect.isfunction(value)]
+    assert [name for name in described if not describes_itself(name)] == []
+
+
+def test_help_says_what_each_option_of_a_tool_means() -> None:
+    text = pydoc.render_doc(tool, renderer=pydoc.plaintext)
+    options = [name for name in inspect.signature(tool).parameters if name != "function"]
+    assert len(options) == 12
+    assert [name for name in options if not re.search(rf"^ +{name}: \S", text, re.MULTILINE)] == []
+
+
+def classes_in(hint: Any) -> Iterator[type]:
+    if isinstance(hint, type):
+        yield hint
+    for inner in typing.get_args(hint):
+        for each in inner if isinstance(inner, list) else [inner]:
+            yield from classes_in(each)
+
+
+def annotated_classes(value: type) -> Iterator[type]:
+    """The classes that its fields, methods and properties name."""
+    functions = [each.fget if isinstance(each, property) else each for each in vars(value).values()]
+    functions = [each.__func__ if isinstance(each, classmethod) else each for each in functions]
+    named = [each for each in functions if inspect.isfunction(each) and not each.__name__.startswith("_")]
+    for each in (value, *named):
+        for name, hint in typing.get_type_hints(each, None, {"BaseModel": BaseModel}).items():
+            if not name.startswith("_"):
+                yield from classes_in(hint)
+
+
+def test_what_an_author_annotates_with_can_be_imported() -> None:
+    hidden = set()
+    for value in PUBLIC.values():
+        if isinstance(value, type) and value.__module__.startswith("forge_cli.core"):
+            named = {each for each in annotated_classes(value) if each.__module__.startswith("forge_cli")}
+            hidden |= {each.__name__ for each in named if PUBLIC.get(each.__name__) is not each}
+    assert hidden == set()

@@ -1,0 +1,81 @@
+"""Questions that a tool has in the middle of its call: on a terminal, declined, and where nobody is there."""
+
+import pytest
+
+from forge_cli.testing import Project
+
+TOOLS = '''
+from pydantic import BaseModel, Field
+
+from forge_cli import ToolContext, tool
+
+
+class Order(BaseModel):
+    size: int = Field(description="How large", ge=1)
+    colour: str = "red"
+
+
+@tool(needs_approval=False)
+async def order(context: ToolContext) -> str:
+    """Order something."""
+    wanted = await context.ask("What shall I order?", Order)
+    return f"ordered {wanted.size} {wanted.colour}" if wanted else "nothing ordered"
+
+
+@tool(needs_approval=False)
+async def plain(context: ToolContext) -> str:
+    """Ask with a schema."""
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return str(await context.ask("Who?", schema))
+'''
+WORKER = """
+name: clerk
+model: script:script.yaml
+toolsets: {custom: {module: ./tools.py, tools: [order, plain]}}
+"""
+
+
+@pytest.fixture
+def clerk(writer: Project, script) -> Project:
+    writer.write("tools.py", TOOLS)
+    writer.write("worker.yaml", WORKER)
+    script("{calls: [{tool: order}]}", '{text: "{result}"}')
+    return writer
+
+
+def test_a_person_answers_and_what_does_not_fit_is_asked_again(terminal, clerk: Project) -> None:
+    asked = terminal("run", "worker.yaml", "Go.")
+    asked.expect("the tool order asks: What shall I order? size, How large (a number; required): ")
+    asked.type("0\r")
+    asked.expect("colour (empty: 'red'): ")
+    asked.type("\r")
+    asked.expect("that does not fit: size: must be")
+    asked.expect("size, How large (a number; required): ")
+    asked.type("3\r")
+    asked.expect("colour (empty: 'red'): ")
+    asked.type("blue\r")
+    assert asked.end() == 0
+    assert "ordered 3 blue" in asked.text
+
+
+def test_an_empty_line_where_something_is_required_declines(terminal, clerk: Project) -> None:
+    asked = terminal("run", "worker.yaml", "Go.")
+    asked.expect("(a number; required): ")
+    asked.type("\r")
+    assert asked.end() == 0
+    assert "nothing ordered" in asked.text
+
+
+def test_with_nobody_there_the_call_fails_and_says_so(clerk: Project) -> None:
+    done = clerk.forge("run", "worker.yaml", "Go.", "-p")
+    said = "order has a question, and nobody is there to answer it: What shall I order?\n"
+    assert (done.stdout, done.returncode) == (said, 0)
+
+
+def test_a_schema_is_answered_with_its_data(terminal, clerk: Project, script) -> None:
+    script("{calls: [{tool: plain}]}", '{text: "{result}"}')
+    asked = terminal("run", "worker.yaml", "Go.")
+    asked.expect("the tool plain asks: Who? name (required): ")
+    asked.type("Ana\r")
+    assert asked.end() == 0
+    assert "{'name': 'Ana'}" in asked.text
