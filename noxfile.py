@@ -84,7 +84,7 @@ def path_without(programs: set[str], place: Path) -> str:
 @nox.session
 def long(session: nox.Session) -> None:
     """Run the tests that take minutes."""
-    install(session, "test")
+    install(session, "test", "frameworks")
     args = [
         "-m",
         "long",

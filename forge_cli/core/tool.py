@@ -115,6 +115,8 @@ class Tool:
     manual: ManualExecution | None = None
     effects: frozenset[Effect] | None = None
     """What it does to the world; None is unknown, and unknown is high risk."""
+    bound_to_zones: bool = True
+    """False where its author knows nothing of zones: it reaches any file, and whoever is asked is told."""
     lasting: bool = False
     """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
     timeout: float | None = None
@@ -126,6 +128,8 @@ class Tool:
     version: str | None = None
     """For people to read; nothing is decided by it."""
     source: Source | None = None
+    origin: str | None = None
+    """What it comes from within its toolset, such as another plugin; shown in front of the source's own origin."""
     stands_for: StandsFor | None = None
     """For a proxy tool of its toolset: the name (before ``prefix:``) and the args of the call that is meant.
 

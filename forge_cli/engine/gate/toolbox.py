@@ -14,7 +14,7 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
-from forge_cli.engine.gate.policy import Policy
+from forge_cli.engine.gate.policy import UNBOUND, Policy
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class OpenToolset:
 
     def _new_offer(self, tool: Tool, notify: Notify) -> Offer:
         config = self.toolset.config
-        policy = Policy.of(config.approval, tool.name, self.name)
+        policy = Policy.of(config.approval, tool.name, self.name, None if tool.bound_to_zones else UNBOUND)
         if policy.loosens(tool):
             problem = (
                 f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's verdict, never loosen it"
@@ -142,7 +142,7 @@ class OpenToolset:
             offered = replace(
                 tool,
                 name=prefixed(config.prefix, tool.name),
-                source=tool.source or self.source,
+                source=_source(tool, self.source),
                 digest=tool.digest or self.digest,
             )
         except SchemaError as error:
@@ -164,6 +164,12 @@ class OpenToolset:
         if entry not in self.warned:
             self.warned.add(entry)
             notify("warning", f"{where}: {sentence}" if where else sentence)
+
+
+def _source(tool: Tool, toolset: Source) -> Source:
+    """Where a tool came from: as its toolset did, unless the tool knows better, or more."""
+    source = tool.source or toolset
+    return replace(source, origin=f"{tool.origin}, through {source.origin}") if tool.origin else source
 
 
 def toolset_title(name: str, source: Source) -> str:
