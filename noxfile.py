@@ -39,6 +39,14 @@ html = b"<html><body><article><p>Bees dance.</p></article></body></html>"
 page = Page("https://example.org", "text/html", "utf-8", html)
 assert "Bees dance." in read(page).content, read(page)
 """
+READ_METADATA = """
+import re
+from importlib.metadata import metadata
+
+text = metadata("forge-workers").get_payload()
+assert "forge docs workers" in text, text
+assert not re.search(r"\\]\\((?!https?:)", text), "a link that leads nowhere on a package index"
+"""
 PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
 """What forge uses where it is installed, and does without where it is not."""
 
@@ -127,10 +135,12 @@ def build(session: nox.Session) -> None:
     wheel = max(dist.glob("*.whl"), key=lambda path: path.stat().st_mtime)
     session.run(str(venv / "bin" / "pip"), "install", "--quiet", str(wheel), external=True)
 
+    session.run(str(venv / "bin" / "python"), "-c", READ_METADATA, external=True)
     forge, calculator = str(venv / "bin" / "forge"), Path("examples/calculator").resolve()
     home = {"FORGE_HOME": str(place / "home")}
     with session.chdir(place):
-        session.run(forge, "--version", external=True)
+        session.run(f"{forge}-workers", "--version", external=True)
+        session.run(forge, "docs", "concepts", external=True, silent=True)
         session.run(forge, "tools", "list", external=True, env=home)
         session.run(forge, "run", str(calculator), "-p", "What is the 20th Fibonacci number?", external=True, env=home)
 
