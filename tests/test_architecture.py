@@ -35,6 +35,7 @@ HEAVY = frozenset(
         "idna",
         "importlib.metadata",
         "jsonschema",
+        "llm",
         "mcp",
         "mcp_types",
         "referencing",
