@@ -1,6 +1,10 @@
 """What runs before anything is merged: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
 
 import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nox
@@ -60,6 +64,36 @@ def install(session: nox.Session, *groups: str) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of forge and of every plugin."""
+    install(session, "test")
+    session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+
+
+def newest_python() -> str | None:
+    """An interpreter that is newer than this one, the newest that works; None where there is none."""
+    for path in _interpreters():
+        asked = subprocess.run([path, "-c", "import ensurepip, venv"], capture_output=True, check=False)
+        if asked.returncode == 0:
+            return path
+    return None
+
+
+def _interpreters() -> Iterator[str]:
+    """Those on the PATH and those of pyenv, from the newest on; a name on the PATH may lead to none of pyenv's."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for minor in range(20, sys.version_info.minor, -1):
+        found = shutil.which(f"python3.{minor}")
+        yield from [found] if found else []
+        yield from map(str, sorted(versions.glob(f"3.{minor}.*/bin/python"), reverse=True))
+
+
+NEWEST = newest_python()
+
+
+@nox.session(python=NEWEST)
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest Python that is there."""
+    if NEWEST is None:
+        session.skip("there is no Python that is newer than this one")
     install(session, "test")
     session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
 

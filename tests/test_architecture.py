@@ -41,7 +41,7 @@ HEAVY = frozenset(
         "referencing",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
-SHARED = ("ahead", "failures", "http", "sse")
+SHARED = ("ahead", "failures", "http", "sse", "windows")
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
     re.IGNORECASE,

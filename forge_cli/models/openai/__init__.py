@@ -15,6 +15,7 @@ from forge_cli.models.openai.forced import ForcedDialect
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, Server
+from forge_cli.models.windows import listed_window
 
 __all__ = ["OpenAIModel", "forge_models", "make"]
 
@@ -28,8 +29,13 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
         server_of(f"openai:{name}", env.options.get("timeout")),
         ForcedDialect() if env.options.get("tools") == "schema" else NativeDialect(),
         env.notify,
-        context_window=env.options.get("context"),
+        context_window=env.options.get("context") or _window(name),
     )
+
+
+def _window(model: str) -> int | None:
+    """That of OpenAI's own models; a server of the user's may have another under the same name."""
+    return None if os.environ.get(BASE_URL, "").strip() else listed_window("openai", model)
 
 
 def server_of(model: str, silence: float | None = None) -> Server:

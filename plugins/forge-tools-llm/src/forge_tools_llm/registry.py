@@ -21,12 +21,12 @@ class Registered:
 
 
 def registered() -> Iterator[Registered]:
-    """Everything that ``register_tools`` of the installed plugins gave; loads all plugins of llm."""
+    """Everything that ``register_tools`` of the installed plugins gave, by name: llm asks them in no order."""
     import llm
     from llm.plugins import pm
 
     found = llm.get_tools()
     origins = {pm.get_name(plugin): f"{dist.project_name} {dist.version}" for plugin, dist in pm.list_plugin_distinfo()}
-    for name, thing in found.items():
+    for name, thing in sorted(found.items()):
         plugin = getattr(thing, "plugin", None)
         yield Registered(name, thing, origins.get(plugin) or str(plugin or "llm"))
