@@ -1,6 +1,10 @@
 """What runs before anything is merged: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
 
 import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nox
@@ -40,6 +44,14 @@ html = b"<html><body><article><p>Bees dance.</p></article></body></html>"
 page = Page("https://example.org", "text/html", "utf-8", html)
 assert "Bees dance." in read(page).content, read(page)
 """
+READ_METADATA = """
+import re
+from importlib.metadata import metadata
+
+text = metadata("forge-workers").get_payload()
+assert "forge docs workers" in text, text
+assert not re.search(r"\\]\\((?!https?:)", text), "a link that leads nowhere on a package index"
+"""
 PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
 """What forge uses where it is installed, and does without where it is not."""
 
@@ -53,6 +65,36 @@ def install(session: nox.Session, *groups: str) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of forge and of every plugin."""
+    install(session, "test")
+    session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
+
+
+def newest_python() -> str | None:
+    """An interpreter that is newer than this one, the newest that works; None where there is none."""
+    for path in _interpreters():
+        asked = subprocess.run([path, "-c", "import ensurepip, venv"], capture_output=True, check=False)
+        if asked.returncode == 0:
+            return path
+    return None
+
+
+def _interpreters() -> Iterator[str]:
+    """Those on the PATH and those of pyenv, from the newest on; a name on the PATH may lead to none of pyenv's."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for minor in range(20, sys.version_info.minor, -1):
+        found = shutil.which(f"python3.{minor}")
+        yield from [found] if found else []
+        yield from map(str, sorted(versions.glob(f"3.{minor}.*/bin/python"), reverse=True))
+
+
+NEWEST = newest_python()
+
+
+@nox.session(python=NEWEST)
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest Python that is there."""
+    if NEWEST is None:
+        session.skip("there is no Python that is newer than this one")
     install(session, "test")
     session.run("pytest", *PARALLEL, *ONCE_MORE, *(session.posargs or ["tests", *PLUGIN_TESTS]), env=WITH_BYTECODE)
 
@@ -85,7 +127,7 @@ def path_without(programs: set[str], place: Path) -> str:
 @nox.session
 def long(session: nox.Session) -> None:
     """Run the tests that take minutes."""
-    install(session, "test")
+    install(session, "test", "frameworks")
     args = [
         "-m",
         "long",
@@ -128,10 +170,12 @@ def build(session: nox.Session) -> None:
     wheel = max(dist.glob("*.whl"), key=lambda path: path.stat().st_mtime)
     session.run(str(venv / "bin" / "pip"), "install", "--quiet", str(wheel), external=True)
 
+    session.run(str(venv / "bin" / "python"), "-c", READ_METADATA, external=True)
     forge, calculator = str(venv / "bin" / "forge"), Path("examples/calculator").resolve()
     home = {"FORGE_HOME": str(place / "home")}
     with session.chdir(place):
-        session.run(forge, "--version", external=True)
+        session.run(f"{forge}-workers", "--version", external=True)
+        session.run(forge, "docs", "concepts", external=True, silent=True)
         session.run(forge, "tools", "list", external=True, env=home)
         session.run(forge, "run", str(calculator), "-p", "What is the 20th Fibonacci number?", external=True, env=home)
 

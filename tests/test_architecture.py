@@ -35,14 +35,15 @@ HEAVY = frozenset(
         "idna",
         "importlib.metadata",
         "jsonschema",
+        "llm",
         "mcp",
         "mcp_types",
         "referencing",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
-SHARED = ("ahead", "failures", "http", "sse")
+SHARED = ("ahead", "failures", "http", "sse", "windows")
 OUR_WORDS_ELSEWHERE = re.compile(
-    r"AGENTS\.md|user-agent|(ssh|gpg)-agent|agent[- ]client[- ]protocol|PermissionError|permission denied",
+    r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
     re.IGNORECASE,
 )
 

@@ -34,7 +34,7 @@ COMMANDS = {
     "batch": CommandEntry("forge_cli.cli.batch.run", "Run a worker on many inputs; the same command again resumes it."),
     "batch status": CommandEntry("forge_cli.cli.batch.status", "Say how a batch stands."),
     "tools list": CommandEntry("forge_cli.cli.tools.list", "List every tool, and what is broken."),
-    "tools show": CommandEntry("forge_cli.cli.tools.show", "Show one tool."),
+    "tools show": CommandEntry("forge_cli.cli.tools.show", "Show one tool, or a toolset with its settings."),
     "tools call": CommandEntry(
         "forge_cli.cli.tools.call", "Call one tool by hand, through the same gate as the model's calls."
     ),
@@ -48,6 +48,7 @@ COMMANDS = {
     "worker list": CommandEntry("forge_cli.cli.worker.list", "List the workers that can be named, and where they are."),
     "worker check": CommandEntry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
     "worker show": CommandEntry("forge_cli.cli.worker.show", "Show what a worker is, may do and is told."),
+    "worker schema": CommandEntry("forge_cli.cli.worker.schema", "Print the JSON Schema of worker files, for editors."),
     "mcp list": CommandEntry("forge_cli.cli.mcp.list", "List MCP servers, without starting any."),
     "mcp test": CommandEntry("forge_cli.cli.mcp.test", "Connect to MCP servers, and list what they offer."),
     "mcp add": CommandEntry("forge_cli.cli.mcp.add", "Define an MCP server in your own config.yaml."),
@@ -94,6 +95,7 @@ COMMANDS = {
     "undo": CommandEntry("forge_cli.cli.undo", "Restore the files that a session changed."),
     "test": CommandEntry("forge_cli.cli.test", "Replay the recorded tests of workers."),
     "approve": CommandEntry("forge_cli.cli.approve", "Say what the policy would decide, without a model."),
+    "docs": CommandEntry("forge_cli.cli.docs", "Read the documentation, which comes with forge."),
     "help": CommandEntry("forge_cli.cli.help", "Show the help of a command, or of forge."),
 }
 

@@ -33,7 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "tools new": ("forge tools new word-count", 'forge tools new greet --lang sh -d "Greets somebody"'),
     "tools build": ("forge tools build word-count",),
-    "tools test": ("forge tools test", "forge tools test word-count", "forge tools test ./tools.py"),
+    "tools test": ("forge tools test", "forge tools test ./tools.py", "forge tools test web --worker worker.yaml"),
     "tools diff": ("forge tools diff word-count",),
     "tools remove": ("forge tools remove word-count",),
     "tools suggest": ("forge tools suggest", "forge tools suggest --json"),
@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "worker list": ("forge worker list", "forge worker list --json"),
     "worker check": ("forge worker check worker.yaml", "forge worker check coder -C ~/project"),
+    "worker schema": ("forge worker schema", "forge worker schema --config"),
     "worker show": ("forge worker show coder", "forge worker show coder --policy", "forge worker show . --prompt"),
     "mcp list": ("forge mcp list", "forge mcp list worker.yaml --json"),
     "mcp test": ("forge mcp test time", "forge mcp test worker.yaml"),
@@ -75,6 +76,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "forge approve worker.yaml write_file path=a.txt content=x",
         "forge approve coder --against last",
     ),
+    "docs": ("forge docs", "forge docs getting-started"),
     "help": ("forge help", "forge help run", "forge help tools call"),
 }
 

@@ -118,6 +118,8 @@ class Tool:
     """What it does to the world; None is unknown, and unknown is high risk."""
     delegates: bool = False
     """It only gives work to other workers, whose own calls are judged: a read-only session lets it through."""
+    bound_to_zones: bool = True
+    """False where its author knows nothing of zones: it reaches any file, and whoever is asked is told."""
     lasting: bool = False
     """Its last call holds until the next one, as a plan does: it stays verbatim when the history is summarised."""
     timeout: float | None = None

@@ -34,15 +34,20 @@ class ApprovalConfig(Config):
     """Consent for the tools of one toolset: for those without a verdict of their own, and to tighten those verdicts."""
 
     default: Approval | None = None
+    """For tools that say nothing themselves."""
     tools: dict[str, Approval] = Field(default_factory=dict)
+    """By the tool's name; it can tighten a tool's own verdict, never loosen it."""
 
 
 class ToolsetConfig(Config):
     """The section of a toolset in the worker file; a toolset with settings of its own derives from this."""
 
     approval: ApprovalConfig = Field(default_factory=ApprovalConfig)
+    """Consent for the tools of this toolset."""
     tools: list[str] | None = None
+    """Only these tools of the toolset are offered."""
     prefix: str | None = None
+    """Put before the names of its tools."""
 
 
 PolicyConfig = Config

@@ -30,13 +30,19 @@ class McpServer(Config):
     """A server that is started by a command, or reached under a URL."""
 
     command: str | None = None
+    """The program that is the server."""
     args: list[str] = Field(default_factory=list)
+    """Its arguments."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Its environment, besides a clean one without your keys."""
     url: Annotated[str, Field(pattern="^https?://")] | None = None
+    """In the place of a command: where it is reached."""
     headers: dict[str, str] = Field(default_factory=dict)
+    """What every request to the URL carries."""
     timeout: Seconds = 60.0
     """For one call."""
     connect_timeout: Seconds = 15.0
+    """Seconds until it has to be connected, with its tools listed."""
     confined: bool = False
     """Whether its process is confined as the commands of the shell are."""
     sampling: bool | None = None
@@ -63,6 +69,7 @@ class McpServers(Config):
     """The section ``mcp`` of the user's settings."""
 
     servers: dict[ServerName, McpServer] = Field(default_factory=dict)
+    """By name."""
 
 
 @dataclass(frozen=True)

@@ -29,17 +29,24 @@ class PriceSection(Config):
     """What a million tokens cost; those of the cache cost as much as other input where nothing else is said."""
 
     input: Dollars
+    """Dollars for a million tokens sent."""
     output: Dollars
+    """Dollars for a million tokens received."""
     cache_read: Dollars | None = None
+    """Dollars for a million tokens read from the cache."""
     cache_write: Dollars | None = None
+    """Dollars for a million tokens put into the cache."""
 
 
 class ModelOptions(Config):
     """What forge cannot know of one model: how it calls tools, what it costs, its window, and how slow it may be."""
 
     tools: Literal["native", "schema"] | None = None
+    """Whether it calls tools by itself, or is made to answer with JSON that names one."""
     price: PriceSection | None = None
+    """What a million tokens cost."""
     context: Annotated[int, Field(ge=1)] | None = None
+    """How many tokens its window holds."""
     timeout: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
     """Seconds without anything new after which an answer counts as cut off."""
     transport: Literal["http", "sdk"] | None = None
@@ -74,16 +81,23 @@ class Settings(Config):
     """What holds for every worker; nothing in here loosens what a worker forbids."""
 
     model: str | None = None
+    """The model of workers that name none."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
+    """Who answers when a call asks."""
     limits: Limits = Field(default_factory=Limits)
+    """Where the work of every worker ends; the smaller limit counts."""
     trace: TraceLevel | None = None
+    """How much is told of the work."""
     policy: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
     """Rules that hold for every worker, by toolset; each toolset reads its own."""
     models: dict[str, ModelOptions] = Field(default_factory=dict)
+    """What forge cannot know of a model, by PROVIDER:MODEL."""
     aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
     """Short names for models, which ``-m`` and ``model:`` take as well."""
     mcp: McpServers = Field(default_factory=McpServers)
+    """Servers that a worker can name under toolsets.mcp.servers."""
     tool_share: ToolShare | None = None
+    """The share of the model's window that the definitions of tools may take before they are loaded on demand."""
     hooks: list[HookConfig] = Field(default_factory=list)
     """What is run when tools are called and sessions begin and end; it may tighten a verdict, never loosen one."""
     titles: bool = True

@@ -29,26 +29,37 @@ class Limits(Config):
     """Where the work ends even if the model would continue."""
 
     max_turns: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """Turns of the model; 50 by default."""
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """Tokens sent and received, added up."""
     max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
+    """Dollars."""
     max_time: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
+    """Seconds."""
 
 
 class ApprovalSection(Config):
     """Who answers when a call asks."""
 
     mode: ApprovalMode | None = None
+    """Whether a person is asked, or the answer is always no, or always yes."""
 
 
 class WorkerConfig(Config):
     """A worker file."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
+    """What it is called: a lowercase letter, then a-z, 0-9, '_' and '-'."""
     description: str = ""
+    """What it is for, in a line; a parent worker reads this."""
     instructions: str | None = None
+    """The system prompt; in .md and .worker files it is the body instead."""
     model: str | None = None
+    """PROVIDER:MODEL, or an alias of one."""
     limits: Limits = Field(default_factory=Limits)
+    """Where the work ends even if the model would continue."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
+    """Who answers when a call asks."""
     agents_md: bool | None = None
     """Whether AGENTS.md joins the instructions; where nobody says, if it is trusted."""
     environment: bool = True
@@ -56,10 +67,15 @@ class WorkerConfig(Config):
     on_error: Literal["continue", "stop"] = "continue"
     """Whether a call of the model that fails ends the work."""
     tool_share: ToolShare | None = None
+    """The share of the model's window that the definitions of tools may take before they are loaded on demand."""
     output_schema: Annotated[str | dict[str, Any] | None, SkipValidation] = None
+    """The JSON Schema of the final answer, or the path of one from the worker file."""
     sandbox: dict[str, Any] | None = None
+    """Which files can be reached, and what confines commands."""
     plugins: list[str] = Field(default_factory=list)
+    """Python files, packages or projects beside the worker that bring toolsets, renderers or models."""
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
+    """What the worker can use, by name, and nothing else."""
 
     @field_validator("approval")
     @classmethod

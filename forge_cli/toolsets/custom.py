@@ -21,7 +21,9 @@ class CustomConfig(ToolsetConfig):
     """``module`` is relative to the worker file; only what ``tools`` lists is offered."""
 
     module: str
+    """A Python file, from the worker file."""
     tools: list[str]
+    """The names in it that are offered."""
 
 
 _Stamp = tuple[tuple[int, int, int, int] | None, ...]

@@ -49,6 +49,7 @@ class WorkersConfig(ToolsetConfig):
     """``allowed`` are paths of worker files, or names of workers beside this one or in ``workers/``."""
 
     allowed: Annotated[list[str], Field(min_length=1)]
+    """Workers that it may call: paths, or names beside this one or in workers/."""
 
 
 class WorkersToolset(Toolset):

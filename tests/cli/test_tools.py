@@ -48,6 +48,82 @@ def test_the_built_in_tools_without_a_worker(cli) -> None:
     assert not any("error" in row for row in rows.values())
 
 
+def test_toolsets_that_need_settings_are_listed_with_them(cli) -> None:
+    rows = {row["name"]: row for row in json.loads(cli("tools", "list", "--json").out)}
+    text = "The name in it: a function, a tool, a toolset, a list of these, or a tool of another framework."
+    assert rows["external"] == {
+        "name": "external",
+        "toolset": "external",
+        "source": "builtin",
+        "origin": rows["external"]["origin"],
+        "mode": "",
+        "approval": "",
+        "description": "needs settings: package, import",
+        "settings": [
+            {
+                "name": "package",
+                "type": "a string",
+                "required": True,
+                "description": "An installed package, or a module in it.",
+            },
+            {"name": "import", "type": "a string", "required": True, "description": text},
+        ],
+    }
+    assert {"custom", "mcp", "workers"} <= rows.keys()
+
+
+SETTINGS = '''
+from forge_cli import Toolset, ToolsetConfig, hookimpl, tool
+
+
+class LedgerConfig(ToolsetConfig):
+    account: str
+    """Whose
+    money it is."""
+    daily_limit: int = 5
+    undocumented: list[str] = []
+
+
+class Ledger(Toolset):
+    name = "ledger"
+    Config = LedgerConfig
+
+    @tool
+    def pay(self) -> str:
+        """Pay."""
+        return self.config.account
+
+
+@hookimpl
+def forge_toolsets():
+    return [Ledger]
+'''
+
+
+def test_the_settings_of_a_plugin(project, install) -> None:
+    site = install("forge-tools-ledger", "ledger_tools", SETTINGS, "ledger = ledger_tools")
+    env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-ledger"}
+    rows = json.loads(project.forge("tools", "list", "--json", env=env).stdout)
+    (row,) = [row for row in rows if row["name"] == "ledger"]
+    assert row["description"] == "needs settings: account"
+    shown = project.forge("tools", "show", "ledger", env=env)
+    assert shown.stdout == (
+        "toolset: ledger\nsource: package\norigin: forge-tools-ledger 1.2\ntools: none\nsettings:\n"
+        "  account (a string, required): Whose money it is.\n"
+        "  daily_limit (an integer, default 5)\n"
+        "  undocumented (a list, default [])\n"
+    )
+    project.write("worker.yaml", "name: w\ntoolsets: {ledger: {account: ana, prefix: my}}\n")
+    shown = project.forge("tools", "show", "ledger", "--worker", "worker.yaml", "--json", env=env)
+    assert json.loads(shown.stdout)["tools"] == ["my_pay"]
+    assert json.loads(shown.stdout)["settings"] == row["settings"]
+    tested = project.forge("tools", "test", "ledger", "--worker", "worker.yaml", env=env)
+    assert (tested.returncode, tested.stdout) == (
+        0,
+        "ok      my_pay: schema, description, parameters, timeout, input\n",
+    )
+
+
 def test_a_table_for_people(cli, tester) -> None:
     done = cli("tools", "list", "worker.yaml")
     lines = done.out.splitlines()

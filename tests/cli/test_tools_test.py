@@ -4,6 +4,9 @@ Covers forge_cli.cli.tools.examples, forge_cli.cli.tools.subjects, forge_cli.cli
 """
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -294,7 +297,7 @@ def test_a_target_that_is_not_there(cli, project: Project, write, target: str, h
     done = cli("tools", "test", target)
     assert (done.code, done.out) == (2, "")
     first, second = done.err.splitlines()
-    assert first == f"forge: there is no tool, toolset or file '{target}'"
+    assert first == f"forge: there is no tool, toolset, worker or file '{target}'"
     assert second.startswith(f"  {hint}")
 
 
@@ -304,7 +307,8 @@ def test_targets_that_cannot_be_tested(cli, project: Project) -> None:
     assert "'custom' has no tools without settings" in done.err
     assert "give the path of its tools.py" in done.err
     done = cli("tools", "test", ".")
-    assert (done.code, done.err.splitlines()[0]) == (2, f"forge: {project.folder} has no tool.yaml")
+    problem = f"forge: {project.folder} has neither tool.yaml nor worker.yaml"
+    assert (done.code, done.err.splitlines()[0]) == (2, problem)
 
 
 def test_it_works_where_no_default_zone_can_be(cli, project: Project, write, monkeypatch) -> None:
@@ -320,3 +324,90 @@ def test_what_a_tool_prints_is_no_part_of_the_answer(project: Project) -> None:
     assert done.returncode == 0
     assert len(json.loads(done.stdout)) == 6
     assert set(done.stderr.split()) == {"imported", "called"}
+
+
+WORKER = """
+name: w
+toolsets:
+  filesystem: {tools: [list_files]}
+  custom: {module: ./tools.py, tools: [look, odd, endless, twice], approval: {tools: {look: blocked}}}
+"""
+ODD = """
+from forge_cli import ToolError, tool
+
+
+@tool(read_only=True)
+def look() -> str:
+    '''Look, and be blocked.'''
+    return ""
+
+
+@tool(read_only=True)
+def odd() -> dict:
+    '''Give what cannot be written down.'''
+    return {"all": [1, {"deep": object()}]}
+
+
+@tool(read_only=True)
+def endless() -> float:
+    '''Give what is not a number.'''
+    return float("nan")
+
+
+@tool(read_only=True)
+def twice() -> str:
+    '''Say why it does not work here.'''
+    raise ToolError("there is nothing to see")
+"""
+
+
+@pytest.mark.parametrize("argv", [["."], ["worker.yaml"], ["--worker", "."]], ids=" ".join)
+def test_a_worker(cli, project: Project, argv: list[str]) -> None:
+    project.write("worker.yaml", WORKER)
+    project.write("tools.py", ODD)
+    done = cli("tools", "test", *argv, "--json")
+    found = rows(done.out)
+    assert done.code == 1, done.err
+    assert {tool for tool, _ in found} == {"list_files", "look", "odd", "endless", "twice"}
+    assert found["list_files", "result"] == (True, "")
+    assert found["look", "result"][0]
+    assert found["look", "result"][1].startswith("not called: ")
+    problem = "its result has a value of the type object in it, which JSON cannot carry"
+    assert found["odd", "result"] == (False, problem)
+    assert found["endless", "result"] == (False, "its result has nan in it, which JSON cannot carry")
+    assert found["twice", "result"] == (True, "it says: there is nothing to see")
+
+
+def test_one_toolset_of_a_worker(cli, project: Project) -> None:
+    project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {tools: [list_files]}}\n")
+    done = cli("tools", "test", "filesystem", "--worker", "worker.yaml")
+    assert (done.code, done.out) == (0, "ok      list_files: schema, description, parameters, timeout, input, result\n")
+    done = cli("tools", "test", "filesytem", "--worker", "worker.yaml")
+    assert (done.code, done.err) == (2, "forge: w has no toolset 'filesytem'\n  did you mean 'filesystem'?\n")
+
+
+def test_a_worker_by_its_name(cli, project: Project) -> None:
+    done = cli("tools", "test", "writer")
+    assert done.code == 0, done.out
+    assert "ok      read_file: " in done.out
+
+
+def test_a_worker_that_cannot_be_read(cli, project: Project) -> None:
+    project.write("worker.yaml", "name: w\ntoolsets: {shel: {}}\n")
+    done = cli("tools", "test", "worker.yaml")
+    assert done.code == 1
+    assert "FAILED  worker.yaml: loads: " in done.out
+
+
+@pytest.mark.parametrize("name", ["git", "web"])
+def test_the_plugins_of_this_repository_pass_anywhere(project: Project, name: str) -> None:
+    """Where there is neither a repository nor git nor a zone, tools say so, and that is as it should be."""
+    programs = project.folder / "bin"
+    programs.mkdir()
+    for program in ("bash", "bwrap"):
+        if found := shutil.which(program):
+            (programs / program).symlink_to(found)
+    env = {"PATH": str(programs), "FORGE_HOME": str(project.home), "HOME": str(project.home)}
+    argv = [sys.executable, "-m", "forge_cli", "tools", "test", name]
+    done = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -60,7 +60,7 @@ def test_nothing_hidden_is_left(text: str) -> None:
         "\U0001f469\u200d\U0001f469\u200d\U0001f467",
         "\U0001f3f3\ufe0f\u200d\U0001f308",
         "1\ufe0f\u20e3",
-        "\U0001fa77",
+        "\U0001fafd",
         "prix\u202f: 5\xa0\u20ac",
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
         "\u65e5\u672c\u3000\u8a9e",

@@ -10,8 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.opening import bare_worker, opened
+from forge_cli.cli.sections import settings_of
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import Source
+from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.deferred import definition_tokens
@@ -48,6 +50,8 @@ class Row:
     error: str | None = None
     tokens: int | None = None
     """What its definition takes of the window, as a guess."""
+    settings: list[dict[str, Any]] | None = None
+    """Of a toolset that has no tools as it is: what its section in a worker file may say."""
     deferred: bool | None = None
     """True where the model is told its name only, until it asks for more."""
 
@@ -76,6 +80,13 @@ class Row:
     @classmethod
     def left_out(cls, toolset: str, name: str, source: Source, problem: str) -> Row:
         return cls(name, toolset, source.kind, source.origin, error=problem)
+
+    @classmethod
+    def of_toolset(cls, plugin: Plugin, toolset: type[Toolset]) -> Row:
+        settings = settings_of(toolset)
+        needed = ", ".join(each["name"] for each in settings if "required" in each)
+        text = f"needs settings: {needed}" if needed else "has no tools without settings"
+        return cls(plugin.name, plugin.name, plugin.source.kind, str(plugin), description=text, settings=settings)
 
     def wire(self, *, tokens: bool = False) -> dict[str, Any]:
         """What is known of it; what most tools do not have is left out where it is missing."""
@@ -115,7 +126,8 @@ async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
     try:
         worker = worker_of(host, plugin)
         with empty_folder() as folder:
-            return [] if worker is None else await rows_of(worker, host, Path(folder))
+            rows = [] if worker is None else await rows_of(worker, host, Path(folder))
+        return rows or [Row.of_toolset(plugin, host.toolset_of(plugin))]
     except ForgeError as error:
         return [Row.broken(plugin, error)]
     except Exception as error:  # third-party code: a toolset is opened, asked and closed here

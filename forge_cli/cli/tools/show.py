@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from forge_cli.cli.looking.looker import Looker, look
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.sections import line_of_setting, settings_of
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.cli.tools.choose import WorkerOption, unknown_tool
@@ -20,9 +22,11 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.toolset import Toolset
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.worker import load_worker
 
 app = new_app()
@@ -32,11 +36,11 @@ Details = dict[str, Any]
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool, or the toolset.")],
     worker: WorkerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one tool.
+    """Show one tool, or a toolset with its settings.
 
     What it does, what it takes, who may call it and what it needs.
     """
@@ -44,17 +48,19 @@ def show(
     if as_json:
         print_json(details)
         return
-    schema = details.pop("inputSchema")
+    if "settings" in details:
+        label, entries = "settings", [f"  {line_of_setting(each)}" for each in details.pop("settings")]
+    else:
+        label, entries = "input", parameter_lines(details.pop("inputSchema"))
     for key, value in details.items():
-        text = ", ".join(value) if isinstance(value, list) else value
+        text = (", ".join(value) or "none") if isinstance(value, list) else value
         sys.stdout.write(wrap_for(sys.stdout, visible(f"{key}: {text}", keep="\n\t")) + "\n")
-    parameters = parameter_lines(schema)
-    lines = ["input:", *parameters] if parameters else ["input: none"]
+    lines = [f"{label}:", *map(visible, entries)] if entries else [f"{label}: none"]
     sys.stdout.write(wrap_for(sys.stdout, "\n".join(lines), 4) + "\n")
 
 
 def find_details(name: str, worker: str | None) -> Details:
-    """What is known of a tool of a worker, or of one that needs none."""
+    """What is known of a tool, or else of a toolset, of a worker, or of one that needs none."""
     path = find_worker(worker) if worker else None
     with data_output():
         known = look(details_of_worker, path, worker=path) if path else in_loop(_details_of_all, name)
@@ -64,11 +70,27 @@ def find_details(name: str, worker: str | None) -> Details:
 
 
 async def details_of_worker(worker: str) -> dict[str, Details]:
-    return {offer.tool.name: _details(offer) for offer in await offers(load_worker(worker))}
+    loaded = load_worker(worker)
+    host, offered = PluginHost(worker=loaded), await offers(loaded)
+    toolsets = {name: _toolset_details(*host.toolset(name), offered) for name in loaded.config.toolsets}
+    return toolsets | {offer.tool.name: _details(offer) for offer in offered}
 
 
 async def details_of_plugin(name: str, distribution: str) -> dict[str, Details]:
-    return {offer.tool.name: _details(offer) for offer in await plugin_offers(name, distribution)}
+    host, offered = PluginHost(), await plugin_offers(name, distribution)
+    plugin = host.named(name, distribution)
+    toolset = {name: _toolset_details(host.toolset_of(plugin), plugin, offered)}
+    return toolset | {offer.tool.name: _details(offer) for offer in offered}
+
+
+def _toolset_details(toolset: type[Toolset], plugin: Plugin, offered: Sequence[Offer]) -> Details:
+    return {
+        "toolset": toolset.name,
+        "source": plugin.source.kind,
+        "origin": str(plugin),
+        "tools": [offer.tool.name for offer in offered if offer.toolset == toolset.name],
+        "settings": settings_of(toolset),
+    }
 
 
 async def _details_of_all(wanted: str) -> dict[str, Details]:
@@ -79,7 +101,7 @@ async def _details_of_all(wanted: str) -> dict[str, Details]:
             break
         try:
             async with Looker() as looker:
-                found |= await looker(details_of_plugin, plugin.name, plugin.distribution)
+                found = await looker(details_of_plugin, plugin.name, plugin.distribution) | found
         except ForgeError as error:
             sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n")
     return found

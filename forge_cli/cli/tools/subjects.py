@@ -1,4 +1,4 @@
-"""What ``forge tools test TARGET`` looks at: programs, a toolset, a tools.py, or a tool's folder somewhere else."""
+"""What ``forge tools test TARGET`` looks at: programs, a toolset, a worker, a tools.py, or a tool's folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from forge_cli.cli.looking.looker import ThirdPartyError, look
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.tools.examples import LOADS, check_program
 from forge_cli.cli.tools.programs import own_tools
-from forge_cli.cli.tools.rows import needs_settings
+from forge_cli.cli.tools.rows import empty_folder, needs_settings
+from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.offering import offerable_names
@@ -21,8 +22,10 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.files.home import user_home
+from forge_cli.files.home import forge_home, user_home
+from forge_cli.files.lookup import named_workers
 from forge_cli.files.module import LocalModule
+from forge_cli.files.worker import SUFFIXES, load_worker
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy
@@ -30,8 +33,7 @@ from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import CREATE, RUN
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 
-HOOK = "forge_impl"
-"""What pluggy leaves on a function that answers a hook, and that is not a tool."""
+WORKER_FILE = "worker.yaml"
 
 
 class Subject(Protocol):
@@ -40,9 +42,11 @@ class Subject(Protocol):
     async def checks(self) -> list[ConformanceCheck]: ...
 
 
-def find_subject(target: str | None) -> Subject:
+def find_subject(target: str | None, worker: str | None = None) -> Subject:
     """What a target means, the names of tools first; one that means nothing is a UsageError."""
     tools = own_tools()
+    if worker is not None:
+        return WorkerTools(Path(worker), target)
     names, toolsets = tools.names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
     if target is None or target in names:
         return Programs(tools, names if target is None else [target])
@@ -52,27 +56,43 @@ def find_subject(target: str | None) -> Subject:
     if path.name == FILE:
         path = path.parent
     if path.is_file():
-        return ToolsFile(path)
+        return WorkerTools(path) if path.suffix in SUFFIXES else ToolsFile(path)
     if not path.is_dir():
-        raise _unknown(target, [*names, *toolsets])
+        raise _unknown(target, [*names, *toolsets, *_worker_names()])
     if path.parent == tools.root.resolve():
         return Programs(tools, [path.name])
-    if not (path / FILE).is_file():
-        raise UsageError(f"{path} has no {FILE}", hint="give the folder of a tool, or the path of a tools.py")
-    return FolderSubject(path)
+    if (path / FILE).is_file():
+        return FolderSubject(path)
+    if not (path / WORKER_FILE).is_file():
+        hint = "give the folder of a tool or of a worker, or the path of a tools.py"
+        raise UsageError(f"{path} has neither {FILE} nor {WORKER_FILE}", hint=hint)
+    return WorkerTools(path)
 
 
-def look_at_target(target: str | None) -> list[ConformanceCheck]:
+def look_at_target(target: str | None, worker: str | None = None) -> list[ConformanceCheck]:
     """The checks of a target; third-party code that cannot even be loaded is one that failed."""
-    named = target and Path(target).is_file()
+    path = find_worker(worker) if worker is not None else None
+    if path is None and target in _worker_names() and not _is_known(str(target)):
+        target, path = None, find_worker(str(target))
+    named = path or (target if target and Path(target).exists() else None)
     try:
-        return look(check_target, target, worker=target if named else None, calls_tools=True)
+        return look(check_target, target, path, worker=named, calls_tools=True)
     except ThirdPartyError as error:
-        return [ConformanceCheck.of(Path(str(target)).name, LOADS, str(error))]
+        return [ConformanceCheck.of(Path(str(target or path)).name, LOADS, str(error))]
 
 
-async def check_target(target: str | None) -> list[ConformanceCheck]:
-    return await find_subject(target).checks()
+async def check_target(target: str | None, worker: str | None) -> list[ConformanceCheck]:
+    return await find_subject(target, worker).checks()
+
+
+def _worker_names() -> list[str]:
+    return list(dict.fromkeys(worker.name for worker in named_workers(Path.cwd(), forge_home())))
+
+
+def _is_known(target: str) -> bool:
+    """Is it a tool, a toolset or a path, which count before a worker of that name?"""
+    toolsets = [plugin.name for plugin in PluginHost().toolset_plugins()]
+    return target in own_tools().names() or target in toolsets or Path(target).exists()
 
 
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
@@ -80,7 +100,7 @@ def _unknown(target: str, known: Sequence[str]) -> UsageError:
     beside = [str(path.parent / name) for name in sorted(os.listdir(path.parent))] if path.parent.is_dir() else []
     listed = f"there are: {', '.join(known)}; or give the path of a tools.py or of a tool's folder"
     hint = did_you_mean(target, known, did_you_mean(str(path), beside, listed))
-    return UsageError(f"there is no tool, toolset or file {shown(target)}", hint=hint)
+    return UsageError(f"there is no tool, toolset, worker or file {shown(target)}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -115,18 +135,42 @@ class InstalledToolset:
             _, plugin = host.toolset(self.name)
             if needs_settings(host, plugin):
                 raise self._needs_settings()
-            if self.name == ExecutablesToolset.name:
-                own = await _check_tools(self.name, {"tools": [CREATE, RUN]})
+            with empty_folder() as folder:
+                if self.name != ExecutablesToolset.name:
+                    return await _check_tools(self.name, {}, folder=Path(folder))
+                own = await _check_tools(self.name, {"tools": [CREATE, RUN]}, folder=Path(folder))
                 tools = own_tools()
                 return [*own, *await Programs(tools, tools.names()).checks()]
-            return await _check_tools(self.name, {})
         except PluginError as error:
             return [ConformanceCheck.of(self.name, LOADS, str(error))]
 
     def _needs_settings(self) -> UsageError:
         own = self.name == CustomToolset.name
-        hint = "give the path of its tools.py" if own else "call its tools by forge tools call NAME --worker WORKER"
+        hint = f"give {'the path of its tools.py, or ' if own else ''}--worker WORKER"
         return UsageError(f"the toolset '{self.name}' has no tools without settings, which a worker gives", hint=hint)
+
+
+@dataclass(frozen=True)
+class WorkerTools:
+    """The tools of a worker, with the settings that it gives, under its policy; or those of one of its toolsets."""
+
+    path: Path
+    toolset: str | None = None
+
+    async def checks(self) -> list[ConformanceCheck]:
+        try:
+            worker = load_worker(self.path)
+            here = Path.cwd()
+            async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, make_zones=False) as assembly:
+                names = [each.name for each in assembly.toolbox.toolsets]
+                if self.toolset is not None and self.toolset not in names:
+                    hint = did_you_mean(self.toolset, names, f"it has: {', '.join(names) or 'none'}")
+                    raise UsageError(f"{worker.name} has no toolset {shown(self.toolset)}", hint=hint)
+                return await _check_offers(assembly, self.toolset)
+        except UsageError:
+            raise
+        except ForgeError as error:
+            return [ConformanceCheck.of(self.path.name, LOADS, str(error))]
 
 
 @dataclass(frozen=True)
@@ -171,21 +215,28 @@ class FolderSubject:
 
 
 async def _check_tools(
-    toolset: str, section: Mapping[str, object], called: str | None = None
+    toolset: str, section: Mapping[str, object], called: str | None = None, folder: Path | None = None
 ) -> list[ConformanceCheck]:
     """What is offered with these settings, each tool looked at, and tried where that does no harm."""
     try:
-        async with _open(toolset, section) as assembly:
-            tools = [offer.tool for offer in assembly.toolbox.offers.values()]
-            return [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
+        async with _open(toolset, section, folder=folder) as assembly:
+            return await _check_offers(assembly)
     except ForgeError as error:
         return [ConformanceCheck.of(called or toolset, LOADS, str(error))]
 
 
+async def _check_offers(assembly: Assembly, toolset: str | None = None) -> list[ConformanceCheck]:
+    offers = [offer for offer in assembly.toolbox.offers.values() if toolset in (None, offer.toolset)]
+    tools = [offer.tool for offer in offers]
+    return [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
+
+
 @asynccontextmanager
-async def _open(toolset: str, section: Mapping[str, object], home: Path | None = None) -> AsyncIterator[Assembly]:
+async def _open(
+    toolset: str, section: Mapping[str, object], home: Path | None = None, folder: Path | None = None
+) -> AsyncIterator[Assembly]:
     """A worker with one toolset; whoever typed the command approves what it asks for, and what is blocked stays so."""
-    here = Path.cwd()
+    here = folder or Path.cwd()
     unfit = any(here == place.resolve() for place in (Path("/"), user_home()))
     worker = bare_worker({toolset: section}, {"zones": []} if unfit else None)
     async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, home=home) as assembly:

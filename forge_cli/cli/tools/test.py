@@ -26,17 +26,23 @@ app = new_app()
 def check_tools(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="TARGET", help="A tool in ~/.forge/tools, a toolset, a tools.py, or a tool's folder."),
+        typer.Argument(
+            metavar="TARGET", help="A tool in ~/.forge/tools, a toolset, a worker, a tools.py, or a tool's folder."
+        ),
+    ] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option("--worker", metavar="WORKER", help="The settings of toolsets are those of this worker."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check tools, and run the examples of a tool.yaml.
 
-    Without TARGET, every tool in ~/.forge/tools. Beside examples, only tools are called that do nothing but read and
-    need no input.
+    Without TARGET, every tool in ~/.forge/tools, or of --worker. Beside examples, only tools are called that do
+    nothing but read and need no input.
     """
     with data_output():
-        checks = look_at_target(target)
+        checks = look_at_target(target, worker)
     failed = [check for check in checks if not check.ok]
     if as_json:
         print_json([asdict(check) for check in checks])
@@ -45,7 +51,7 @@ def check_tools(
     sys.stdout.flush()
     if failed:
         sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")
-    elif not checks:
+    elif not checks and target is None and worker is None:
         sys.stderr.write(f"there are no tools in {visible(str(own_tools().root))}; forge tools new NAME makes one\n")
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 

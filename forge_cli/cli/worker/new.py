@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -15,6 +15,7 @@ import typer
 from forge_cli.cli.ask import ask
 from forge_cli.cli.options import new_app
 from forge_cli.cli.stdin import is_interactive
+from forge_cli.cli.worker.schema import write_worker_schema
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
@@ -43,11 +44,15 @@ class Draft:
     toolsets: tuple[str, ...]
     model: str | None
     approval: Approval
+    schema: Path | None = None
+    """Where an editor finds what the file may say."""
 
     def text(self) -> str:
         return "".join(f"{line}\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
+        if self.schema:
+            yield f"# yaml-language-server: $schema={self.schema}"
         first = re.split(r"(?<=[.!?])\s|\n", self.instructions)[0]
         yield f"name: {_quoted(self.name)}"
         yield f"description: {_quoted(first)}   # what forge worker list and parent workers say of it"
@@ -124,7 +129,7 @@ def new(
             approval=approval or Approval.ASK,
         )
     with open(file, "x", encoding="utf-8") as stream:
-        stream.write(draft.text())
+        stream.write(replace(draft, schema=write_worker_schema()).text())
     sys.stdout.write(_next_steps(draft, file))
 
 

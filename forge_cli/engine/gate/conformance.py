@@ -11,6 +11,7 @@ import anyio
 
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.fields import alternatives, derive_fields, expectation, json_type, kinds, shown
 from forge_cli.core.results import VALUE_LIMIT, shown_files
 from forge_cli.core.schema import InvalidInput, lint
@@ -57,20 +58,29 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
     """Call a tool that only reads and needs no input, through the gate; no other is called."""
     if not tool.read_only or tool.schema.json_schema.get("required"):
         return []
-    outcome = None
+    outcome, warnings, made = None, list[str](), ToolCall(new_id("call"), tool.name, {})
+
+    def notice(event: Event) -> None:
+        if isinstance(event, StatusEvent) and event.level == "warning" and event.tool_call_id == made.id:
+            warnings.append(event.message.removeprefix(f"{tool.name}: "))
+
+    stop = guard.bus.subscribe(notice)
     before_call(f"the tool '{tool.name}'")
     with anyio.move_on_after(PATIENCE):
-        outcome = await guard.call(ToolCall(new_id("call"), tool.name, {}), Caller.OPERATOR)
+        outcome = await guard.call(made, Caller.OPERATOR)
+    stop()
     if outcome is None:
         return [
             ConformanceCheck.of(tool.name, "result", f"it did not end within {PATIENCE} seconds; give it a timeout")
         ]
     if outcome.status == "blocked":
         return [ConformanceCheck(tool.name, "result", True, f"not called: {outcome.error}")]
+    if outcome.status == "error" and outcome.by == "tool":
+        return [ConformanceCheck(tool.name, "result", True, f"it says: {outcome.error}")]
     if not outcome.ok:
         return [ConformanceCheck.of(tool.name, "result", f"a call without input failed: {outcome.error}")]
     problems = () if shown_files(outcome.value) else _result_problems(outcome.value.wire())
-    return [ConformanceCheck.of(tool.name, "result", *problems)]
+    return [ConformanceCheck.of(tool.name, "result", *warnings, *problems)]
 
 
 def _result_problems(value: Any) -> Iterator[str]:

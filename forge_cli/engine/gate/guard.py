@@ -19,7 +19,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bounds import LATER, call_within, is_fault
 from forge_cli.core.bus import EventBus
-from forge_cli.core.calls import ToolCall, ToolOutcome, within_depth
+from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome, within_depth
 from forge_cli.core.context import Delegation, ToolContext, executing
 from forge_cli.core.debugging import place_of, tell_traceback
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
@@ -29,8 +29,9 @@ from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
+from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import error_text
+from forge_cli.core.wire import error_text, find_unwritable
 from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
@@ -281,6 +282,9 @@ class Guard:
         except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
             return ToolOutcome.failed(call, "error", error_text(error))
         self._check_kind(call, value)
+        if only_looks() and (part := find_unwritable(returned)):
+            problem = f"its result has {part} in it, which JSON cannot carry"
+            self.bus.emit(StatusEvent("warning", f"{call.name}: {problem}", tool_call_id=call.id))
         return ToolOutcome(call, "success", value)
 
     def _check_kind(self, call: ToolCall, value: ResultValue) -> None:
@@ -343,5 +347,6 @@ def _with_kept(outcome: ToolOutcome, clock: CallClock | None) -> ToolOutcome:
 
 def _failure(call: ToolCall, error: ToolError) -> ToolOutcome:
     sentence = str(error) or f"{call.name} failed without a message"
-    outcome = ToolOutcome.failed(call, "timeout" if isinstance(error, ToolTimeout) else "error", sentence)
+    status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
+    outcome = ToolOutcome.failed(call, status, sentence, by="tool")
     return outcome if error.value is None else replace(outcome, value=_result_value(error.value))

@@ -24,6 +24,7 @@ from forge_cli.engine.gate.performing import perform_within
 CHECK = "it"
 BY_ZONE, BY_RULE = "by zone", "by rule"
 """What decides on a call whose args do: the zones of its paths, or rules and checks of its toolset."""
+UNBOUND = "it is not bound to zones"
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
 
 
@@ -35,9 +36,11 @@ class Policy:
     default: Verdict | None = None
     loosened: GrantRule | None = None
     """The rule by which the worker could pre-approve the tool, were the tool silent."""
+    caution: str | None = None
+    """What every reason says as well."""
 
     @classmethod
-    def of(cls, config: ApprovalConfig, tool: str, toolset: str) -> Policy:
+    def of(cls, config: ApprovalConfig, tool: str, toolset: str, caution: str | None = None) -> Policy:
         """Read ``approval: {default, tools}`` of a toolset for one of its tools (its name before ``prefix:``)."""
         section = f"toolsets.{toolset}.approval"
         named, default = config.tools.get(tool), config.default
@@ -45,6 +48,7 @@ class Policy:
             _rule(named, f"{section}.tools.{tool}", config.where("tools", tool)) if named else None,
             _rule(default, f"{section}.default", config.where("default")) if default else None,
             GrantRule(("toolsets", toolset, "approval", "tools", tool), PRE_APPROVED, f"every call of {tool}"),
+            caution,
         )
 
     def combine(self, own: Verdict | None, paths: Sequence[Verdict] = ()) -> Verdict:
@@ -64,6 +68,8 @@ class Policy:
             verdict = _join(verdict, max(found, key=lambda path: path.approval.strictness))
         if verdict.approval is not Approval.ASK:
             grants = ()
+        if self.caution:
+            verdict = replace(verdict, reason=f"{verdict.reason}; {self.caution}")
         return replace(verdict, grants=grants) if grants or verdict.grants else verdict
 
     @cached_property

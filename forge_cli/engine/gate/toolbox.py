@@ -14,7 +14,7 @@ from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.tool import Source, Tool, llm_tools
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
-from forge_cli.engine.gate.policy import Policy
+from forge_cli.engine.gate.policy import UNBOUND, Policy
 
 ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
@@ -132,7 +132,7 @@ class OpenToolset:
 
     def _new_offer(self, tool: Tool, notify: Notify) -> Offer:
         config = self.toolset.config
-        policy = Policy.of(config.approval, tool.name, self.name)
+        policy = Policy.of(config.approval, tool.name, self.name, None if tool.bound_to_zones else UNBOUND)
         if policy.loosens(tool):
             problem = (
                 f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's verdict, never loosen it"

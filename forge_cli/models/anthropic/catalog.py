@@ -1,4 +1,4 @@
-"""What is known of the models: their names, and by the family in a name the window and how long an answer may get."""
+"""What is known of the models: their names, their windows, and how long an answer may get."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from forge_cli.core.messages import ListedModel
 from forge_cli.core.signature import JsonObject
 from forge_cli.models.anthropic.access import ADDRESS
+from forge_cli.models.windows import listed_window
 
 MILLION, CLASSIC = 1_000_000, 200_000
 ANSWER, CAUTIOUS_ANSWER = 32_000, 8_192
@@ -25,8 +26,9 @@ _WINDOWS = (
 
 
 def context_window(model: str) -> int | None:
-    """How many tokens the model can hold in mind; None where nobody here knows."""
-    return next((window for family, window in _WINDOWS if family.search(model)), None)
+    """How many tokens the model can hold in mind; of one that is not in the table, as its family; else None."""
+    family = next((window for family, window in _WINDOWS if family.search(model)), None)
+    return listed_window("anthropic", model) or family
 
 
 def max_tokens(model: str) -> int:

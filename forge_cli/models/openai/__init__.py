@@ -17,6 +17,7 @@ from forge_cli.models.openai.forced import ForcedDialect
 from forge_cli.models.openai.native import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, Server
+from forge_cli.models.windows import listed_window
 
 __all__ = ["OpenAIModel", "forge_models", "make"]
 
@@ -33,7 +34,7 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
         server_of(f"openai:{name}", env.options.get("timeout")),
         dialect,
         env.notify,
-        context_window=env.options.get("context"),
+        context_window=env.options.get("context") or (listed_window("openai", name) if official else None),
         more=_fields(env.options, official),
     )
 

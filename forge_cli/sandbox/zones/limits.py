@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from forge_cli.core.config import Config
 from forge_cli.sandbox.names import shown
@@ -26,15 +26,19 @@ def read_size(value: object) -> object:
     return int(found[1]) << _UNITS[found[2]]
 
 
-Size = Annotated[int, BeforeValidator(read_size), Field(ge=LEAST)]
+_WRITTEN = WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+[kmgtKMGT]?$", "minimum": LEAST})
+Size = Annotated[int, BeforeValidator(read_size), Field(ge=LEAST), _WRITTEN]
 
 
 class LimitsConfig(Config):
     """What one command may use, with everything it starts."""
 
     processes: Annotated[int, Field(ge=1)] | None = None
+    """How many processes; 512 by default."""
     memory: Size | None = None
+    """In bytes, or as 512m or 4g; 4g by default."""
     file_size: Size | None = None
+    """How large a file may become; 2g by default."""
 
     def limits(self) -> ProcessLimits:
         return ProcessLimits(self.processes, self.memory, self.file_size)

@@ -32,7 +32,9 @@ class ZoneApprovalConfig(Config):
     """Consent in a zone; reading needs none."""
 
     write: Approval = Approval.ASK
+    """For writing a file."""
     delete: Approval = Approval.ASK
+    """For deleting one."""
 
 
 def checked_name(name: str) -> str:
@@ -47,9 +49,13 @@ class ZoneConfig(Config):
     """One entry of ``sandbox.zones``."""
 
     name: str
+    """The zone is /NAME to tools."""
     path: str | None = Field(default=None, min_length=1)
+    """Its folder, from the working directory; by default the one called like the zone."""
     mode: ZoneMode = ZoneMode.RO
+    """What is possible at all: reading, or writing too."""
     approval: ZoneApprovalConfig = ZoneApprovalConfig()
+    """What needs consent."""
 
     @field_validator("name")
     @classmethod
@@ -110,10 +116,15 @@ class SandboxConfig(Config):
     """The ``sandbox`` part of a worker; without ``zones`` the default zone stays, an empty list means none."""
 
     zones: list[ZoneConfig] | None = None
+    """The folders that tools can reach; without it there is one, the working directory."""
     isolation: IsolationLevel = IsolationLevel.AUTO
+    """Whether the operating system confines child processes."""
     network: NetworkConfig | None = None
+    """Whether a confined process has the network, or names that it reaches while others ask."""
     read: list[str] = Field(default_factory=list)
+    """Hidden parts of your home that confined processes may read."""
     limits: LimitsConfig = LimitsConfig()
+    """What one command may use."""
 
     @field_validator("read")
     @classmethod

@@ -82,7 +82,9 @@ class ExecutablesConfig(ToolsetConfig):
     """``env`` names variables that programs see besides those of every child process, ``calls`` tools they may call."""
 
     env: list[str] = Field(default_factory=list)
+    """Variables that programs see besides those of every child process."""
     calls: list[str] = Field(default_factory=list)
+    """Tools of the worker that programs may call."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,7 @@ class McpConfig(ToolsetConfig):
     """``servers`` by name; one without a definition is defined in the user's own settings."""
 
     servers: dict[ServerName, McpServer | None]
+    """By name; one without a definition is defined in your config.yaml or in .mcp.json."""
     sampling: bool = False
     """Whether servers that say nothing of it may have the worker's model answer."""
     elicitation: bool = False

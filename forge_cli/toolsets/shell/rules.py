@@ -35,10 +35,15 @@ class ShellRule(Config):
     """One rule: what to say of the simple commands whose words start with the tokens of ``pattern``."""
 
     pattern: str
+    """The first tokens of a simple command."""
     approval: Approval
+    """What commands that match it need."""
     reason: str | None = None
+    """Told to whoever is refused or asked."""
     match: list[str] = Field(default_factory=list)
+    """Command lines that it must match, checked at load."""
     not_match: list[str] = Field(default_factory=list)
+    """Command lines that it must not match."""
 
     @property
     def tokens(self) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ class WebConfig(ToolsetConfig):
     allow_private: bool = False
     """Let web_fetch reach private and local addresses: your own network, and this machine."""
     search_url: str | None = None
+    """The search page of a SearXNG, for web_search."""
 
     @field_validator("search_url")
     @classmethod

@@ -23,13 +23,16 @@ from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
+from forge_cli.toolsets.external.shapes import adapt
 
 
 class ExternalConfig(ToolsetConfig):
     """``import: name`` is looked up in the module ``package``."""
 
     package: str
+    """An installed package, or a module in it."""
     import_: str = Field(alias="import")
+    """The name in it: a function, a tool, a toolset, a list of these, or a tool of another framework."""
 
 
 class ExternalToolset(Toolset):
@@ -46,7 +49,7 @@ class ExternalToolset(Toolset):
     async def _load(self) -> list[Tool]:
         thing, schema = self._find(self._import(self.config.package, "package"))
         try:
-            found = await tools_from(thing, self.config.import_, env=self.env, stack=self.stack, schema=schema)
+            found = await tools_from(adapt(thing), self.config.import_, env=self.env, stack=self.stack, schema=schema)
         except SchemaError as error:
             problem = f"toolsets.external: {self.config.package}: {error}"
             raise WorkerError(self.config.where("import"), problem) from None

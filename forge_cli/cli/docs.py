@@ -1,0 +1,102 @@
+"""``forge docs``: the documentation of this very version, which comes with it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.colours import has_colours
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wrap import terminal_width
+from forge_cli.ui.terminal.markdown import MarkdownStream
+
+app = new_app()
+
+PLACES = (Path(__file__).parent.parent / "docs", Path(__file__).parent.parent.parent / "docs")
+"""In the wheel, and in a checkout."""
+_FENCE = re.compile(r"^( *`{3,}\w+) .*$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE)
+_PICTURE = re.compile(r"^!\[(.*?)\]\(.*?\)\n\n?", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]\[]+)\]\(([\w./-]*?)(#[\w-]*)?\)")
+_APART = re.compile(r" *([-*+] |\d+[.)] |[|#>]|`{3}|$)|    ")
+"""A line that does not continue the paragraph before it."""
+_PAGE = re.compile(r"([\w-]+)\.md")
+
+
+@app.command()
+def docs(
+    page: Annotated[str | None, typer.Argument(metavar="PAGE", help="The page; without it, all are listed.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read the documentation, which comes with forge.
+
+    On a terminal with colours and in its width, else as the Markdown that it is.
+    """
+    pages = find_pages()
+    if page is None:
+        rows = [{"page": name, **_describe(file.read_text("utf-8"))} for name, file in pages.items()]
+        print_json(rows) if as_json else print_table(["page", Column("title", drop=1), "about"], rows)
+        return
+    name = page.removesuffix(".md").lower()
+    if name not in pages:
+        hint = did_you_mean(name, pages, f"there are: {', '.join(pages)}")
+        raise UsageError(f"there is no page '{visible(page)}'", hint=hint)
+    text = pages[name].read_text("utf-8")
+    if as_json:
+        print_json({"page": name, "text": text})
+    elif sys.stdout.isatty():
+        stream = MarkdownStream(partial(terminal_width, sys.stdout), styled=has_colours())
+        sys.stdout.write(stream.feed(for_terminal(text)) + stream.end())
+    else:
+        sys.stdout.write(text)
+
+
+def find_pages() -> dict[str, Path]:
+    """The pages by name."""
+    folder = next((place for place in PLACES if (place / "concepts.md").is_file()), None)
+    if folder is None:
+        raise ForgeError("the documentation did not come with this forge", hint="install it anew from its wheel")
+    return {file.stem: file for file in sorted(folder.glob("*.md"))}
+
+
+def for_terminal(text: str) -> str:
+    """A page without what only a browser or a test needs, each paragraph one line; a link says how to get there."""
+    for pattern, shown in ((_COMMENT, ""), (_FENCE, r"\1"), (_PICTURE, "")):
+        text = pattern.sub(shown, text)
+    return _LINK.sub(_shown_link, "".join(f"{line}\n" for line in _paragraphs(text.splitlines())))
+
+
+def _paragraphs(lines: Iterable[str]) -> list[str]:
+    """The lines, with those of a paragraph joined: the terminal wraps them anew."""
+    found, code, joins = list[str](), False, False
+    for line in lines:
+        fence = line.lstrip().startswith("```")
+        if joins and not code and not _APART.match(line):
+            found[-1] += f" {line.strip()}"
+            continue
+        found.append(line)
+        code = code != fence
+        joins = not (code or fence or line.startswith("    ") or re.match(r" *([|#]|$)", line))
+    return found
+
+
+def _shown_link(link: re.Match[str]) -> str:
+    page = _PAGE.fullmatch(link[2])
+    return f"{link[1]} (forge docs {page[1]})" if page else link[1]
+
+
+def _describe(text: str) -> dict[str, str]:
+    """The title of a page, and what it is about: its first sentence, without marks."""
+    title, _, rest = text.partition("\n\n")
+    paragraph = " ".join(rest.partition("\n\n")[0].split())
+    plain = re.sub(r"\[([^\]\[]+)\]\([^)]*\)|[*`]", r"\1", paragraph)
+    return {"title": title.removeprefix("# "), "about": re.split(r"(?<=[.:])\s", plain)[0].rstrip(":")}

@@ -1,0 +1,127 @@
+"""What a section of a file may say: the JSON Schema of the class behind it, with the docstrings under its fields."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
+from forge_cli.core.config import Config
+from forge_cli.core.fields import expectation
+from forge_cli.core.signature import JsonObject
+from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.wire import camel_case, jsonable
+
+COMMON = frozenset(ToolsetConfig.model_fields)
+"""Keys that every toolset takes."""
+
+
+class SectionSchema(GenerateJsonSchema):
+    """No generated titles, docstrings as descriptions, and both spellings of each key."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonObject:
+        found = super().model_schema(schema)
+        cls: type[BaseModel] = schema["cls"]
+        texts = _field_texts(cls)
+        for name, field in cls.model_fields.items():
+            entry = found.get("properties", {}).get(field.alias or name)
+            if entry is not None and name in texts:
+                entry.setdefault("description", texts[name])
+        return _with_twins(found) if issubclass(cls, Config) else found
+
+    def get_title_from_name(self, name: str) -> str:
+        return name
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def section_schema(config: type[Config]) -> JsonObject:
+    """The JSON Schema of what people may write there."""
+    return config.model_json_schema(by_alias=True, schema_generator=SectionSchema)
+
+
+def toolset_schema(toolset: type[Toolset]) -> JsonObject:
+    """The same of a toolset's section: nothing and an empty one are the same, and some toolsets take a list."""
+    schema = section_schema(toolset.Config)
+    definitions = schema.pop("$defs", {})
+    may_be_empty = [] if schema.get("required") or "anyOf" in schema else [{"type": "null"}]
+    listed = [{"type": "array", "items": schema}] if toolset.repeatable else []
+    choices = [schema, *may_be_empty, *listed]
+    return {"anyOf": choices, "$defs": definitions} if len(choices) > 1 else {**schema, "$defs": definitions}
+
+
+def settings_of(toolset: type[Toolset]) -> list[JsonObject]:
+    """The keys of a toolset's section that are its own: name, type, default or required, description."""
+    schema = section_schema(toolset.Config)
+    fields = toolset.Config.model_fields
+    own = {field.alias or name for name, field in fields.items() if name not in COMMON or field.is_required()}
+    ordered = sorted(schema["properties"].items(), key=lambda item: item[0] in COMMON)
+    return [_setting(name, entry, schema, fields) for name, entry in ordered if name in own]
+
+
+def _setting(name: str, entry: JsonObject, schema: JsonObject, fields: dict[str, FieldInfo]) -> JsonObject:
+    info = next(field for key, field in fields.items() if (field.alias or key) == name)
+    default = (
+        {"required": True} if info.is_required() else {"default": jsonable(info.get_default(call_default_factory=True))}
+    )
+    return {
+        "name": name,
+        "type": expectation(entry, schema) or "anything",
+        **default,
+        "description": entry.get("description", ""),
+    }
+
+
+def line_of_setting(setting: JsonObject) -> str:
+    """``name (a string, required): what it means``."""
+    default = (
+        f", default {json.dumps(setting['default'], ensure_ascii=False)}" if "default" in setting else ", required"
+    )
+    meaning = f": {setting['description']}" if setting["description"] else ""
+    return f"{setting['name']} ({setting['type']}{default}){meaning}"
+
+
+def _with_twins(found: JsonObject) -> JsonObject:
+    """``max_turns`` may be spelled ``maxTurns``: taken, but as a pattern, so that editors do not offer it."""
+    twins = {name: twin for name in found.get("properties", {}) if (twin := camel_case(name)) != name}
+    if not twins:
+        return found
+    patterns = {f"^{twin}$": found["properties"][name] for name, twin in twins.items()}
+    required = [name for name in found.get("required", []) if name not in twins]
+    either = [{"anyOf": [{"required": [n]}, {"required": [twins[n]]}]} for n in found.get("required", []) if n in twins]
+    kept = {key: value for key, value in found.items() if key != "required"}
+    more = {**({"required": required} if required else {}), **({"allOf": either} if either else {})}
+    return {**kept, "patternProperties": patterns, **more}
+
+
+@cache
+def _field_texts(cls: type[BaseModel]) -> dict[str, str]:
+    """The docstrings under the fields of a class and of its bases; where the source cannot be read there are none."""
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            texts |= _own_texts(base)
+    return texts
+
+
+def _own_texts(cls: type[BaseModel]) -> dict[str, str]:
+    try:
+        (body,) = ast.parse(inspect.cleandoc(f"\n{inspect.getsource(cls)}")).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return {}
+    texts: dict[str, str] = {}
+    statements = body.body if isinstance(body, ast.ClassDef) else []
+    for field, below in pairwise(statements):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                texts[name] = " ".join(inspect.cleandoc(text).split())
+    return texts

@@ -1,0 +1,38 @@
+"""How many tokens a model can hold in mind, as the table that comes with genai-prices says."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from forge_cli.files.cache import StampedCache
+from forge_cli.files.home import forge_home
+
+
+@cache
+def listed_window(provider: str, model: str) -> int | None:
+    """The window of a model; None where the table does not know it.
+
+    To load the table takes longer than everything else before the first request, so what it said is kept until it
+    changes.
+    """
+    found = find_spec("genai_prices")
+    if found is None or found.origin is None:
+        return None
+    table = Path(found.origin).with_name("data.py").stat()
+    with StampedCache(forge_home() / "cache" / "windows.json") as kept:
+        name, stamp = f"{provider}:{model}", f"{table.st_mtime_ns} {table.st_size}"
+        window = kept.find(name, stamp)
+        if not isinstance(window, int):
+            window = _look_up(provider, model)
+            kept.put(name, stamp, window)
+    return window or None
+
+
+def _look_up(provider: str, model: str) -> int:
+    from genai_prices.data import providers
+
+    known = next((each for each in providers if each.id == provider), None)
+    found = known.find_model(model) if known else None
+    return (found.context_window if found else None) or 0

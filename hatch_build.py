@@ -1,0 +1,33 @@
+"""How the README reads on a package index, where relative links lead nowhere: they name the page in ``forge docs``."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+PICTURE = re.compile(r"^!\[.*?\]\((?!https?:).*?\)\n\n?", re.MULTILINE)
+PAGE = re.compile(r"\[([^\]\[]+)\]\(docs/([\w-]+)\.md(?:#[\w-]*)?\)")
+OTHER = re.compile(r"\[([^\]\[]+)\]\((?!https?:|docs/)[^)]*\)")
+FENCE = re.compile(r"^(```\w+) \S+$", re.MULTILINE)
+START = re.compile(r"From a clone; .*?```\n\n.*?```\n", re.DOTALL)
+INSTALL = """```bash
+uv tool install forge-workers      # or: pipx install forge-workers
+forge docs getting-started         # the documentation comes with it
+```
+"""
+
+
+def for_index(readme: str) -> str:
+    """The README without pictures and with links that work anywhere."""
+    text = START.sub(INSTALL, PICTURE.sub("", readme), count=1)
+    text = PAGE.sub(r"\1 (`forge docs \2`)", text)
+    return FENCE.sub(r"\1", OTHER.sub(r"\1", text))
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """Fills in ``readme``, which pyproject.toml declares as dynamic."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        text = for_index(Path(self.root, "README.md").read_text("utf-8"))
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}

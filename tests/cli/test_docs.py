@@ -1,0 +1,73 @@
+"""``forge docs``: every page, as Markdown in a pipe and drawn on a terminal.
+
+Covers forge_cli.cli.docs.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from forge_cli.cli import docs
+from forge_cli.cli.docs import for_terminal
+
+from ..ui.conftest import terminal, writer  # noqa: F401
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted(path.stem for path in ROOT.glob("docs/*.md"))
+
+
+def test_all_pages_are_listed(cli) -> None:
+    rows = json.loads(cli("docs", "--json").out)
+    assert [row["page"] for row in rows] == PAGES
+    assert all(row["title"] and row["about"] and "](" not in row["about"] for row in rows)
+    lines = cli("docs").out.splitlines()
+    assert lines[0].split() == ["page", "title", "about"]
+    assert len(lines) == len(PAGES) + 1
+
+
+@pytest.mark.parametrize("name", ["mcp", "mcp.md", "MCP"])
+def test_in_a_pipe_a_page_is_what_it_is(cli, name: str) -> None:
+    done = cli("docs", name)
+    assert (done.code, done.out) == (0, (ROOT / "docs" / "mcp.md").read_text())
+
+
+def test_a_page_that_is_not_there(cli) -> None:
+    done = cli("docs", "wokers")
+    assert (done.code, done.err) == (2, "forge: there is no page 'wokers'\n  did you mean 'workers'?\n")
+
+
+def test_without_its_documentation_forge_says_so(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docs, "PLACES", ())
+    assert cli("docs").err.startswith("forge: the documentation did not come with this forge")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_nothing_is_left_for_browsers_and_tests(page: str) -> None:
+    shown = for_terminal((ROOT / "docs" / f"{page}.md").read_text())
+    assert not re.search(r"^ *<!--|^!\[|^```\w+ \S|\]\([\w.#/-]*\)", shown, re.MULTILINE)
+
+
+def test_links_become_commands() -> None:
+    text = "See [the gate](approvals.md#order), [below](#here) and [MCP](https://example.org).\n"
+    shown = "See the gate (forge docs approvals), below and [MCP](https://example.org).\n"
+    assert for_terminal(text) == shown
+
+
+def test_paragraphs_are_joined_and_nothing_else() -> None:
+    text = "# A\nb\nc\n- d\n  e\n- f\n\n    g\n    h\n\n| i |\n| j |\n```py\nk\nl\n```\nm\nn\n"
+    shown = "# A\nb c\n- d e\n- f\n\n    g\n    h\n\n| i |\n| j |\n```py\nk\nl\n```\nm n\n"
+    assert for_terminal(text) == shown
+
+
+def test_on_a_terminal_it_has_its_width(terminal, project) -> None:  # noqa: F811
+    plain = terminal("docs", "approvals", columns=60)
+    assert plain.end() == 0
+    assert plain.lines[0] == "# Approvals"
+    paragraph = plain.lines[2 : plain.lines.index("", 2)]
+    assert all(30 < len(line) <= 60 for line in paragraph[:-1])
+    drawn = terminal("docs", "approvals", columns=60, TERM="xterm", rows=40)
+    assert drawn.end() == 0
+    assert drawn.seen.startswith("\x1b[1mApprovals\x1b[0m\r\n")
+    assert "](" not in drawn.seen
