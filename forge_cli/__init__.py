@@ -18,7 +18,7 @@ _ROOMS = {
     " InputPrompt Interrupt ManualToolInvoke ManualToolsAvailable MessageEvent Origin OtherEvent SessionEnd"
     " SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult ToolStarted"
     " TurnEndEvent TurnStart UserInput WorkerUpdate",
-    "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd",
+    "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd RemoteWork Taken",
     "core.fields": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",
     "core.hookspecs": "hookimpl",
@@ -33,6 +33,8 @@ _ROOMS = {
     "core.tool": "ManualExecution Preview Tool Validated is_manual_tool llm_tools manual_tools tool",
     "core.toolset": "Toolset ToolsetConfig ToolsetEnv",
     "core.zones": "Access Zone",
+    "engine.batch.host": "ItemHost",
+    "engine.batch.parcel": "missing_here",
     "engine.gate.controller": "ApprovalController",
     "engine.replay.drift": "Drift",
     "engine.replay.repeat": "replay",

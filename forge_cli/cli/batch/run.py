@@ -18,13 +18,13 @@ from forge_cli.cli.work import AddDirOption, ModelOption, ModeOption, NoPluginsO
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, UsageError
-from forge_cli.core.executors import ExecutorEnv
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.batch.batch import Batch, ItemFolders
 from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.plan import RestartChoice, make_plan
+from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.batch.store import BatchStore, journal_of, read_record
 from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
@@ -188,7 +188,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
             store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
         now = datetime.now(UTC).isoformat(timespec="seconds")
         store.begin(str(performer.worker.path), digest, plan.counts.total, now)
-        async with factory.make(address, ExecutorEnv(performer, call.concurrency)) as executor:
+        async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
             batch = Batch(
                 plan=plan,
                 store=store,
