@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import anyio
 import pytest
+from forge_executor_dask import forge_executors
 
 from forge_cli.testing import Project, check_executor
-from forge_executor_dask import forge_executors
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,7 @@
 """Items that run in the process of a host keep the contract of all executors, and their sessions come back.
 
-Covers forge_cli.engine.batch.remote, forge_cli.engine.batch.host, forge_cli.engine.batch.parcel, forge_cli.cli.batch.host.
+Covers forge_cli.engine.batch.remote, forge_cli.engine.batch.host, forge_cli.engine.batch.parcel,
+forge_cli.cli.batch.host.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -10,8 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio import from_thread, to_thread
-from anyio.lowlevel import current_token
 from anyio.abc import TaskGroup
+from anyio.lowlevel import current_token
 
 from forge_cli import BatchItem, ExecutorEnv, ExecutorFactory, ItemEnd, ItemHost
 from forge_cli.testing import Project, check_executor

@@ -170,7 +170,7 @@ async def _connect(address: str, concurrency: int, stack: AsyncExitStack) -> Cli
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if not address:
         address = await _start_cluster(concurrency, stack)
-    given = {"scheduler_file" if os.path.isfile(address) else "address": address}
+    given = {"scheduler_file" if address.endswith(".json") else "address": address}
     try:
         client: Any = Client(**given, asynchronous=True, timeout=ANSWER, set_as_default=False)
         await stack.enter_async_context(client)
