@@ -42,14 +42,15 @@ class ItemHost:
     def __init__(self, parcel: bytes, deliver: Deliver) -> None:
         self._deliver = deliver
         self._folder = _make_folder(parcel)
-        environ = {**os.environ, **read_parcel(parcel).environ, "FORGE_HOME": str(self._folder / HOME)}
+        content = read_parcel(parcel)
+        environ = {**os.environ, **content.environ, "FORGE_HOME": str(self._folder / HOME)}
         with (self._folder / ERRORS).open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", MODULE, str(self._folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                cwd=self._folder,
+                cwd=content.folder if os.path.isdir(content.folder) else self._folder,
                 env=environ,
                 start_new_session=True,
             )

@@ -49,6 +49,8 @@ class Parcel:
     settings: bytes | None
     """The settings of whoever started the batch: rules of theirs hold wherever an item runs."""
     environ: Mapping[str, str]
+    folder: str
+    """Where forge was started; items run there as well where another machine has such a folder."""
     needs: Mapping[str, str]
     """What must be installed there, by name, each with its version."""
     budget: Limits
@@ -80,6 +82,7 @@ def pack(performer: ItemPerformer, concurrency: int) -> bytes:
         },
         settings=settings,
         environ={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        folder=os.getcwd(),
         needs=_needs(worker, performer.host, model),
         budget=performer.pool.limits,
         concurrency=concurrency,

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from distributed import Client, Queue, get_client
@@ -44,7 +45,8 @@ class Machine:
         self._changed = threading.Condition()
         self._host: ItemHost | None = None
         self._heard = time.monotonic()
-        threading.Thread(target=self._listen, daemon=True).start()
+        for work in (self._listen, self._watch):
+            threading.Thread(target=work, daemon=True).start()
         self._tell({"type": "hello"})
 
     def run(self, key: str) -> None:
@@ -66,20 +68,20 @@ class Machine:
         self._tell({"type": "pieces", "pieces": list(pieces)})
 
     def _listen(self) -> None:
-        """Take what comes in until the batch ends, or whoever started it is gone."""
-        try:
-            while not self.closed and time.monotonic() - self._heard < SILENCE:
-                self._take(self._receive())
-        finally:
-            self._close()
+        """Take what comes in until the batch ends."""
+        with suppress(OSError):  # the scheduler is gone
+            while not self.closed:
+                first = self._in.get()
+                self._heard = time.monotonic()
+                self._take([first, *self._in.get(batch=True)])
+        self._close()
 
-    def _receive(self) -> list[Message]:
-        try:
-            messages = [self._in.get(timeout=BEAT), *self._in.get(batch=True)]
-        except TimeoutError:
-            return []
-        self._heard = time.monotonic()
-        return messages
+    def _watch(self) -> None:
+        """Stop when whoever started the batch is gone."""
+        while not self.closed and time.monotonic() - self._heard < SILENCE:
+            time.sleep(BEAT)
+        if not self.closed:
+            self._close()
 
     def _take(self, messages: Sequence[Message]) -> None:
         for message in messages:
