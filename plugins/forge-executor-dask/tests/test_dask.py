@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forge_executor_dask import forge_executors
 
 from forge_cli.testing import Project, check_executor
-from forge_executor_dask import forge_executors
 
 from .conftest import Sorter
 
@@ -62,6 +62,7 @@ def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
     assert sorter.project.forge("sessions", "verify").returncode == 0
 
 
+@pytest.mark.long
 def test_what_is_parked_there_is_answered_here(sorter: Sorter) -> None:
     sorter.items({"a": "note pay"})
     assert sorter.batch("--on-ask", "park").returncode == 10
@@ -71,6 +72,7 @@ def test_what_is_parked_there_is_answered_here(sorter: Sorter) -> None:
     assert (sorter.effects("notes.txt"), sorter.effects("paid.txt")) == (["a"], ["a"])
 
 
+@pytest.mark.long
 def test_one_budget_holds_on_all_machines(sorter: Sorter) -> None:
     sorter.items({f"i{index}": "note" for index in range(12)})
     done = sorter.batch("--max-tokens", "60", "--concurrency", "2")
@@ -99,7 +101,8 @@ def test_no_key_goes_along(sorter: Sorter) -> None:
     assert secret not in done.stderr
 
 
-def test_a_cluster_that_does_not_answer_is_one_sentence(sorter: Sorter, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.long
+def test_a_cluster_that_does_not_answer_is_one_sentence(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     sorter.cluster = "tcp://127.0.0.1:9"
     done = sorter.batch(env={"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"})
@@ -124,7 +127,8 @@ def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
 
 def test_dask_is_imported_by_those_who_use_it(sorter: Sorter) -> None:
     sorter.items({"a": ""})
-    code = "import sys; from forge_cli.__main__ import main; main(); sys.exit(bool({'dask', 'distributed'} & {*sys.modules}))"
+    imported = "bool({'dask', 'distributed'} & {*sys.modules})"
+    code = f"import sys; from forge_cli.__main__ import main; main(); sys.exit({imported})"
     argv = [sys.executable, "-c", code, "batch", "worker.yaml", "items.jsonl"]
     env = {**os.environ, "FORGE_HOME": str(sorter.project.home)}
     done = subprocess.run(argv, cwd=sorter.folder, env=env, capture_output=True, text=True, timeout=60, check=False)

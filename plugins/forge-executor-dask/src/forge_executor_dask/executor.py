@@ -191,6 +191,7 @@ async def _start_cluster(concurrency: int, stack: AsyncExitStack) -> str:
         dashboard_address=None,
         memory_limit=0,
         silence_logs=logging.CRITICAL,
+        preload="forge_executor_dask.apart",
     )
     await stack.enter_async_context(cluster)
     return str(cluster.scheduler_address)
