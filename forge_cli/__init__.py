@@ -21,7 +21,7 @@ _ROOMS = {
     " SessionEnd SessionGrant SessionStart SessionUpdate StatusEvent Streaming ToolOutput ToolResult ToolStarted"
     " TurnEndEvent TurnStart UserInput WorkerUpdate",
     "core.observers": "HookAnswer HookCall Observer",
-    "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd",
+    "core.executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd RemoteWork Taken",
     "core.fields": "FormField derive_fields",
     "core.grants": "GrantOffer GrantRule",
     "core.hints": "DisplayHints",
@@ -42,6 +42,8 @@ _ROOMS = {
     " llm_tools manual_tools tool",
     "core.toolset": "ApprovalConfig Toolset ToolsetConfig ToolsetEnv",
     "core.zones": "Access Zone ZoneApproval ZoneMode",
+    "engine.batch.host": "ItemHost",
+    "engine.batch.parcel": "missing_here",
     "engine.gate.controller": "ApprovalController",
     "engine.replay.drift": "Drift",
     "engine.replay.repeat": "replay",

@@ -63,6 +63,8 @@ from forge_cli.core.executors import Executor as Executor
 from forge_cli.core.executors import ExecutorEnv as ExecutorEnv
 from forge_cli.core.executors import ExecutorFactory as ExecutorFactory
 from forge_cli.core.executors import ItemEnd as ItemEnd
+from forge_cli.core.executors import RemoteWork as RemoteWork
+from forge_cli.core.executors import Taken as Taken
 from forge_cli.core.fields import FormField as FormField
 from forge_cli.core.fields import derive_fields as derive_fields
 from forge_cli.core.grants import GrantOffer as GrantOffer
@@ -138,6 +140,8 @@ from forge_cli.core.zones import Access as Access
 from forge_cli.core.zones import Zone as Zone
 from forge_cli.core.zones import ZoneApproval as ZoneApproval
 from forge_cli.core.zones import ZoneMode as ZoneMode
+from forge_cli.engine.batch.host import ItemHost as ItemHost
+from forge_cli.engine.batch.parcel import missing_here as missing_here
 from forge_cli.engine.gate.controller import ApprovalController as ApprovalController
 from forge_cli.engine.replay.drift import Drift as Drift
 from forge_cli.engine.replay.repeat import replay as replay

@@ -19,11 +19,12 @@ from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
-from forge_cli.core.executors import BatchItem, ExecutorEnv, ExecutorFactory
+from forge_cli.core.executors import BatchItem, ExecutorFactory
 from forge_cli.core.results import ResultValue
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Tool
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
@@ -285,7 +286,7 @@ async def check_executor(factory: ExecutorFactory, project: Project, address: st
     project.write("waits.yaml", "turns: [{calls: [{tool: wait}]}, {text: done}]")
     work = BatchWork(worker=str(project.folder / "worker.yaml"))
     with project.environment(), anyio.fail_after(timeout):
-        async with factory.make(address, ExecutorEnv(ItemPerformer(work), 4)) as executor:
+        async with factory.make(address, executor_env(ItemPerformer(work), 4)) as executor:
             for number in range(8):
                 executor.submit(_executor_item(project, str(number)))
             with anyio.move_on_after(0):
@@ -298,13 +299,13 @@ async def check_executor(factory: ExecutorFactory, project: Project, address: st
                 raise AssertionError(f"an item ended twice: {await executor.next_end()}")
         waiting = ItemPerformer(replace(work, model="script:waits.yaml"))
         for status, perform in (("interrupted", waiting), ("completed", ItemPerformer(work))):
-            async with factory.make(address, ExecutorEnv(perform, 4)) as executor:
+            async with factory.make(address, executor_env(perform, 4)) as executor:
                 executor.submit(_executor_item(project, "w"))
                 if status == "interrupted":
                     executor.cancel("interrupted")
                 end = await executor.next_end()
                 _expect((end.key, end.result["status"], end.result["session_id"]), ("w", status, "contract-w"))
-        async with factory.make(address, ExecutorEnv(ItemPerformer(replace(work, model="none:x")), 4)) as executor:
+        async with factory.make(address, executor_env(ItemPerformer(replace(work, model="none:x")), 4)) as executor:
             executor.submit(_executor_item(project, "bad"))
             end = await executor.next_end()
             _expect((end.opened, end.result["status"], end.result["exit_code"]), (False, "failed", 3))

@@ -73,15 +73,25 @@ class WorkerError(ForgeError):
 
 
 class ModelError(ForgeError):
-    """The model could not be reached or would not answer; ``too_long`` says that it was told more than it can hold."""
+    """The model could not be reached or would not answer.
+
+    ``too_long`` says that it was told more than it can hold, ``refused`` that the key or the model is refused.
+    """
 
     exit_code = ExitCode.PROVIDER
 
     def __init__(
-        self, message: str, *, where: Mark | None = None, hint: str | None = None, too_long: bool = False
+        self,
+        message: str,
+        *,
+        where: Mark | None = None,
+        hint: str | None = None,
+        too_long: bool = False,
+        refused: bool = False,
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.too_long = too_long
+        self.refused = refused
 
 
 class ToolError(Exception):

@@ -32,6 +32,8 @@ class ItemEnd:
     """The object that ``forge run --output-format json`` prints."""
     opened: bool = True
     """Could the worker be opened? What is wrong with it otherwise is wrong for every item."""
+    refused: bool = False
+    """Did the provider refuse the key or the model, which it would do for every item?"""
 
 
 Perform = Callable[[BatchItem, InterruptSignal], Awaitable[ItemEnd]]
@@ -55,6 +57,51 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
+class Taken:
+    """What came of a message from another machine."""
+
+    end: ItemEnd | None = None
+    """The item that it ends, if it does."""
+    reply: str | None = None
+    """What is to be sent back to that machine."""
+
+
+class RemoteWork(Protocol):
+    """The side of whoever started a batch, for an executor whose items run on other machines with an ``ItemHost``.
+
+    Messages are opaque texts; the executor only carries them, in order.
+    """
+
+    def parcel(self) -> bytes:
+        """The worker with every file that it names, for an ``ItemHost`` and for ``missing_here``."""
+        ...
+
+    def order(self, item: BatchItem) -> str:
+        """What makes a host begin an item, or resume it from the last line that came back.
+
+        From now on, nothing that an earlier order of the same item brings counts.
+        """
+        ...
+
+    def take(self, message: str) -> Taken:
+        """Keep what a host delivered: lines of a session go into its log here, an end is given back."""
+        ...
+
+    def interrupt(self, reason: str) -> str:
+        """What makes a host let every item save itself."""
+        ...
+
+    def lost(self, item: BatchItem, problem: str) -> ItemEnd:
+        """The end of an item that no machine works on any more; its session can be resumed."""
+        ...
+
+    @property
+    def spent(self) -> bool:
+        """Have the items used up what they may use together?"""
+        ...
+
+
+@dataclass(frozen=True)
 class ExecutorEnv:
     """What an executor gets."""
 
@@ -62,6 +109,8 @@ class ExecutorEnv:
     """Can be pickled; in another process it has no part in the budget and the pace of the batch."""
     concurrency: int
     """The most items that are submitted at a time."""
+    remote: RemoteWork
+    """For items that run on other machines."""
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,14 @@ class Toolset(Generic[ConfigT]):
         """
         return ()
 
+    @classmethod
+    def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
+        """What it uses of this machine besides the worker's files: by name, each with its version.
+
+        Where items of a batch run on another machine, that must have the same. ``config`` is as for ``own_files``.
+        """
+        return {}
+
     async def prompts(self) -> Sequence[PromptSpec]:
         """Messages that a person can send by a slash command."""
         return ()

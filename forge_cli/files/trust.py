@@ -123,15 +123,20 @@ def file_digests(worker: NamedWorker) -> dict[str, str]:
     """
     files = set(_tree(worker.root))
     with suppress(ForgeError, OSError):  # whoever loads it says what is wrong with it
-        files |= {path for each in _with_children(load_worker(worker.path)) for path in _named_files(each)}
+        files |= worker_files(load_worker(worker.path))
     return {os.path.relpath(path, worker.root): _digest(path) for path in sorted(files)}
 
 
 def worker_digest(worker: Worker) -> str:
     """The hash of a worker with everything that it names: its code, its schema, its child workers."""
-    files = sorted({path.resolve() for each in _with_children(worker) for path in _named_files(each)})
+    files = sorted({path.resolve() for path in worker_files(worker)})
     known = [(os.path.relpath(path, worker.folder), _digest(path)) for path in files]
     return sha256(json.dumps(known).encode()).hexdigest()
+
+
+def worker_files(worker: Worker) -> set[Path]:
+    """Every file that a worker and its child workers name, with the modules that their code imports."""
+    return {path for each in with_children(worker) for path in _named_files(each)}
 
 
 def _tree(folder: Path) -> Iterator[Path]:
@@ -141,7 +146,8 @@ def _tree(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in names)
 
 
-def _with_children(worker: Worker) -> Iterator[Worker]:
+def with_children(worker: Worker) -> Iterator[Worker]:
+    """A worker, and all workers that it and its children may call."""
     seen, waiting = set[Path](), [worker]
     while waiting:
         each = waiting.pop()

@@ -39,6 +39,9 @@ _TOO_LONG = (
 )
 _NO_MONEY = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 
+_REFUSED = frozenset({401, 402, 403, 404})
+"""A key that is wrong or may not do this, no money, no such model."""
+
 
 class ProviderFailure(Exception):
     """One attempt failed; ``attempts`` is how many there may be in all, ``wait`` what the server asks for."""
@@ -53,10 +56,12 @@ class ProviderFailure(Exception):
         too_long: bool = False,
         quick: bool = False,
         busy: bool = False,
+        refused: bool = False,
     ) -> None:
         """``quick`` says that nobody is there to be spared: the next attempt may come soon.
 
         ``busy`` says that the provider has too much to do, so that others had better wait as well.
+        ``refused`` says that the key or the model is refused, so that others need not even ask.
         """
         super().__init__(problem)
         self.problem = problem
@@ -66,6 +71,7 @@ class ProviderFailure(Exception):
         self.too_long = too_long
         self.quick = quick
         self.busy = busy
+        self.refused = refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +127,8 @@ class Endpoint:
             return self._busy(status, said, wait_wanted(headers))
         problem, hint = self._final(status, said, code, headers, model)
         too_long = is_too_long(status, code, said)
-        return ProviderFailure(f"{problem} ({said})", hint, attempts=1, too_long=too_long)
+        refused = not too_long and (status in _REFUSED or code in _NO_MONEY)
+        return ProviderFailure(f"{problem} ({said})", hint, attempts=1, too_long=too_long, refused=refused)
 
     def _busy(self, status: int, said: str, wait: float | None) -> ProviderFailure:
         if wait is not None and wait > LONGEST_WAIT:
@@ -187,7 +194,8 @@ class Retry:
         problem = self.redact(failure.problem)
         if attempt >= failure.attempts:
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
-            raise ModelError(f"{self.model}: {problem}{tried}", hint=failure.hint, too_long=failure.too_long)
+            text, why = f"{self.model}: {problem}{tried}", failure
+            raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
         delay = self._delay(attempt) if failure.wait is None else failure.wait
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
         again = f"trying again in {delay:.2g} s" if delay else "trying again"

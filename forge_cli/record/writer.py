@@ -61,6 +61,8 @@ class SessionLog:
     _lock: int = -1
     _size: int = 0
     _torn: bool = False
+    _unnamed: bool = False
+    """Is it not certain yet that the folder has the file after a power cut?"""
     _written: bool = False
     _latest: int = 0
     """When any session was worked on last, by the clock of the files."""
@@ -137,7 +139,7 @@ class SessionLog:
             else:
                 self._append(data)
                 if any(map(is_consent if self.apart else is_acted_upon, lines)):
-                    self.sync(self._fd)
+                    self._sync()
             self._written = True
             if time.time_ns() - _COARSE <= self._latest:
                 os.utime(self._fd, ns=(self._latest + 1, self._latest + 1))
@@ -154,7 +156,8 @@ class SessionLog:
         self._fd = move_out_of_reach(os.open(part, _FLAGS | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         try:
             self._put(data)
-            self.sync(self._fd)
+            if not self.apart:
+                self.sync(self._fd)
             if os.path.lexists(self.path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
             os.rename(part, self.path)
@@ -162,8 +165,17 @@ class SessionLog:
             with suppress(OSError):
                 part.unlink()
             raise
-        for folder in self.path.parents[: 1 if self.apart else 3]:
+        if self.apart:
+            self._unnamed = True
+            return
+        for folder in self.path.parents[:3]:
             sync_folder(folder)
+
+    def _sync(self) -> None:
+        self.sync(self._fd)
+        if self._unnamed:
+            sync_folder(self.path.parent)
+            self._unnamed = False
 
     def _append(self, data: bytes) -> None:
         if self._torn:

@@ -204,7 +204,7 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
         (["worker.yaml", "items.jsonl", "--task", "{x}"], 2, "there is no field 'x'"),
         (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
         (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a file in a folder"),
-        (["worker.yaml", "items.jsonl", "--executor", "dask"], 3, "there is no executor 'dask'"),
+        (["worker.yaml", "items.jsonl", "--executor", "nobody"], 3, "there is no executor 'nobody'"),
         (["worker.yaml", "items.jsonl", "--executor", "local:x"], 2, "has no address"),
         (["worker.yaml", "items.jsonl", "-m", "nobody:x"], 3, "there is no model provider 'nobody'"),
         (["worker.yaml", "items.jsonl", "--max-cost", "1"], 3, "the price of drawn:model is unknown"),

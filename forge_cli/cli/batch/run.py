@@ -6,7 +6,8 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TextIO
+from tempfile import TemporaryFile
+from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
@@ -25,14 +26,14 @@ from forge_cli.cli.work_options import (
 )
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker
 from forge_cli.core.approval import OnAsk
-from forge_cli.core.errors import ExitCode, UsageError
-from forge_cli.core.executors import ExecutorEnv
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.batch.batch import Batch, ItemFolders
 from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.plan import RestartChoice, make_plan
+from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.batch.store import BatchStore, journal_of, read_record
 from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
@@ -45,6 +46,8 @@ from forge_cli.sandbox.zones.added import added_zone
 app = new_app()
 
 CONCURRENCY, RETRIES = 8, 2
+LARGEST = 8 << 30
+"""Bytes of standard input; what is endless is given up there."""
 EXIT_CODES = """\b
 Exit codes:
   0    every item is completed
@@ -177,10 +180,21 @@ def batch(
     raise typer.Exit(code)
 
 
-def _piped() -> bytes:
+def _piped() -> BinaryIO:
+    """What comes from standard input, in a file that nobody else sees: memory holds little of it."""
     if sys.stdin.isatty():
         raise UsageError("- reads the inputs from standard input, which is a terminal", hint="pipe them in")
-    return sys.stdin.buffer.read()
+    file = TemporaryFile(prefix="forge-stdin-")  # noqa: SIM115  # open for as long as the batch
+    try:
+        while piece := sys.stdin.buffer.read(1 << 16):
+            file.write(piece)
+            if file.tell() > LARGEST:
+                hint = "give a file with all of them, or several batches"
+                raise UsageError(f"standard input brings more than {LARGEST >> 30} GiB", hint=hint)
+        file.flush()
+    except OSError as error:
+        raise ForgeError(f"standard input cannot be kept: {error.strerror}") from None
+    return file
 
 
 async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
@@ -198,7 +212,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
             store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
         now = datetime.now(UTC).isoformat(timespec="seconds")
         store.begin(str(performer.worker.path), digest, plan.counts.total, now)
-        async with factory.make(address, ExecutorEnv(performer, call.concurrency)) as executor:
+        async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
             batch = Batch(
                 plan=plan,
                 store=store,

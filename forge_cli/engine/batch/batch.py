@@ -25,6 +25,8 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.record.log import new_session_id
 
 LONGEST_DELAY = 30.0
+REFUSALS = 3
+"""How many items in a row the provider may refuse before all others are taken to be refused as well."""
 Tell = Callable[[BatchEvent], object]
 _KEY = "{key}"
 
@@ -34,8 +36,8 @@ def back_off(attempt: int) -> float:
     return min(LONGEST_DELAY, 2.0 ** (attempt - 1)) * random.uniform(1, 1.25)  # noqa: S311
 
 
-class NotOpened(ForgeError):
-    """The worker could not be opened for the first item, so it could not for any."""
+class EveryItemFails(ForgeError):
+    """What was wrong with an item is wrong for every one: the worker cannot be opened, or the key is refused."""
 
     def __init__(self, end: ItemEnd) -> None:
         super().__init__(str(end.result.get("error")))
@@ -89,7 +91,8 @@ class Batch:
         self._running: dict[str, _Attempt] = {}
         self._again: list[tuple[float, int, _Attempt]] = []
         self._order = count()
-        self._opened = self._exhausted = False
+        self._opened = self._exhausted = self._answered = False
+        self._refusals = 0
         self._problem: ForgeError | None = None
 
     @property
@@ -177,12 +180,20 @@ class Batch:
         self.counts.running -= 1
         self.spending.add(end.result)
         if not end.opened and not self._opened:
-            self._problem = self._problem or NotOpened(end)
+            self._problem = self._problem or EveryItemFails(end)
             return
         self._opened = self._opened or end.opened
+        if end.refused and not self.interrupt.interrupted:
+            self._refusals += 1
+            if not self._answered or self._refusals >= REFUSALS:
+                self._problem = self._problem or EveryItemFails(end)
+                return
+        elif end.result["status"] == "completed":
+            self._answered, self._refusals = True, 0
         cut = self.spent
         state = item_state(end.result, cut=cut)
-        if state == "failed" and attempt.number <= self.retries and not self.interrupt.interrupted and not cut:
+        may_help = state == "failed" and not end.refused and not self.interrupt.interrupted and not cut
+        if may_help and attempt.number <= self.retries:
             self._try_again(attempt, end)
             return
         self._keep(attempt, end, cut=cut)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.files.regular import open_regular, read_regular
 
 STDIN = "-"
+LONGEST_LINE = 64 * 1024 * 1024
 FIELDS_OF_A_FILE = ("path", "name", "text")
 _MAGIC = "*?["
 
@@ -49,7 +51,7 @@ class BatchInputs:
     """The items of a batch, read anew whenever they are iterated over, so that many of them take little memory.
 
     ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. ``data`` holds the lines of standard
-    input, which can be read only once.
+    input, which can be read only once, in a file.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class BatchInputs:
         template: TaskTemplate,
         *,
         workspace: Path | None = None,
-        data: bytes | None = None,
+        data: BinaryIO | None = None,
         leave_out: Iterable[Path] = (),
     ) -> None:
         """``workspace`` is where paths of files are relative to; without one they are absolute."""
@@ -84,7 +86,7 @@ class BatchInputs:
 
     def _rows(self) -> Iterator[InputRow]:
         if self.source == STDIN:
-            return _json_rows((self._data or b"").splitlines(), Mark("-"))
+            return _json_rows(_from_start(self._data), Mark("-"))
         path = Path(self.source)
         if path.is_dir():
             return self._files(sorted(each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
@@ -156,8 +158,25 @@ def _text(path: Path) -> str:
         raise _unreadable(path, error) from None
 
 
-def _json_rows(lines: Iterable[bytes], source: Mark) -> Iterator[InputRow]:
-    for number, line in enumerate(lines, 1):
+def _from_start(file: BinaryIO | None) -> BinaryIO:
+    if file is None:
+        return io.BytesIO()
+    file.seek(0)
+    return file
+
+
+def _lines(file: BinaryIO, source: Mark) -> Iterator[bytes]:
+    """The lines of a file, none of which may be without an end."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise WorkerError(Mark(source.file, number), f"this line is longer than {LONGEST_LINE >> 20} MiB")
+        yield line
+
+
+def _json_rows(file: BinaryIO, source: Mark) -> Iterator[InputRow]:
+    for number, line in enumerate(_lines(file, source), 1):
         where = Mark(source.file, number)
         text = _decode(line, where)
         if text.strip():
@@ -187,7 +206,8 @@ def _json_object(text: str, where: Mark) -> JsonObject:
 
 def _csv_rows(path: Path) -> Iterator[InputRow]:
     with _open(path) as file:
-        lines = (_decode(line, Mark(str(path), number)) for number, line in enumerate(file, 1))
+        whole = enumerate(_lines(file, Mark(str(path))), 1)
+        lines = (_decode(line, Mark(str(path), number)) for number, line in whole)
         reader = csv.reader(lines, strict=True)
         names: list[str] | None = None
         number, line = 0, 1

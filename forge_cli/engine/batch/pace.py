@@ -13,7 +13,8 @@ import anyio
 class SharedPace:
     """No request before the provider wants one again, half as many at once, and one more after each success.
 
-    The first request is answered before others go out: it brings the prompt into the provider's cache for all of them.
+    The first request is answered before others go out: it brings the prompt into the provider's cache for all of them,
+    and where the provider refuses it, they need not ask.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,11 +42,10 @@ class SharedPace:
         self._wake()
         try:
             yield
-            self._limit = min(self._most, self._limit + 1)
+            self._limit = min(self._most, self._limit + 1) if self._warm else self._most
+            self._warm = True
         finally:
             self._running -= 1
-            if not self._warm:
-                self._warm, self._limit = True, self._most
             self._wake()
 
     async def back_off(self, seconds: float) -> None:

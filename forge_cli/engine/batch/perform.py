@@ -23,6 +23,7 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.record.open import OpenSession, open_item_session, result_so_far
+from forge_cli.record.recorder import Sink
 from forge_cli.sandbox.secrets import Redactor, own_redactor
 
 
@@ -51,6 +52,8 @@ class ItemPerformer:
     pool: Budget = field(default_factory=lambda: Budget(Limits(), None))
     """What all items may use together."""
     pace: Pace | None = None
+    sink: Callable[[str], Sink] | None = None
+    """Gets each line of a session, by its id, after its log has it."""
 
     def __reduce__(self) -> tuple[Callable[..., ItemPerformer], tuple[Any, ...]]:
         return ItemPerformer, (self.work,)
@@ -60,7 +63,7 @@ class ItemPerformer:
         return load_worker(self.work.worker)
 
     @cached_property
-    def _host(self) -> PluginHost:
+    def host(self) -> PluginHost:
         return PluginHost(only=None if self.work.plugins else (), worker=self.worker)
 
     @cached_property
@@ -78,9 +81,9 @@ class ItemPerformer:
                     return ItemEnd(item.key, dict(done))
                 return await self._work(item, session, interrupt)
         except ForgeError as error:
-            return self._failed(item, error)
+            return self.failed(item, error)
         except Exception as error:  # tools and plugins are third-party code
-            return self._failed(item, ForgeError(error_text(error)))
+            return self.failed(item, ForgeError(error_text(error)))
 
     async def _work(self, item: BatchItem, session: OpenSession, interrupt: InterruptSignal) -> ItemEnd:
         work = self.work
@@ -95,21 +98,27 @@ class ItemPerformer:
             output_schema=work.schema,
             session=session,
             read_only=work.read_only,
-            wiring=Wiring(host=self._host, zones=work.zones, pool=self.pool),
+            wiring=Wiring(
+                host=self.host,
+                zones=work.zones,
+                pool=self.pool,
+                sinks=(self.sink(item.session),) if self.sink else (),
+            ),
         )
         try:
             await runtime.initialize()
         except ForgeError as error:
-            return self._failed(item, error, opened=False)
+            return self.failed(item, error, opened=False)
         try:
             unfinished = session.resumed is not None and session.resumed.past.unfinished
             result = await runtime.run("" if unfinished else item.task)
             await runtime.conclude()
         finally:
             await runtime.aclose()
-        return ItemEnd(item.key, self._redactor.redact(result.wire()))
+        return ItemEnd(item.key, self._redactor.redact(result.wire()), refused=result.refused)
 
-    def _failed(self, item: BatchItem, error: ForgeError, *, opened: bool = True) -> ItemEnd:
+    def failed(self, item: BatchItem, error: ForgeError, *, opened: bool = True) -> ItemEnd:
+        """The end of an item that came to no result."""
         result = WorkerResult.not_begun(error, session_id=item.session, worker=self.worker.name)
         return ItemEnd(item.key, self._redactor.redact(result.wire()), opened)
 

@@ -9,7 +9,7 @@ from typing import Any
 from forge_cli.core.bounds import LOOP_CLOSED, blame
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, ResultStatus
-from forge_cli.core.errors import ExitCode, ForgeError, ToolError
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
 from forge_cli.core.messages import Usage
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
@@ -38,6 +38,8 @@ class WorkerResult:
     output: Any = None
     duration_ms: int = 0
     error: str | None = None
+    refused: bool = False
+    """Did the provider refuse the key or the model, whatever the task?"""
 
     @classmethod
     def not_begun(cls, error: ForgeError, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
@@ -89,12 +91,14 @@ class Ending:
     status: ResultStatus = "completed"
     exit_code: ExitCode = ExitCode.DONE
     error: str | None = None
+    refused: bool = False
 
     @classmethod
     def early(cls, cause: Ended | ForgeError, last_text: str) -> Ending:
         """The end of a task that is not done; an Ended says itself what it means, any other error is a failure."""
         if isinstance(cause, ForgeError):
-            return cls(last_text, "failed", cause.exit_code, str(cause))
+            refused = isinstance(cause, ModelError) and cause.refused
+            return cls(last_text, "failed", cause.exit_code, str(cause), refused)
         response = last_text if cause.answer is None else cause.answer
         return cls(response, cause.status, cause.exit_code, str(cause) or None)
 
@@ -139,6 +143,7 @@ def build_result(
         output=tally.output,
         duration_ms=duration_ms,
         error=ending.error,
+        refused=ending.refused,
     )
 
 

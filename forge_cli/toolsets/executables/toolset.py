@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from anyio import to_thread
 from pydantic import Field
@@ -102,6 +102,17 @@ class ExecutablesToolset(Toolset):
     name = "executables"
     Config = ExecutablesConfig
     dynamic = True
+
+    @classmethod
+    def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
+        wanted = config.get("tools") if isinstance(config, Mapping) else None
+        programs = Registry(home / "tools").scan()
+        return {
+            f"the executable '{each.name}'": f"{each.manifest.version} ({each.digest[:8]})"
+            for each in programs
+            if wanted is None or each.name in wanted
+        }
+
     replaces = True
 
     @classmethod

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -40,6 +41,14 @@ class ExternalToolset(Toolset):
     Config = ExternalConfig
     repeatable = True
     imports = True
+
+    @classmethod
+    def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
+        package = config.get("package") if isinstance(config, Mapping) else None
+        top = str(package).partition(".")[0]
+        if not isinstance(package, str) or find_spec(top) is None:
+            return {}
+        return {f"the package '{top}'": _origin(top)}
 
     async def tools(self) -> Sequence[Tool]:
         if not hasattr(self, "_tools"):

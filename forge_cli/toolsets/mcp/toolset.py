@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -62,6 +64,14 @@ class McpToolset(Toolset):
     Config = McpConfig
     dynamic = True
     imports = True
+
+    @classmethod
+    def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
+        servers = config.get("servers") if isinstance(config, Mapping) else None
+        given = servers.values() if isinstance(servers, Mapping) else ()
+        commands = (server.get("command") for server in given if isinstance(server, Mapping))
+        found = (command for command in commands if isinstance(command, str) and shutil.which(command))
+        return {f"the command '{command}'": "there" for command in found}
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

@@ -3,6 +3,7 @@
 Covers forge_cli.engine.batch.inputs, forge_cli.engine.batch.template.
 """
 
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,15 @@ def test_files_are_items_by_their_paths(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_standard_input_brings_rows() -> None:
-    assert tasks("-", data=b'{"task": "a"}\n{"task": "b"}') == {"1": "a", "2": "b"}
+    assert tasks("-", data=BytesIO(b'{"task": "a"}\n{"task": "b"}')) == {"1": "a", "2": "b"}
+    inputs = BatchInputs("-", TaskTemplate(), data=BytesIO(b'{"task": "a"}\n'))
+    assert [item.task for _ in range(2) for item in inputs] == ["a", "a"]
+
+
+def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forge_cli.engine.batch.inputs.LONGEST_LINE", 1 << 20)
+    with pytest.raises(ForgeError, match="-:2:1: this line is longer than 1 MiB"):
+        tasks("-", data=BytesIO(b'{"task": "a"}\n' + b" " * (2 << 20)))
 
 
 @pytest.mark.parametrize(

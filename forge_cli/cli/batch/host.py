@@ -1,0 +1,149 @@
+"""The process of an ItemHost: takes orders from standard input, and writes each line of their sessions and each end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import anyio
+
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.executors import BatchItem
+from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.upkeep import move_out_of_reach
+from forge_cli.engine.batch.host import FILES, PARCEL
+from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.parcel import read_parcel
+from forge_cli.engine.batch.perform import ItemPerformer
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.files.home import make_private
+from forge_cli.record.line import Line
+from forge_cli.record.log import SUFFIX, SessionLost, read_session, sessions_folder
+from forge_cli.record.proof import CONSENT, Proof, proof_file
+from forge_cli.record.recorder import Sink
+from forge_cli.record.writer import is_consent
+from forge_cli.sandbox.processes.tree import kill_children
+
+PATIENCE = 60.0
+"""Seconds in which whoever started the batch has to say that consent is kept; without that no call is made."""
+
+
+class HostedItems:
+    """The items that run here."""
+
+    def __init__(self, folder: Path, orders: BinaryIO, out: BinaryIO) -> None:
+        parcel = read_parcel((folder / PARCEL).read_bytes())
+        self._folder, self._orders, self._out = folder, orders, out
+        self._writing = threading.Lock()
+        self._number, self._kept = 0, 0
+        self._is_kept = threading.Condition()
+        self._runs: dict[str, int] = {}
+        self._signals: dict[int, InterruptSignal] = {}
+        self._reason: str | None = None
+        self._perform = ItemPerformer(
+            parcel.write(folder / FILES), Budget(parcel.budget, None), SharedPace(parcel.concurrency), self._sink
+        )
+
+    async def run(self) -> None:
+        """Work until standard input ends; then the process does."""
+        loop, begun = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]]()
+        with interruptible(self._interrupt):
+            threading.Thread(target=self._listen, args=(loop, begun), daemon=True).start()
+            async with anyio.create_task_group() as group:
+                while True:
+                    group.start_soon(self._work, await begun.get())
+
+    def _listen(self, loop: asyncio.AbstractEventLoop, begun: asyncio.Queue[dict[str, Any]]) -> None:
+        """A thread: the loop may be waiting for what comes in here."""
+        for line in self._orders:
+            match json.loads(line):
+                case {"type": "order"} as order:
+                    loop.call_soon_threadsafe(begun.put_nowait, order)
+                case {"type": "interrupt", "reason": str(reason)}:
+                    loop.call_soon_threadsafe(self._interrupt, reason)
+                case {"type": "kept", "number": int(number)}:
+                    with self._is_kept:
+                        self._kept = max(self._kept, number)
+                        self._is_kept.notify_all()
+        kill_children()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
+
+    def _interrupt(self, reason: str) -> None:
+        self._reason = reason
+        for signal in list(self._signals.values()):
+            signal.interrupt(reason)
+
+    async def _work(self, order: dict[str, Any]) -> None:
+        item = BatchItem(order["key"], order["task"], order["session"], order["workspace"])
+        run = self._runs[item.session] = order["run"]
+        self._signals[run] = signal = InterruptSignal()
+        if self._reason is not None:
+            signal.interrupt(self._reason)
+        log = sessions_folder() / f"{item.session}{SUFFIX}"
+        try:
+            _put_log(log, order["log"], proven=order["proven"])
+            end = await self._perform(item, signal)
+        except (OSError, ForgeError) as error:
+            end = self._perform.failed(item, ForgeError(f"the session cannot be resumed there: {error}"))
+        del self._signals[run]
+        for path in (log, proof_file(log)):
+            path.unlink(missing_ok=True)
+        facts = {"result": end.result, "opened": end.opened, "refused": end.refused}
+        self._write({"type": "end", "run": run, **facts})
+
+    def _sink(self, session: str) -> Sink:
+        run = self._runs[session]
+
+        def send(line: Line) -> None:
+            if not line.transient:
+                number = self._write({"type": "line", "run": run, "line": line.text(), "waits": is_consent(line)})
+                if is_consent(line):
+                    self._wait_for(number)
+
+        return send
+
+    def _write(self, message: dict[str, Any]) -> int:
+        with self._writing:
+            self._number += 1
+            self._out.write(json.dumps({**message, "number": self._number}).encode() + b"\n")
+            self._out.flush()
+            return self._number
+
+    def _wait_for(self, number: int) -> None:
+        """Until consent is in the log of whoever started the batch, nothing follows from it."""
+        with self._is_kept:
+            if not self._is_kept.wait_for(lambda: self._kept >= number, PATIENCE):
+                raise SessionLost("whoever started the batch does not answer any more")
+
+
+def _put_log(path: Path, text: str | None, *, proven: bool) -> None:
+    """Put what came back so far where it is resumed from; approvals count where they were proven there."""
+    if text is None:
+        return
+    make_private(path.parent)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    path.chmod(0o600)
+    consent = [line for line in read_session(path).lines if line.type in CONSENT]
+    if consent and proven:
+        proof = Proof(path)
+        proof.write(consent[-1])
+        proof.close()
+
+
+def main() -> None:
+    orders, out = os.fdopen(move_out_of_reach(0), "rb"), os.fdopen(move_out_of_reach(1), "wb")
+    os.open(os.devnull, os.O_RDONLY)  # gets the lowest number that is free: standard input
+    os.dup2(2, 1)  # what tools print is not a message
+    in_loop(HostedItems(Path(sys.argv[1]), orders, out).run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""What another machine needs to work on items: the worker with every file that it names, and what must be there."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from forge_cli import __version__
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.plugins.host import MODEL, PluginHost
+from forge_cli.engine.plugins.local import LocalPlugin
+from forge_cli.engine.plugins.scan import OWN, Plugin
+from forge_cli.engine.runtime.assemble import protected_files
+from forge_cli.files.home import forge_home
+from forge_cli.files.regular import read_regular
+from forge_cli.files.settings import load_settings
+from forge_cli.files.trust import SKIPPED, with_children, worker_files
+from forge_cli.files.worker import Limits, Worker, load_worker
+from forge_cli.sandbox.secrets import Redactor, own_redactor
+
+SETTINGS = "config.yaml"
+PASSED_ON = ("FORGE_LOAD_PLUGINS",)
+"""Variables that restrict what runs, wherever it does."""
+_SCRIPT = "script:"
+
+
+@dataclass(frozen=True)
+class ShippedFile:
+    """A file by its content."""
+
+    content: bytes
+    mode: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """All that goes to another machine; neither keys nor anything else of the environment."""
+
+    work: BatchWork
+    """Its worker is a path among ``files``."""
+    files: Mapping[str, ShippedFile]
+    settings: bytes | None
+    """The settings of whoever started the batch: rules of theirs hold wherever an item runs."""
+    environ: Mapping[str, str]
+    folder: str
+    """Where forge was started; items run there as well where another machine has such a folder."""
+    needs: Mapping[str, str]
+    """What must be installed there, by name, each with its version."""
+    budget: Limits
+    concurrency: int
+
+    def write(self, folder: Path) -> BatchWork:
+        """Put the files below a folder; returns the work with the worker there."""
+        for name, file in self.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.content)
+            path.chmod(file.mode)
+        return replace(self.work, worker=str(folder / self.work.worker))
+
+
+def pack(performer: ItemPerformer, concurrency: int) -> bytes:
+    """The parcel of a batch; a ForgeError where a key would go along."""
+    worker, work, settings = performer.worker, performer.work, _settings()
+    files = {path: read_regular(path) for path in sorted(_files(worker, performer.host))}
+    _refuse_keys({**files, forge_home() / SETTINGS: settings or b""})
+    root = Path(os.path.commonpath([path.parent for path in files]))
+    model = work.model or (None if worker.config.model else os.environ.get("FORGE_MODEL"))
+    place = Path(os.path.abspath(worker.path)).relative_to(root)
+    parcel = Parcel(
+        work=replace(work, worker=str(place), model=model),
+        files={
+            str(path.relative_to(root)): ShippedFile(content, path.stat().st_mode & 0o777 | 0o400)
+            for path, content in files.items()
+        },
+        settings=settings,
+        environ={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        folder=os.getcwd(),
+        needs=_needs(worker, performer.host, model),
+        budget=performer.pool.limits,
+        concurrency=concurrency,
+    )
+    return pickle.dumps(parcel)
+
+
+def read_parcel(data: bytes) -> Parcel:
+    """What ``pack`` made, on a machine that has the same version of forge."""
+    return cast(Parcel, pickle.loads(data))  # noqa: S301  # from whoever may run any code here
+
+
+def missing_here(data: bytes) -> list[str]:
+    """What a parcel needs and this machine does not have, as sentences; nothing where items can begin."""
+    parcel = read_parcel(data)
+    with TemporaryDirectory(prefix="forge-check-") as folder:
+        work = parcel.write(Path(folder))
+        worker = load_worker(work.worker)
+        here = _needs(worker, PluginHost(only=None if work.plugins else (), worker=worker), work.model)
+    return [
+        f"{name} is {found} instead of {version}" if (found := here.get(name)) else f"{name} is missing"
+        for name, version in parcel.needs.items()
+        if here.get(name) != version
+    ]
+
+
+def _files(worker: Worker, host: PluginHost) -> Iterator[Path]:
+    named = {*worker_files(worker), *protected_files(worker, host), *_scripts(worker)}
+    for path in {Path(os.path.abspath(path)) for path in named}:
+        if path.is_dir():
+            inside = (each for each in path.rglob("*") if SKIPPED not in each.parts and ".git" not in each.parts)
+            yield from (each for each in inside if each.is_file())
+        elif path.is_file():
+            yield path
+
+
+def _scripts(worker: Worker) -> Iterator[Path]:
+    """The scripts that stand for a model."""
+    for each in with_children(worker):
+        if (model := each.config.model or "").startswith(_SCRIPT):
+            yield each.folder / model.removeprefix(_SCRIPT)
+
+
+def _settings() -> bytes | None:
+    try:
+        return read_regular(forge_home() / SETTINGS)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WorkerError(Mark(str(forge_home() / SETTINGS)), f"it cannot be read: {error.strerror}") from None
+
+
+def _refuse_keys(files: Mapping[Path, bytes]) -> None:
+    """Keys stay where they are: each machine has its own in its environment."""
+    ours, shapes = own_redactor(), Redactor({})
+    for path, content in files.items():
+        text = content.decode("utf-8", "replace")
+        if ours.redact_text(text) != shapes.redact_text(text):
+            hint = "take it from the environment instead; other machines need it in theirs"
+            raise WorkerError(Mark(str(path)), "a key stands in this file, which would be sent along", hint=hint)
+
+
+def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str]:
+    needs = {OWN: __version__}
+    for each in with_children(worker):
+        for name in each.config.toolsets:
+            with suppress(ForgeError):  # whoever opens the worker says what is wrong with it
+                cls, plugin = host.beside(each).toolset(name)
+                needs |= _installed(plugin)
+                section = each.section("toolsets", name)
+                for part in section if isinstance(section, list) else [section]:
+                    needs |= cls.machine_needs(part, forge_home())
+        needs |= _provider(each.config.model, host.beside(each))
+    return needs | _provider(model, host)
+
+
+def _provider(model: Any, host: PluginHost) -> dict[str, str]:
+    name = load_settings(forge_home(), Path.cwd()).resolve(model) if model else ""
+    wanted = f"{MODEL}{name.partition(':')[0]}"
+    return next((_installed(plugin) for plugin in host.model_plugins() if plugin.name == wanted), {})
+
+
+def _installed(plugin: Plugin) -> dict[str, str]:
+    if plugin.distribution == OWN or isinstance(plugin, LocalPlugin):
+        return {}
+    return {plugin.distribution: plugin.version}

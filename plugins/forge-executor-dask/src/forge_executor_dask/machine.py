@@ -1,0 +1,106 @@
+"""What happens on the machines of a cluster: one host of items in each Dask worker, and a queue to and from it."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from distributed import Client, Queue, get_client
+
+from forge_cli import ForgeError, ItemHost
+
+BEAT = 5.0
+"""Seconds between two signs of life of whoever started the batch."""
+SILENCE = 60.0
+"""Seconds without one after which a machine stops working for it."""
+Message = dict[str, Any]
+
+_machines: dict[str, Machine] = {}
+_making = threading.Lock()
+
+
+def run_item(batch: str, key: str) -> None:
+    """The Dask task of an item: it asks whoever started the batch what to do, since it may be its second try."""
+    with _making:
+        machine = _machines.get(batch)
+        if machine is None or machine.closed:
+            machine = _machines[batch] = Machine(batch, get_client())
+    machine.run(key)
+
+
+class Machine:
+    """The part that one Dask worker has in one batch."""
+
+    def __init__(self, batch: str, client: Client) -> None:
+        self.closed = False
+        self._batch = batch
+        self._out = Queue(batch, client=client)
+        self._in = Queue(f"{batch}-{uuid.uuid4().hex}", client=client)
+        self._answers: dict[str, list[Message]] = {}
+        self._changed = threading.Condition()
+        self._host: ItemHost | None = None
+        self._heard = time.monotonic()
+        for work in (self._listen, self._watch):
+            threading.Thread(target=work, daemon=True).start()
+        self._tell({"type": "hello"})
+
+    def run(self, key: str) -> None:
+        ask = uuid.uuid4().hex
+        self._answers[ask] = []
+        self._tell({"type": "claim", "key": key, "ask": ask})
+        with self._changed:
+            self._changed.wait_for(lambda: self.closed or (self._host and self._answers[ask]))
+            answers = self._answers.pop(ask)
+        if self._host is None or not answers:
+            raise ForgeError("whoever started the batch does not answer any more")
+        if answers[0]["order"] is not None:
+            self._host.perform(answers[0]["order"])
+
+    def _tell(self, message: Message) -> None:
+        self._out.put({**message, "from": self._in.name})
+
+    def _deliver(self, pieces: Sequence[str]) -> None:
+        self._tell({"type": "pieces", "pieces": list(pieces)})
+
+    def _listen(self) -> None:
+        """Take what comes in until the batch ends."""
+        with suppress(OSError):  # the scheduler is gone
+            while not self.closed:
+                first = self._in.get()
+                self._heard = time.monotonic()
+                self._take([first, *self._in.get(batch=True)])
+        self._close()
+
+    def _watch(self) -> None:
+        """Stop when whoever started the batch is gone."""
+        while not self.closed and time.monotonic() - self._heard < SILENCE:
+            time.sleep(BEAT)
+        if not self.closed:
+            self._close()
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            match message["type"]:
+                case "parcel":
+                    self._host = ItemHost(message["parcel"], self._deliver)
+                case "answer":
+                    self._answers[message["ask"]].append(message)
+                case "pass" if self._host:
+                    self._host.take(message["message"])
+                case "close":
+                    self.closed = True
+        with self._changed:
+            self._changed.notify_all()
+
+    def _close(self) -> None:
+        self.closed = True
+        if self._host:
+            self._host.close()
+        with self._changed:
+            self._changed.notify_all()
+        self._in.close()

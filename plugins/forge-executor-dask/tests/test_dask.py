@@ -1,0 +1,135 @@
+"""Items of a batch on a real cluster of processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from forge_executor_dask import forge_executors
+
+from forge_cli.testing import Project, check_executor
+
+from .conftest import Sorter
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, f"{what} never came"
+        time.sleep(0.02)
+
+
+@pytest.mark.anyio
+async def test_it_keeps_the_contract(tmp_path: Path, cluster: str) -> None:
+    (tmp_path / "project").mkdir()
+    await check_executor(forge_executors()[0], Project(tmp_path / "project"), cluster, timeout=100)
+
+
+def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
+    """Three items wait for the model on one machine, one is in the middle of a call, when that machine dies."""
+    sorter.items({f"i{index}": "note hang pay" for index in range(6)} | {"l": "note linger"})
+    forge = sorter.start("-y", "--concurrency", "7", "--retries", "0")
+    try:
+        wait_for(lambda: len(list(sorter.folder.glob("hangs-*"))) == 6, "an item that hangs")
+        wait_for((sorter.folder / "pid-l").exists, "the call that lingers")
+        wait_for(lambda: len(sorter.effects("notes.txt")) == 7, "the notes")
+        os.kill(int((sorter.folder / "pid-l").read_text()), signal.SIGKILL)
+        sorter.project.write("released", "")
+        _, err = forge.communicate(timeout=90)
+    finally:
+        forge.kill()
+    assert forge.returncode == 0, err
+    assert set(sorter.statuses().values()) == {"completed"}
+    for name in ("notes.txt", "paid.txt", "lingers.txt"):
+        assert max(Counter(sorter.effects(name)).values()) == 1, name
+    assert len(sorter.effects("paid.txt")) == 6
+    assert "interrupted" in sorter.results()["l"]["response"]  # what the model is told of a call that may have run
+    machines = Counter(path.name.split("-")[0] for path in (sorter.folder / "seen").iterdir())
+    assert machines["l"] == 2  # another machine took it up
+    kept = {path.stem for path in (sorter.project.home / "sessions").glob("*.jsonl")}
+    assert kept == {result["session_id"] for result in sorter.results().values()}
+    assert sorter.project.forge("sessions", "verify").returncode == 0
+
+
+@pytest.mark.long
+def test_what_is_parked_there_is_answered_here(sorter: Sorter) -> None:
+    sorter.items({"a": "note pay"})
+    assert sorter.batch("--on-ask", "park").returncode == 10
+    (row,) = json.loads(sorter.project.forge("approvals", "list", "--json").stdout)
+    assert sorter.project.forge("approvals", "answer", row["session"], row["request"], "yes").returncode == 0
+    assert sorter.batch("--on-ask", "park").returncode == 0
+    assert (sorter.effects("notes.txt"), sorter.effects("paid.txt")) == (["a"], ["a"])
+
+
+@pytest.mark.long
+def test_one_budget_holds_on_all_machines(sorter: Sorter) -> None:
+    sorter.items({f"i{index}": "note" for index in range(12)})
+    done = sorter.batch("--max-tokens", "60", "--concurrency", "2")
+    assert done.returncode == 5, done.stderr
+    assert 1 <= list(sorter.statuses().values()).count("completed") < 12
+
+
+def test_what_is_not_there_is_told_before_the_first_item(sorter: Sorter) -> None:
+    sorter.items({"a": ""})
+    tool = sorter.project.home / "tools" / "hello"
+    tool.mkdir(parents=True)
+    (tool / "tool.yaml").write_text("name: hello\ndescription: Greets.\nentrypoint: hello.sh\n")
+    (tool / "hello.sh").write_text("echo hello\n")
+    sorter.project.write("worker.yaml", sorter.project.read("worker.yaml") + "  executables: {}\n")
+    done = sorter.batch()
+    assert (done.returncode, "the executable 'hello' is missing" in done.stderr) == (3, True)
+    assert not (sorter.folder / "seen").exists()
+
+
+def test_no_key_goes_along(sorter: Sorter) -> None:
+    sorter.items({"a": ""})
+    secret = "a-key-that-nobody-may-see"
+    sorter.project.write("beside.py", sorter.project.read("beside.py") + f"KEY = '{secret}'\n")
+    done = sorter.batch(env={"MY_API_KEY": secret})
+    assert (done.returncode, "beside.py:1:1: a key stands in this file" in done.stderr) == (3, True)
+    assert secret not in done.stderr
+
+
+@pytest.mark.long
+def test_a_cluster_that_does_not_answer_is_one_sentence(sorter: Sorter) -> None:
+    sorter.items({"a": ""})
+    sorter.cluster = "tcp://127.0.0.1:9"
+    done = sorter.batch(env={"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"})
+    assert (done.returncode, "the cluster tcp://127.0.0.1:9 does not answer" in done.stderr) == (7, True)
+    assert len(done.stderr.splitlines()) <= 3
+
+
+def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
+    sorter.items({"a": "note", "b": "note hang"})
+    sorter.cluster = ""
+    forge = sorter.start("--concurrency", "2")
+    try:
+        wait_for((sorter.folder / "hangs-b").exists, "the item that hangs")
+        os.killpg(forge.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
+        _, err = forge.communicate(timeout=60)
+    finally:
+        forge.kill()
+    assert (forge.returncode, sorter.statuses()["b"]) == (130, "interrupted"), err
+    assert "Traceback" not in err
+    assert "the same command resumes the rest" in err
+
+
+def test_dask_is_imported_by_those_who_use_it(sorter: Sorter) -> None:
+    sorter.items({"a": ""})
+    imported = "bool({'dask', 'distributed'} & {*sys.modules})"
+    code = f"import sys; from forge_cli.__main__ import main; main(); sys.exit({imported})"
+    argv = [sys.executable, "-c", code, "batch", "worker.yaml", "items.jsonl"]
+    env = {**os.environ, "FORGE_HOME": str(sorter.project.home)}
+    done = subprocess.run(argv, cwd=sorter.folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, sorter.statuses()) == (0, {"a": "completed"}), done.stderr

@@ -1,0 +1,68 @@
+"""Items that run in the process of a host keep the contract of all executors, and their sessions come back.
+
+Covers forge_cli.engine.batch.remote, forge_cli.engine.batch.host, forge_cli.engine.batch.parcel,
+forge_cli.cli.batch.host.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import from_thread, to_thread
+from anyio.abc import TaskGroup
+from anyio.lowlevel import current_token
+
+from forge_cli import BatchItem, ExecutorEnv, ExecutorFactory, ItemEnd, ItemHost
+from forge_cli.testing import Project, check_executor
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Hosted:
+    """The smallest executor of another process: what an ItemHost says goes straight to RemoteWork, and back."""
+
+    def __init__(self, env: ExecutorEnv, group: TaskGroup) -> None:
+        self.remote, self.group = env.remote, group
+        self.send, self.ends = anyio.create_memory_object_stream[ItemEnd](1000)
+        self.token = current_token()
+        self.host = ItemHost(self.remote.parcel(), self._deliver)
+
+    def _deliver(self, pieces: Sequence[str]) -> None:
+        from_thread.run_sync(self._take, pieces, token=self.token)
+
+    def _take(self, pieces: Sequence[str]) -> None:
+        for piece in pieces:
+            taken = self.remote.take(piece)
+            if taken.reply:
+                self.host.take(taken.reply)
+            if taken.end:
+                self.send.send_nowait(taken.end)
+
+    def submit(self, item: BatchItem) -> None:
+        self.group.start_soon(to_thread.run_sync, self.host.perform, self.remote.order(item))
+
+    async def next_end(self) -> ItemEnd:
+        return await self.ends.receive()
+
+    def cancel(self, reason: str) -> None:
+        self.host.take(self.remote.interrupt(reason))
+
+
+@asynccontextmanager
+async def make(address: str, env: ExecutorEnv) -> AsyncIterator[Hosted]:
+    async with anyio.create_task_group() as group:
+        executor = Hosted(env, group)
+        yield executor
+        await to_thread.run_sync(executor.host.close)
+
+
+async def test_a_host_keeps_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    await check_executor(ExecutorFactory("hosted", make), Project(tmp_path / "project"))
