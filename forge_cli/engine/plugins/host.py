@@ -268,7 +268,7 @@ class PluginHost:
 
     def _answers(self, plugin: Plugin, hook: str, merge: bool) -> list[Any]:
         loaded = plugin.load()
-        self._register(loaded, plugin.name)
+        self._register(loaded, f"{plugin.name} of {plugin.distribution}")
         answers = self._ask(loaded, hook)
         return [item for answer in answers for item in answer] if merge else list(answers)
 

@@ -12,7 +12,7 @@ OWN = "forge-workers"
 """The distribution of forge itself."""
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()@]*)\)?\s*(;.*)?")
-_CLAUSE = re.compile(r"(===|~=|==|!=|<=|>=|<|>)\s*(\S+)")
+_CLAUSE = re.compile(r"(===|~=|==|!=|<=|>=|<|>)\s*([^\s,]+)")
 _VERSION = re.compile(
     r"v?(?:(\d+)!)?(\d+(?:\.\d+)*)"
     r"(?:[-_.]?(alpha|a|beta|b|preview|pre|c|rc)[-_.]?(\d*))?"
@@ -72,7 +72,7 @@ def _requirements(distribution: str) -> Iterator[tuple[str, str]]:
 
 def fits(version: str, clauses: str) -> bool:
     """Whether a version is one of ``>=1,<2``; what cannot be understood excludes none."""
-    return all(_holds(version, *clause) for clause in _CLAUSE.findall(clauses.replace(",", " ")))
+    return all(_holds(version, *clause) for clause in _CLAUSE.findall(clauses))
 
 
 def _holds(version: str, operator: str, wanted: str) -> bool:
