@@ -116,7 +116,10 @@ PACKAGES: dict[str, Package] = {
         _hook("return {'odd.kind': 7, 3: print}", "renderers"), (f"render.odd = {MODULE}",), said="is not callable"
     ),
     "tools of one name": Package(
-        _tool(members="async def tools(self):\n        return [*await super().tools(), *await super().tools()]")
+        _tool(
+            members="async def tools(self):\n        from dataclasses import replace"
+            "\n        (hi,) = await super().tools()\n        return [hi, replace(hi, description='Other.')]"
+        )
     ),
     "a tool without a word": Package(_tool().replace('"Say hi."', "pass"), said="description"),
     "a tool that hangs when it is tried": Package(

@@ -111,7 +111,7 @@ def test_one_is_checked_and_listed(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_worker_that_names_one_ends(cli: Cli, site: Path, project: Project, monkeypatch, name: str) -> None:  # noqa: F811
-    """It shares its process with what it names: that may end it, but neither hang nor leave it without a word."""
+    """It shares its process with what it names, which may end it, even silently; it does not hang, nor harm others."""
     package = PACKAGES[name]
     package.write(site)
     monkeypatch.setattr(looker, "PATIENCE", 10.0 if package.hangs else 60.0)
