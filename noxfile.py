@@ -15,6 +15,13 @@ nox.options.sessions = ["tests", "lint", "types", "build"]
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PLUGINS = [str(path.parent) for path in sorted(Path("plugins").glob("*/pyproject.toml"))]
 PLUGIN_TESTS = [str(path) for path in sorted(Path("plugins").glob("*/tests"))]
+NEW_PLUGINS = {
+    "toolset": "forge-tools-mine",
+    "model": "forge-model-mine",
+    "renderer": "forge-renderer-mine",
+    "executor": "forge-executor-mine",
+}
+"""What ``forge plugins new`` makes has to pass as it is."""
 MEASURED = (
     "startup",
     "first_request",
@@ -157,6 +164,12 @@ def types(session: nox.Session) -> None:
     session.run("mypy", *session.posargs)
     for plugin in PLUGINS:
         session.run("mypy", "--strict", f"{plugin}/src", *session.posargs)
+    place = Path(session.create_tmp()).resolve()
+    for kind, name in NEW_PLUGINS.items():
+        shutil.rmtree(place / name, ignore_errors=True)
+        with session.chdir(place):
+            session.run("forge", "plugins", "new", "mine", "--kind", kind, silent=True)
+        session.run("mypy", "--strict", f"{place / name}/src", *session.posargs)
 
 
 @nox.session

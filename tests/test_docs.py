@@ -63,6 +63,18 @@ SAYS_ALONE = re.compile(r" (-p|< /dev/null)( |$)")
 NOT_OURS = re.compile(r"FORGE_.*|PYTEST_.*|PYTHON.*|CI|.*_API_KEY|.*_TOKEN")
 
 
+PIP = """
+import os, subprocess, sys
+
+command, *options, package = sys.argv[1:]
+assert command == "install"
+del os.environ["PYTHONPATH"]
+pip = [sys.executable, "-I", "-m", "pip", "install", "--upgrade", "--no-deps", "--target", {site!r}, package]
+sys.exit(subprocess.call(pip + ["-q"] * ("-q" in options)))
+"""
+"""Stands in for ``pip``, ``python -m pip`` and ``uv pip``, which would change the environment of the tests."""
+
+
 def read_shell(text: str) -> None:
     subprocess.run(["bash", "-n", "-c", text], check=True)
 
@@ -161,10 +173,10 @@ class Desk:
         unwanted = shutil.ignore_patterns("__pycache__", "notes", "scratch")
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=unwanted)
         site = place / "site"
-        self.own_command(
-            "pip",
-            f'[ "$1" = install ] && shift && {sys.executable} -m pip install --upgrade --no-deps --target {site} "$@"',
-        )
+        site.mkdir()
+        (site / "pip.py").write_text(PIP.format(site=str(site)))
+        self.own_command("pip", f'exec {sys.executable} {site / "pip.py"} "$@"')
+        self.own_command("uv", f'shift; exec {sys.executable} {site / "pip.py"} "$@"')
         self.env = {
             **{name: value for name, value in os.environ.items() if not NOT_OURS.fullmatch(name)},
             "HOME": str(self.home),
@@ -289,6 +301,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_every_block_does_what_it_shows(
     document: Path, tmp_path: Path, warm: Warm, need: Callable[[str], None], unconfined: str, unconfined_rules: str

@@ -15,15 +15,15 @@ def block(kind: str, file: str) -> str:
 
 
 def test_ten_lines_are_ten_lines() -> None:
-    lines = [line for line in block("python", "forge_tools_words.py").splitlines() if line.strip()]
+    lines = [line for line in block("python", "src/forge_tools_words/__init__.py").splitlines() if line.strip()]
     assert len(lines) == 10
 
 
 def test_the_package_depends_on_forge_by_its_right_name() -> None:
     project = tomllib.loads(block("toml", "pyproject.toml"))["project"]
     own = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
-    assert project["dependencies"] == [own["name"]]
-    assert project["entry-points"] == {"forge": {"words": "forge_tools_words"}}
+    assert own["name"] in project["dependencies"]
+    assert project["entry-points"]["forge"]["words"] == "forge_tools_words"
 
 
 def test_only_the_public_api_is_imported() -> None:

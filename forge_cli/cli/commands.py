@@ -44,6 +44,17 @@ COMMANDS = {
     "tools diff": CommandEntry("forge_cli.cli.tools.diff", "Show what changed since a tool was last approved."),
     "tools remove": CommandEntry("forge_cli.cli.tools.remove", "Delete a tool, without asking."),
     "tools suggest": CommandEntry("forge_cli.cli.tools.suggest", "Name shell commands that recur in your sessions."),
+    "plugins list": CommandEntry("forge_cli.cli.plugins.list", "List every package with plugins, and what it offers."),
+    "plugins new": CommandEntry("forge_cli.cli.plugins.new", "Make a package with a plugin, in a new folder."),
+    "plugins check": CommandEntry(
+        "forge_cli.cli.plugins.check", "Load a plugin in a process of its own, and say what is wrong with it."
+    ),
+    "plugins install": CommandEntry(
+        "forge_cli.cli.plugins.install", "Install a package with plugins, or bring it up to date."
+    ),
+    "plugins uninstall": CommandEntry(
+        "forge_cli.cli.plugins.uninstall", "Remove a package with plugins, without asking."
+    ),
     "worker new": CommandEntry("forge_cli.cli.worker.new", "Make a worker file, by four questions or by flags."),
     "worker list": CommandEntry("forge_cli.cli.worker.list", "List the workers that can be named, and where they are."),
     "worker check": CommandEntry("forge_cli.cli.worker.check", "Say whether a worker file is sound."),
@@ -101,6 +112,7 @@ COMMANDS = {
 
 GROUPS = {
     "tools": "List, show, call, make and test tools.",
+    "plugins": "List, make, check, install and remove packages with plugins.",
     "worker": "Make, list, check and show workers.",
     "models": "List models.",
     "keys": "Store, list and remove the keys of providers.",

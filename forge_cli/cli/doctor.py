@@ -23,7 +23,7 @@ from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wrap import terminal_width, wrap, wrap_for
-from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.files.home import forge_home, nearest_existing, write_problem
 from forge_cli.files.settings import load_settings
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
@@ -161,17 +161,20 @@ async def _plugins() -> list[DoctorCheck]:
     for plugin in PluginHost().toolset_plugins():
         try:
             async with Looker() as looker:
-                await looker(load_toolset, plugin.name)
+                await looker(load_toolset, plugin.name, plugin.distribution)
         except ForgeError as error:
-            remedy = error.hint or f"ask its author, or pip uninstall {plugin.distribution}"
+            remedy = error.hint or f"ask its author, or forge plugins uninstall {plugin.distribution}"
             checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, remedy))
         else:
             checks.append(DoctorCheck(f"toolset.{plugin.name}", True, str(plugin)))
     return checks
 
 
-async def load_toolset(name: str) -> None:
-    PluginHost().toolset(name)
+async def load_toolset(name: str, distribution: str) -> None:
+    host = PluginHost()
+    if clash := host.clash(host.named(name, distribution)):
+        raise PluginError(clash)
+    host.toolset(name)
 
 
 def _executables(tools: ExecutableManager) -> list[DoctorCheck]:

@@ -37,6 +37,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tools diff": ("forge tools diff word-count",),
     "tools remove": ("forge tools remove word-count",),
     "tools suggest": ("forge tools suggest", "forge tools suggest --json"),
+    "plugins list": ("forge plugins list", "forge plugins list --json"),
+    "plugins new": ("forge plugins new words", "forge plugins new echo --kind model"),
+    "plugins check": ("forge plugins check", "forge plugins check forge-tools-web"),
+    "plugins install": ("forge plugins install forge-tools-web", "forge plugins install ./forge-tools-words"),
+    "plugins uninstall": ("forge plugins uninstall forge-tools-web",),
     "worker new": (
         "forge worker new tidy",
         'forge worker new tidy --toolsets filesystem,shell --instructions "You tidy up folders."',

@@ -136,7 +136,7 @@ def test_a_plugin_that_works(cli, plugin) -> None:
         (
             "raise RuntimeError('no such library\\x1b[2J')",
             "cannot be loaded: RuntimeError: no such library\x1b[2J",
-            "ask its author, or pip uninstall forge-tools-weather",
+            "ask its author, or forge plugins uninstall forge-tools-weather",
         ),
         (
             WEATHER.replace('"weather"', '"whether"'),

@@ -15,7 +15,7 @@ from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import OWN
+from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.files.worker import Worker, load_worker
 
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]

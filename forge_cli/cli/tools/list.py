@@ -15,6 +15,7 @@ from forge_cli.cli.looking.looker import Looker, ThirdPartyError, look
 from forge_cli.cli.models.names import share_of_window
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.plugins.common import warn_unknown
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.cli.tools.rows import Row, rows_of_plugin, rows_of_worker
@@ -54,6 +55,7 @@ def list_tools(
     Each with its toolset, source, mode and approval; broken ones with the reason.
     """
     path = find_worker(worker) if worker is not None else None
+    warn_unknown()
     with data_output():
         rows = in_loop(_rows_of_all) if path is None else look(rows_of_worker, path, worker=path)
     wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]

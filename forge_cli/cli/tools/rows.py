@@ -12,6 +12,7 @@ from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.sections import settings_of
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.text import cut
 from forge_cli.core.tool import Source
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
@@ -24,6 +25,9 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker, load_worker
+
+LONGEST_LINE = 1000
+"""Characters of a description; whoever wrote the tool may have written a book."""
 
 
 @runtime_checkable
@@ -59,7 +63,7 @@ class Row:
     def of(cls, offer: Offer) -> Row:
         tool = offer.tool
         kind, origin = (tool.source.kind, tool.source.origin) if tool.source else ("", "")
-        first_line = tool.description.partition("\n")[0]
+        first_line = cut(tool.description.partition("\n")[0], LONGEST_LINE, "end")
         row = cls(
             tool.name,
             offer.toolset,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import reprlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
 
@@ -23,11 +22,24 @@ from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.engine.plugins.local import LocalCode, LocalPlugin, local_plugins
-from forge_cli.engine.plugins.scan import OWN, Plugin, installed
+from forge_cli.engine.plugins.requirements import OWN, canonical, unfit
+from forge_cli.engine.plugins.scan import Plugin, installed
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
 
 MODEL, RENDER, EXECUTOR, OBSERVER = "model.", "render.", "executor.", "observer."
+KINDS = {MODEL: "model provider", RENDER: "renderer", EXECUTOR: "executor", OBSERVER: "observer"}
+LOAD_PLUGINS = "FORGE_LOAD_PLUGINS"
+MOST_NAMED = 20
+T = TypeVar("T")
+
+
+def kind_and_name(entry_point: str) -> tuple[str, str]:
+    """What an entry point is, and what people call it: ``model.echo`` is the model provider ``echo``."""
+    for prefix, kind in KINDS.items():
+        if entry_point.startswith(prefix):
+            return kind, entry_point.removeprefix(prefix)
+    return "toolset", entry_point
 
 
 class PluginError(ForgeError):
@@ -44,20 +56,51 @@ class PluginHost:
 
     def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
         """``worker`` may name plugins that lie beside it."""
-        named = os.environ.get("FORGE_LOAD_PLUGINS")
+        named = os.environ.get(LOAD_PLUGINS)
         self._stated, self._worker = only, worker
         allowed = only if only is not None or named is None else named.split(",")
-        self._only = None if allowed is None else {_canonical(name) for name in allowed}
+        self._only = None if allowed is None else {canonical(name) for name in allowed if name.strip()}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
-        found = [plugin for plugin in installed(forge_home() / "cache") if self._allowed(plugin)]
+        found = [plugin for plugin in self._installed if self._allowed(plugin)]
         for local in local_plugins(self._worker) if self._worker else ():
             found += [local] if isinstance(local, Plugin) else self._offered(local)
         return tuple(found)
+
+    @cached_property
+    def _installed(self) -> tuple[Plugin, ...]:
+        return installed(forge_home() / "cache")
+
+    @property
+    def left_out(self) -> tuple[Plugin, ...]:
+        """Those that are installed and not allowed."""
+        return tuple(plugin for plugin in self._installed if not self._allowed(plugin))
+
+    def unknown_names(self) -> Iterator[str]:
+        """A sentence for each name in FORGE_LOAD_PLUGINS that is not a distribution with plugins."""
+        if self._stated is None and self._only:
+            known = {canonical(plugin.distribution) for plugin in self._installed}
+            for name in sorted(self._only - known):
+                near = did_you_mean(name, sorted(known - {OWN}), "")
+                yield f"{LOAD_PLUGINS}: no plugin is installed from '{name}'{f'; {near}' if near else ''}"
+
+    def clash(self, plugin: Plugin) -> str | None:
+        """Why a third-party plugin is never used: what comes with forge keeps its name."""
+        if plugin.distribution == OWN or isinstance(plugin, LocalPlugin) or plugin.name.startswith(RENDER):
+            return None
+        if all((own.name, own.distribution) != (plugin.name, OWN) for own in self._installed):
+            return None
+        kind, name = kind_and_name(plugin.name)
+        return f"the {kind} '{name}' of {plugin} is not used: forge has a {kind} of that name itself"
+
+    def problems(self, names: Collection[str]) -> Iterator[str]:
+        """What a person has to know who uses these toolsets: packages that would take their names, and lost ones."""
+        yield from filter(None, (self.clash(plugin) for plugin in self.plugins if plugin.name in names))
+        yield from self.unknown_names()
 
     def beside(self, worker: Worker) -> PluginHost:
         """The host of this worker, which knows the plugins that its file names."""
@@ -68,14 +111,30 @@ class PluginHost:
     def _offered(self, code: LocalCode) -> list[LocalPlugin]:
         """A plugin for each thing that a file or package offers by its hooks."""
         plugin = code.plugin(code.module)
-        toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
-        models = [getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")]
-        drawn = {str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")}
-        names = [*toolsets, *(f"{MODEL}{prefix}" for prefix in models), *(f"{RENDER}{name}" for name in sorted(drawn))]
+        names = [name for name in self.offered_names(plugin) if not name.startswith(EXECUTOR)]
         if not names:
             problem = f"plugins: {code.spelled} has no hooks, so it offers nothing"
             raise WorkerError(code.where, problem, hint="mark forge_toolsets with @hookimpl, or use toolsets.custom")
-        return [code.plugin(name) for name in names if isinstance(name, str)]
+        return [code.plugin(name) for name in names]
+
+    def offered_names(self, plugin: Plugin) -> list[str]:
+        """The entry points that would lead to what the hooks of a plugin give."""
+        return self._within(plugin, self._offered_names, plugin)
+
+    def _offered_names(self, plugin: Plugin) -> list[str]:
+        toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
+        models = [getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")]
+        executors = [getattr(factory, "name", None) for factory in self._call_hook(plugin, "forge_executors")]
+        observers = [getattr(observer, "name", None) for observer in self._call_hook(plugin, "forge_observers")]
+        drawn = {str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")}
+        named: dict[str, list[Any]] = {
+            "": toolsets,
+            MODEL: models,
+            RENDER: sorted(drawn),
+            EXECUTOR: executors,
+            OBSERVER: observers,
+        }
+        return [prefix + name for prefix, names in named.items() for name in names if isinstance(name, str)]
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
         """What a module beside a worker offers, once it is registered like every other plugin; the last one counts."""
@@ -85,7 +144,7 @@ class PluginHost:
         return [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
 
     def _allowed(self, plugin: Plugin) -> bool:
-        return plugin.distribution == OWN or self._only is None or _canonical(plugin.distribution) in self._only
+        return plugin.distribution == OWN or self._only is None or canonical(plugin.distribution) in self._only
 
     def named(self, name: str, distribution: str) -> Plugin:
         """One of the plugins, by what tells them apart."""
@@ -98,9 +157,8 @@ class PluginHost:
         """The toolset class of that name, with the plugin it comes from."""
         plugin = self._find(name, f"toolset '{name}'", where)
         if plugin is None:
-            known = [plugin.name for plugin in self.toolset_plugins()]
-            package = f"if it is a package: pip install forge-tools-{name}"
-            hint = f"{did_you_mean(name, known, '')} {package}".lstrip()
+            known = list(dict.fromkeys(plugin.name for plugin in self.toolset_plugins()))
+            hint = did_you_mean(name, known, f"if it is a package: forge plugins install forge-tools-{name}")
             raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
         try:
             return self.toolset_of(plugin), plugin
@@ -109,11 +167,16 @@ class PluginHost:
             raise
 
     def toolset_of(self, plugin: Plugin) -> type[Toolset]:
+        if clash := self.clash(plugin):
+            raise PluginError(clash, hint=_remedy(plugin))
+        return self._within(plugin, self._toolset_of, plugin)
+
+    def _toolset_of(self, plugin: Plugin) -> type[Toolset]:
         classes: list[type[Toolset]] = self._call_hook(plugin, "forge_toolsets")
         for cls in classes:
             if isinstance(cls, type) and issubclass(cls, Toolset) and getattr(cls, "name", None) == plugin.name:
                 return _check_config(cls, plugin)
-        offered = ", ".join(repr(getattr(cls, "name", cls)) for cls in classes) or "none"
+        offered = ", ".join(reprlib.repr(getattr(cls, "name", cls)) for cls in classes[:MOST_NAMED]) or "none"
         raise PluginError(
             f"the plugin '{plugin.name}' of {plugin} offers no toolset of its own name (offered: {offered})",
             hint="the entry point's name must equal the name of the Toolset class that forge_toolsets returns",
@@ -124,37 +187,46 @@ class PluginHost:
 
     def model(self, prefix: str) -> ModelFactory:
         """The factory behind ``PREFIX:NAME``."""
-        plugin = self._find_offered(MODEL, prefix, "model provider", "providers are: {}")
-        for factory in self._call_hook(plugin, "forge_models"):
-            if isinstance(factory, ModelFactory) and factory.prefix == prefix:
-                return factory
-        raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no model provider '{prefix}'")
+        return self.model_of(self._find_offered(MODEL, prefix, "providers are: {}"))
+
+    def model_of(self, plugin: Plugin) -> ModelFactory:
+        return self._factory(plugin, "forge_models", ModelFactory, lambda factory: factory.prefix)
 
     def executor(self, name: str) -> ExecutorFactory:
         """The factory behind ``--executor NAME``."""
-        more = f"executors are: {{}}; pip install forge-executor-{name}"
-        plugin = self._find_offered(EXECUTOR, name, "executor", more)
-        for factory in self._call_hook(plugin, "forge_executors"):
-            if isinstance(factory, ExecutorFactory) and factory.name == name:
-                return factory
-        raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no executor '{name}'")
+        more = f"executors are: {{}}; if it is a package: forge plugins install forge-executor-{name}"
+        return self.executor_of(self._find_offered(EXECUTOR, name, more))
+
+    def executor_of(self, plugin: Plugin) -> ExecutorFactory:
+        return self._factory(plugin, "forge_executors", ExecutorFactory, lambda factory: factory.name)
 
     def observer_names(self) -> list[str]:
         return [plugin.name.removeprefix(OBSERVER) for plugin in self.plugins if plugin.name.startswith(OBSERVER)]
 
     def observer(self, name: str) -> Observer:
         """The observer behind ``observer: NAME``."""
-        plugin = self._find_offered(OBSERVER, name, "observer", "observers are: {}")
-        for observer in self._call_hook(plugin, "forge_observers"):
-            if isinstance(observer, Observer) and observer.name == name:
-                return observer
-        raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no observer '{name}'")
+        return self.observer_of(self._find_offered(OBSERVER, name, "observers are: {}"))
 
-    def _find_offered(self, group: str, name: str, what: str, hint: str) -> Plugin:
+    def observer_of(self, plugin: Plugin) -> Observer:
+        return self._factory(plugin, "forge_observers", Observer, lambda observer: observer.name)
+
+    def _factory(self, plugin: Plugin, hook: str, cls: type[T], name_of: Callable[[T], str]) -> T:
+        """What a plugin offers under the name of its entry point."""
+        if clash := self.clash(plugin):
+            raise PluginError(clash, hint=_remedy(plugin))
+        kind, name = kind_and_name(plugin.name)
+        for factory in self._call_hook(plugin, hook):
+            if isinstance(factory, cls) and name_of(factory) == name:
+                return factory
+        raise PluginError(f"the plugin '{plugin.name}' of {plugin} offers no {kind} '{name}'")
+
+    def _find_offered(self, group: str, name: str, hint: str) -> Plugin:
         """The plugin of a group that has this name; ``hint`` is what to say of those that there are."""
+        what = KINDS[group]
         plugin = self._find(group + name, f"{what} '{name}'", None)
         if plugin is None:
-            known = [each.name.removeprefix(group) for each in self.plugins if each.name.startswith(group)]
+            found = (each.name.removeprefix(group) for each in self.plugins if each.name.startswith(group))
+            known = list(dict.fromkeys(found))
             told = did_you_mean(name, known, hint.format(", ".join(known)))
             raise WorkerError(None, f"there is no {what} '{name}'", hint=told)
         return plugin
@@ -163,19 +235,30 @@ class PluginHost:
         """The renderer of a custom result, where a plugin has one; a plugin that fails here only costs its rendering.
 
         ``distribution`` is that of the tool which gave the result: hints of another author count more than a renderer.
+        Packages may share a namespace: of two that draw the same kind forge's own counts, then that of the tool.
         """
-        kind = value.kind
-        try:
-            plugin = self._find(RENDER + kind.split(".")[0], f"renderer of '{kind}'", None)
-            if plugin is None or (value.display is not None and distribution != plugin.distribution):
-                return None
-            offered = self._call_hook(plugin, "forge_renderers", merge=False)
-        except ForgeError:
-            return None
-        return next((mapping[kind] for mapping in offered if isinstance(mapping, Mapping) and kind in mapping), None)
+        namespace = RENDER + value.kind.split(".")[0]
+        found = [plugin for plugin in self.plugins if plugin.name == namespace]
+        for plugin in sorted(found, key=lambda each: (each.distribution != OWN, each.distribution != distribution)):
+            if value.display is None or distribution == plugin.distribution:
+                try:
+                    renderer = self.renderers_of(plugin).get(value.kind)
+                except PluginError:
+                    continue
+                if renderer is not None:
+                    return renderer
+        return None
+
+    def renderers_of(self, plugin: Plugin) -> dict[str, Renderer]:
+        """By kind; an answer that is not a mapping counts for nothing."""
+        return self._within(plugin, self._renderers_of, plugin)
+
+    def _renderers_of(self, plugin: Plugin) -> dict[str, Renderer]:
+        offered = self._call_hook(plugin, "forge_renderers", merge=False)
+        return {kind: draw for mapping in offered if isinstance(mapping, Mapping) for kind, draw in mapping.items()}
 
     def _find(self, name: str, what: str, where: Mark | None) -> Plugin | None:
-        plugins = [plugin for plugin in self.plugins if plugin.name == name]
+        plugins = [plugin for plugin in self.plugins if plugin.name == name and not self.clash(plugin)]
         if len(plugins) > 1:
             both = " and ".join(str(plugin) for plugin in plugins)
             hint = "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
@@ -183,23 +266,29 @@ class PluginHost:
         return plugins[0] if plugins else None
 
     def _call_hook(self, plugin: Plugin, hook: str, *, merge: bool = True) -> list[Any]:
-        """What one plugin answers to a hook; third-party code, so what it raises becomes a sentence with its name."""
+        """What one plugin answers to a hook."""
+        return self._within(plugin, self._answers, plugin, hook, merge)
+
+    def _within(self, plugin: Plugin, function: Callable[..., T], *args: Any) -> T:
+        """Call what calls a plugin; third-party code, so what it raises becomes a sentence with its name."""
         plugin.announce()
         try:
-            answers = call_within(OPENING, "it", self._answers, plugin, hook)
-            return [item for answer in answers for item in answer] if merge else list(answers)
+            return call_within(OPENING, "it", function, *args)
+        except PluginError:
+            raise
         except BaseException as error:
             if not is_fault(error):
                 raise
-            raise PluginError(
-                f"the plugin '{plugin.name}' of {plugin} cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}",
-                hint=_remedy(plugin),
-            ) from error
+            problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
+            if built := unfit(plugin.distribution):
+                problem = f"{problem}; it {built}"
+            raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)) from error
 
-    def _answers(self, plugin: Plugin, hook: str) -> list[Iterable[Any]]:
+    def _answers(self, plugin: Plugin, hook: str, merge: bool) -> list[Any]:
         loaded = plugin.load()
-        self._register(loaded, plugin.name)
-        return self._ask(loaded, hook)
+        self._register(loaded, f"{plugin.name} of {plugin.distribution}")
+        answers = self._ask(loaded, hook)
+        return [item for answer in answers for item in answer] if merge else list(answers)
 
     def _ask(self, loaded: Any, hook: str) -> list[Iterable[Any]]:
         others = [other for other in self._manager.get_plugins() if other is not loaded]
@@ -217,7 +306,9 @@ class PluginHost:
 
 
 def _remedy(plugin: Plugin) -> str | None:
-    return None if isinstance(plugin, LocalPlugin) else f"ask its author, or pip uninstall {plugin.distribution}"
+    return (
+        None if isinstance(plugin, LocalPlugin) else f"ask its author, or forge plugins uninstall {plugin.distribution}"
+    )
 
 
 def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
@@ -228,8 +319,3 @@ def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
         f"the plugin '{plugin.name}' of {plugin} has a Config that is not a ToolsetConfig, but {reprlib.repr(config)}",
         hint="the Config of a Toolset class must derive from ToolsetConfig",
     )
-
-
-def _canonical(distribution: str) -> str:
-    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
-    return re.sub(r"[-_.]+", "-", distribution.strip()).lower()

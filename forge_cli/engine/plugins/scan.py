@@ -19,12 +19,11 @@ from forge_cli.core.hookspecs import GROUP
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source
 from forge_cli.core.values import dataclass
+from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
-
-OWN = "forge-workers"
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,8 @@ async def assemble(
         make_zones, spare = False, temporary_folder(stack)
     host = host.beside(worker)
     named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
+    for problem in host.problems(named) if parent is None else ():
+        notify("warning", problem)
     for name, (cls, _) in named.items():
         if cls.imports:
             before_third_party(f"toolsets.{name}")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli import Custom, DisplayHints, Text
+from forge_cli import Custom, DisplayHints, Text, __version__
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.events import StatusEvent
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.testing import Project, call, calls
 from forge_cli.ui.views import view_of
@@ -144,7 +145,7 @@ def test_the_way_out_of_a_broken_plugin(install: Install) -> None:
     install("forge-tools-broken", {"weather": "broken_plugin"}, broken_plugin="import nonexistent_dependency\n")
     with pytest.raises(PluginError) as caught:
         PluginHost().toolset("weather")
-    assert caught.value.hint == "ask its author, or pip uninstall forge-tools-broken"
+    assert caught.value.hint == "ask its author, or forge plugins uninstall forge-tools-broken"
 
 
 def test_two_distributions_that_offer_one_name(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,13 +198,13 @@ def test_an_unknown_toolset_suggests_the_nearest() -> None:
         PluginHost().toolset("filesytem", WHERE)
     assert str(caught.value).startswith("worker.yaml:3:3: toolsets.filesytem: no such toolset; installed are ")
     assert "custom" in caught.value.message
-    assert caught.value.hint == "did you mean 'filesystem'? if it is a package: pip install forge-tools-filesytem"
+    assert caught.value.hint == "did you mean 'filesystem'?"
 
 
 def test_an_unknown_toolset_like_no_other_may_be_a_package() -> None:
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset("zeppelin", WHERE)
-    assert caught.value.hint == "if it is a package: pip install forge-tools-zeppelin"
+    assert caught.value.hint == "if it is a package: forge plugins install forge-tools-zeppelin"
 
 
 def test_what_is_installed_later_is_found_by_the_next_host(install: Install) -> None:
@@ -349,3 +350,137 @@ def test_one_module_may_be_behind_several_names(install: Install) -> None:
     host = PluginHost()
     assert host.toolset("weather")[0].name == "weather"
     assert host.renderer(Custom("weather.forecast", {}))
+
+
+# --- names that are taken
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "find"),
+    [
+        ("shell", "toolset", lambda host: host.toolset("shell")[1].distribution),
+        ("model.script", "model provider", lambda host: host.model("script").make.__module__),
+        ("executor.local", "executor", lambda host: host.executor("local").make.__module__),
+    ],
+)
+def test_what_comes_with_forge_keeps_its_name(
+    install: Install, entry: str, kind: str, find: Callable[[PluginHost], str]
+) -> None:
+    before = find(PluginHost())
+    install("forge-tools-taker", {entry: "taker_plugin"}, taker_plugin="raise SystemExit\n")
+    host = PluginHost()
+    assert find(host) == before
+    assert before.replace("_cli.", "-workers ").startswith("forge-workers")
+    assert "taker_plugin" not in sys.modules
+    clash = host.clash(host.named(entry, "forge-tools-taker"))
+    name = entry.rpartition(".")[2]
+    sentence = f"the {kind} '{name}' of forge-tools-taker 1.0 is not used: forge has a {kind} of that name itself"
+    assert clash == sentence
+    assert host.clash(host.named(entry, "forge-workers")) is None
+
+
+def test_a_worker_that_uses_the_built_in_is_warned(install: Install, project: Project) -> None:
+    install("forge-tools-taker", {"plan": "taker_plugin"}, taker_plugin=TOOLSET.format(name="plan"))
+    project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")
+    seen = project.run(calls(call("update_plan", plan=[])), "done")
+    assert seen.statuses == ["success"]
+    warnings = [event.message for event in seen.of(StatusEvent) if event.level == "warning"]
+    assert [text for text in warnings if "forge-tools-taker" in text] == [
+        "the toolset 'plan' of forge-tools-taker 1.0 is not used: forge has a toolset of that name itself"
+    ]
+    project.write("worker.yaml", "name: w\ntoolsets: {memory: {}}\n")
+    assert not [event for event in project.run("done").of(StatusEvent) if "forge-tools-taker" in event.message]
+
+
+DRAWS = """
+from forge_cli import Text, hookimpl
+
+@hookimpl
+def forge_renderers():
+    return {kinds}
+"""
+
+
+def test_packages_share_a_namespace_of_renderers(install: Install) -> None:
+    one = DRAWS.replace("{kinds}", "{'sky.cloud': lambda r: Text('one'), 'sky.both': lambda r: Text('one')}")
+    two = DRAWS.replace("{kinds}", "{'sky.star': lambda r: Text('two'), 'sky.both': lambda r: Text('two')}")
+    install("forge-sky-broken", {"render.sky": "sky_broken"}, sky_broken="raise BaseException\n")
+    install("forge-sky-one", {"render.sky": "sky_one"}, sky_one=one)
+    install("forge-sky-two", {"render.sky": "sky_two"}, sky_two=two)
+    host = PluginHost()
+
+    def drawn(kind: str, distribution: str | None = None) -> object:
+        value = Custom(kind, {})
+        draw = host.renderer(value, distribution)
+        return draw(value) if draw else None
+
+    assert [drawn("sky.cloud"), drawn("sky.star"), drawn("sky.rain")] == [Text("one"), Text("two"), None]
+    assert [drawn("sky.both"), drawn("sky.both", "forge-sky-two")] == [Text("one"), Text("two")]
+
+
+def test_a_renderer_of_forge_comes_before_one_of_a_package(install: Install) -> None:
+    other = DRAWS.replace("{kinds}", "{'plan.plan': lambda r: 1, 'plan.other': lambda r: Text('other')}")
+    kinds = set(PluginHost().renderers_of(PluginHost().named("render.plan", "forge-workers")))
+    install("forge-tools-other", {"render.plan": "other_plugin"}, other_plugin=other.replace("plan.plan", min(kinds)))
+    host = PluginHost()
+    found = host.renderer(Custom(min(kinds), {}), "forge-tools-other")
+    assert found
+    assert found.__module__.startswith("forge_cli.")
+    assert host.renderer(Custom("plan.other", {}))
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("forge-tools-one", []),
+        ("forge-tools-won", ["'forge-tools-won'; did you mean 'forge-tools-one'?"]),
+        ("Forge_Tools.ONE,zeppelin", ["'zeppelin'"]),
+        ("", []),
+        (" , ", []),
+    ],
+)
+def test_unknown_names_in_the_environment_are_said(
+    install: Install, project: Project, monkeypatch: pytest.MonkeyPatch, named: str, said: list[str]
+) -> None:
+    install("forge-tools-one", {"one": "one_plugin"})
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", named)
+    sentences = [f"FORGE_LOAD_PLUGINS: no plugin is installed from {each}" for each in said]
+    assert list(PluginHost().unknown_names()) == sentences
+    assert list(PluginHost(only=["x"]).unknown_names()) == []
+    project.write("worker.yaml", "name: w\n")
+    events = project.run("done").of(StatusEvent)
+    assert [event.message for event in events if "FORGE_LOAD_PLUGINS" in event.message] == sentences
+
+
+def test_a_plugin_for_another_forge_says_so_when_it_cannot_be_loaded(install: Install) -> None:
+    site = install("forge-tools-newer", {"newer": "newer_plugin"}, newer_plugin="from forge_cli import Teleport\n")
+    metadata = site / "forge_tools_newer-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text() + "Requires-Dist: forge-workers>=9\n")
+    with pytest.raises(PluginError) as caught:
+        PluginHost().toolset("newer")
+    assert caught.value.message.endswith(f"; it is built for forge >= 9, this is {__version__}")
+
+
+HOSTILE_CLASS = """
+class Meta(type):
+    def __getattribute__(cls, name):
+        raise SystemExit(0)
+
+class Odd(metaclass=Meta):
+    pass
+"""
+
+
+@pytest.mark.parametrize("answer", ["[Odd]", "[Odd()]", "Odd", "{Odd: 1}", "[[]]", "['x' * 10**6]", "iter([Odd] * 3)"])
+@pytest.mark.parametrize("hook", ["toolsets", "models", "renderers", "executors"])
+def test_whatever_a_hook_gives_is_a_sentence(install: Install, hook: str, answer: str) -> None:
+    code = f"from forge_cli import hookimpl\n{HOSTILE_CLASS}\n@hookimpl\ndef forge_{hook}():\n    return {answer}\n"
+    points = {"odd": "odd_plugin", "model.odd": "odd_plugin", "render.odd": "odd_plugin", "executor.odd": "odd_plugin"}
+    install("forge-tools-odd", points, odd_plugin=code)
+    host = PluginHost()
+    for ask in (host.toolset, host.model, host.executor):
+        with pytest.raises(PluginError) as caught:
+            ask("odd")
+        assert "of forge-tools-odd 1.0 " in caught.value.message
+        assert len(str(caught.value)) < 3000
+    assert host.renderer(Custom("odd.kind", {})) is None

@@ -1,0 +1,71 @@
+"""``forge plugins check``: whether an installed plugin is one that workers can use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated
+
+import typer
+
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.output import data_output
+from forge_cli.cli.plugins.checks import PluginCheck, check_distribution
+from forge_cli.cli.plugins.common import NO_PLUGINS, distributions, installed_distribution
+from forge_cli.cli.signals import in_loop
+from forge_cli.cli.table import print_json
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.text import visible
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.requirements import OWN
+from forge_cli.engine.plugins.scan import Plugin
+
+app = new_app()
+
+
+@app.command()
+def check(
+    distribution: Annotated[
+        str | None, typer.Argument(metavar="DIST", help="A package that is installed; all of them unless named.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load a plugin in a process of its own, and say what is wrong with it.
+
+    Its entry points, hooks, names, settings and tools, and whether it is built for this forge.
+    """
+    host = PluginHost()
+    known = distributions((*host.plugins, *host.left_out))
+    named = [installed_distribution(distribution)] if distribution is not None else [n for n in known if n != OWN]
+    with data_output():
+        found = {name: in_loop(check_distribution, known[name]) for name in named}
+    if as_json:
+        rows = [{"distribution": name, **vars(each)} for name, checks in found.items() for each in checks]
+        print_json(rows)
+    else:
+        for name, checks in found.items():
+            _print(known[name][0], checks)
+    sys.stdout.flush()
+    checks = [each for checks in found.values() for each in checks]
+    failed = [each for each in checks if not each.ok]
+    if failed:
+        sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")
+    elif not checks:
+        sys.stderr.write(f"{NO_PLUGINS}\n")
+    raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
+
+
+def _print(plugin: Plugin, checks: Sequence[PluginCheck]) -> None:
+    """What passed in one line a subject, and a line for whatever did not, or was left out."""
+    sys.stdout.write(visible(str(plugin)) + "\n")
+    for subject, group in groupby(checks, key=lambda each: each.subject):
+        of_subject = list(group)
+        passed = ", ".join(each.check for each in of_subject if each.ok and not each.detail)
+        if passed:
+            sys.stdout.write(visible(f"  ok      {subject}: {passed}") + "\n")
+        for each in of_subject:
+            if each.detail:
+                detail = each.detail.replace("\n", "\n            ")
+                mark = "ok    " if each.ok else "FAILED"
+                sys.stdout.write(visible(f"  {mark}  {subject}: {each.check}: {detail}", keep="\n") + "\n")

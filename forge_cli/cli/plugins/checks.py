@@ -1,0 +1,210 @@
+"""What ``forge plugins check`` looks at: names and requirements as they are written, the rest in a child process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from forge_cli.cli.looking.looker import Looker
+from forge_cli.cli.opening import bare_worker, opened
+from forge_cli.cli.plugins.common import shared_names
+from forge_cli.cli.tools.rows import empty_folder
+from forge_cli.core.approval import ApprovalMode
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.results import is_valid_kind, is_well_known_kind
+from forge_cli.core.text import cut
+from forge_cli.core.thirdparty import LONGEST_ERROR
+from forge_cli.core.toolset import ToolsetConfig
+from forge_cli.core.wire import error_text
+from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
+from forge_cli.engine.plugins.host import PluginHost, kind_and_name
+from forge_cli.engine.plugins.requirements import missing, unfit
+from forge_cli.engine.plugins.scan import Plugin
+
+NAME = re.compile(r"[A-Za-z0-9][\w-]*")
+VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?")
+
+
+@dataclass(frozen=True)
+class PluginCheck:
+    """One thing that was looked at; ``subject`` is the distribution, an entry point, or a tool."""
+
+    subject: str
+    check: str
+    ok: bool
+    detail: str = ""
+
+    @classmethod
+    def of(cls, subject: str, check: str, *problems: str) -> PluginCheck:
+        return cls(subject, check, not problems, cut("; ".join(problems), LONGEST_ERROR))
+
+
+async def check_distribution(plugins: list[Plugin]) -> list[PluginCheck]:
+    """Everything about one distribution; each of its plugins is loaded in a process of its own."""
+    host, distribution = PluginHost(), plugins[0].distribution
+    built, absent = unfit(distribution), missing(distribution)
+    checks = [
+        PluginCheck.of(distribution, "forge", *([f"{distribution} {built}"] if built else [])),
+        PluginCheck.of(distribution, "requirements", *([f"not installed: {', '.join(absent)}"] if absent else [])),
+    ]
+    for plugin in plugins:
+        problems = [*_unsound(plugin), *shared_names(plugin, host)]
+        checks.append(PluginCheck.of(plugin.name, "entry point", *problems))
+        if not problems:
+            checks += await _look(plugin)
+    return checks
+
+
+def _unsound(plugin: Plugin) -> Iterator[str]:
+    kind, name = kind_and_name(plugin.name)
+    if not NAME.fullmatch(name) or len(name) > 64:
+        yield f"'{name}' is not a name for a {kind}: use up to 64 letters, digits, '_' and '-'"
+    if not VALUE.fullmatch(plugin.value):
+        yield f"'{plugin.value}' names nothing: write 'module' or 'module:attribute'"
+
+
+async def _look(plugin: Plugin) -> list[PluginCheck]:
+    try:
+        async with Looker(calls_tools=True) as looker:
+            return await looker.in_child(check_plugin, plugin.name, plugin.distribution)
+    except ForgeError as error:
+        return [PluginCheck.of(plugin.name, "loads", error.message)]
+
+
+async def check_plugin(name: str, distribution: str) -> list[PluginCheck]:
+    """Load one plugin, and look at what it offers; in the child."""
+    host = PluginHost(only=[distribution])
+    plugin = host.named(name, distribution)
+    kind, _ = kind_and_name(name)
+    checks = [await _attempt(plugin, "loads", lambda: _loads(host, plugin))]
+    if checks[0].ok:
+        checks.append(await _attempt(plugin, "hooks", lambda: _hooks(host, plugin)))
+        checks.append(await _attempt(plugin, *_DETAILS[kind](host, plugin)))
+        if kind == "toolset":
+            checks += await _conformance(host, plugin)
+    return checks
+
+
+Problems = Callable[[], Awaitable[list[str]]]
+
+
+async def _attempt(plugin: Plugin, check: str, look: Problems) -> PluginCheck:
+    try:
+        return PluginCheck.of(plugin.name, check, *await look())
+    except ForgeError as error:
+        return PluginCheck.of(plugin.name, check, error.message)
+    except BaseException as error:  # third-party code: whatever it raises
+        return PluginCheck.of(plugin.name, check, error_text(error))
+
+
+async def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
+    match kind_and_name(plugin.name)[0]:
+        case "toolset":
+            host.toolset_of(plugin)
+        case "model provider":
+            host.model_of(plugin)
+        case "executor":
+            host.executor_of(plugin)
+        case "observer":
+            host.observer_of(plugin)
+        case _:
+            if not host.renderers_of(plugin):
+                return [
+                    f"the plugin '{plugin.name}' of {plugin} offers no renderers: forge_renderers gives them by kind"
+                ]
+    return []
+
+
+async def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
+    """What a hook gives is found only through an entry point of its name."""
+    known = {each.name for each in host.plugins if each.distribution == plugin.distribution}
+    lost = sorted(set(host.offered_names(plugin)) - known)
+    return [f"{' '.join(kind_and_name(name))} has no entry point '{name}', so nobody finds it" for name in lost]
+
+
+def _settings(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
+    async def look() -> list[str]:
+        config = host.toolset_of(plugin).Config
+        config.model_json_schema()
+        own = {name: field for name, field in config.model_fields.items() if name not in ToolsetConfig.model_fields}
+        silent = [name for name, field in own.items() if not (field.description or "").strip()]
+        return [f"{', '.join(silent)}: no description; say what it means"] if silent else []
+
+    return "settings", look
+
+
+def _model(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
+    async def look() -> list[str]:
+        factory = host.model_of(plugin)
+        lacking: object = factory.missing()
+        problems: list[str] = [] if callable(factory.make) else ["make is not callable"]
+        problems += (
+            [] if lacking is None or isinstance(lacking, str) else ["missing() gives neither None nor a sentence"]
+        )
+        problems += [] if all(isinstance(key, str) for key in factory.keys) else ["keys are not names of variables"]
+        unnamed = [each for each in factory.catalog() if not isinstance(each.name, str)]
+        return [*problems, *(["catalog() gives models without a name"] if unnamed else [])]
+
+    return "factory", look
+
+
+def _executor(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
+    async def look() -> list[str]:
+        return [] if callable(host.executor_of(plugin).make) else ["make is not callable"]
+
+    return "factory", look
+
+
+def _observer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
+    async def look() -> list[str]:
+        return [] if callable(host.observer_of(plugin).observe) else ["observe is not callable"]
+
+    return "observer", look
+
+
+def _renderer(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
+    async def look() -> list[str]:
+        drawn = host.renderers_of(plugin)
+        odd = [kind for kind in drawn if not is_valid_kind(kind) or is_well_known_kind(kind)]
+        problems = [f"{kind!r} is not a kind of a custom result" for kind in odd]
+        return problems + [
+            f"the renderer of {kind!r} is not callable" for kind, draw in drawn.items() if not callable(draw)
+        ]
+
+    return "kinds", look
+
+
+_DETAILS: dict[str, Callable[[PluginHost, Plugin], tuple[str, Problems]]] = {
+    "toolset": _settings,
+    "model provider": _model,
+    "executor": _executor,
+    "observer": _observer,
+    "renderer": _renderer,
+}
+
+
+async def _conformance(host: PluginHost, plugin: Plugin) -> list[PluginCheck]:
+    """Its tools, as forge tools test looks at them; those of a toolset that needs settings cannot be known here."""
+    fields = host.toolset_of(plugin).Config.model_fields
+    needed = [name for name, field in fields.items() if field.is_required()]
+    if needed:
+        detail = f"not looked at: a worker has to give {', '.join(needed)}"
+        return [PluginCheck(plugin.name, "tools", True, detail)]
+    try:
+        with empty_folder() as folder:
+            worker = bare_worker({plugin.name: {}})
+            async with opened(worker, workspace=Path(folder), host=host, mode=ApprovalMode.APPROVE_ALL) as assembly:
+                tools = [offer.tool for offer in assembly.toolbox.offers.values()]
+                found = [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
+    except ForgeError as error:
+        return [PluginCheck.of(plugin.name, "tools", error.message)]
+    except BaseException as error:  # third-party code: a toolset is opened, asked and closed here
+        return [PluginCheck.of(plugin.name, "tools", error_text(error))]
+    none = [PluginCheck(plugin.name, "tools", True, "it offers none without settings")] if not tools else []
+    return [*none, *map(_as_check, found)]
+
+
+def _as_check(check: ConformanceCheck) -> PluginCheck:
+    return PluginCheck(check.tool, check.check, check.ok, check.detail)

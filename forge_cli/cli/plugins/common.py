@@ -1,0 +1,62 @@
+"""What the commands of ``forge plugins`` share: which packages are installed, what they offer, and by what name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from forge_cli.core.errors import UsageError
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wrap import wrap_for
+from forge_cli.engine.plugins.host import PluginHost, kind_and_name
+from forge_cli.engine.plugins.requirements import OWN, canonical
+from forge_cli.engine.plugins.scan import Plugin
+
+NO_PLUGINS = "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
+
+
+def warn_unknown() -> None:
+    """Say which names in FORGE_LOAD_PLUGINS mean nothing."""
+    for problem in PluginHost().unknown_names():
+        sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(problem)}") + "\n")
+
+
+def distributions(plugins: Iterable[Plugin]) -> dict[str, list[Plugin]]:
+    """Plugins by the distribution that they come from, in their order."""
+    found: dict[str, list[Plugin]] = {}
+    for plugin in plugins:
+        found.setdefault(plugin.distribution, []).append(plugin)
+    return found
+
+
+def installed_distribution(name: str) -> str:
+    """A third-party distribution with plugins, as it spells itself; UsageError where there is none."""
+    if canonical(name) == OWN:
+        raise UsageError(f"{OWN} is forge itself, and not a plugin")
+    host = PluginHost()
+    known = [each for each in distributions((*host.plugins, *host.left_out)) if each != OWN]
+    for each in known:
+        if canonical(each) == canonical(name):
+            return each
+    there = f"there are: {', '.join(known)}" if known else NO_PLUGINS
+    raise UsageError(f"no plugin is installed from '{visible(name)}'", hint=did_you_mean(name, known, there))
+
+
+def describe_offers(plugins: Iterable[Plugin]) -> str:
+    """``toolset words, renderer words``; of several of a kind, all after one word."""
+    names: dict[str, list[str]] = {}
+    for plugin in plugins:
+        kind, name = kind_and_name(plugin.name)
+        names.setdefault(kind, []).append(name)
+    return "; ".join(f"{kind}{'s' if len(each) > 1 else ''} {', '.join(each)}" for kind, each in names.items())
+
+
+def shared_names(plugin: Plugin, host: PluginHost) -> Iterator[str]:
+    """Why its name may not be its own: forge has it, or another package does."""
+    kind, name = kind_and_name(plugin.name)
+    if clash := host.clash(plugin):
+        yield clash
+    elif kind != "renderer":
+        others = [each for each in host.plugins if each.name == plugin.name and each != plugin]
+        if others:
+            yield f"the {kind} '{name}' is offered by {' and '.join(map(str, others))}, too; uninstall one of them"

@@ -1,0 +1,60 @@
+"""``forge plugins list``: every distribution with plugins, what it offers, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.plugins.common import describe_offers, distributions, shared_names, warn_unknown
+from forge_cli.cli.table import Column, print_json, print_table
+from forge_cli.engine.plugins.host import LOAD_PLUGINS, PluginHost
+from forge_cli.engine.plugins.requirements import OWN, missing, unfit
+from forge_cli.engine.plugins.scan import Plugin
+
+app = new_app()
+
+
+@app.command("list")
+def list_plugins(as_json: JsonOption = False) -> None:
+    """List every package with plugins, and what it offers.
+
+    Nothing of them is imported: forge plugins check does that.
+    """
+    host = PluginHost()
+    warn_unknown()
+    found = distributions((*host.plugins, *host.left_out)).values()
+    rows = [_row(host, plugins) for plugins in found]
+    if as_json:
+        print_json(rows)
+    else:
+        shown = [{**row, "offers": _offers(row, plugins)} for row, plugins in zip(rows, found, strict=True)]
+        print_table([Column("distribution"), Column("version", drop=1), Column("offers", room=40)], shown)
+
+
+def _row(host: PluginHost, plugins: list[Plugin]) -> dict[str, Any]:
+    first = plugins[0]
+    row: dict[str, Any] = {
+        "distribution": first.distribution,
+        "version": first.version,
+        "source": first.source.kind,
+        "offers": [plugin.name for plugin in plugins],
+        "loads": first in host.plugins,
+    }
+    problems = list(_problems(host, plugins)) if row["loads"] and first.distribution != OWN else []
+    return {**row, "error": "; ".join(problems)} if problems else row
+
+
+def _problems(host: PluginHost, plugins: list[Plugin]) -> Iterator[str]:
+    distribution = plugins[0].distribution
+    if built := unfit(distribution):
+        yield built
+    if absent := missing(distribution):
+        yield f"needs {', '.join(absent)}, which {'are' if len(absent) > 1 else 'is'} not installed"
+    for plugin in plugins:
+        yield from shared_names(plugin, host)
+
+
+def _offers(row: dict[str, Any], plugins: list[Plugin]) -> str:
+    offered = describe_offers(plugins)
+    return offered if row["loads"] else f"{offered} (not loaded: {LOAD_PLUGINS} does not name it)"

@@ -1,0 +1,341 @@
+"""``forge plugins``: what is installed and what is wrong with it, packages made, put in and taken out.
+
+Covers forge_cli.cli.plugins.list, forge_cli.cli.plugins.check, forge_cli.cli.plugins.checks,
+forge_cli.cli.plugins.common, forge_cli.cli.plugins.install, forge_cli.cli.plugins.uninstall,
+forge_cli.cli.plugins.packages.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge_cli import __version__
+from forge_cli.testing import Project
+
+from ..ui.conftest import terminal, writer  # noqa: F401
+from .conftest import Done
+
+WORDS = '''
+from typing import Annotated
+
+from forge_cli import Custom, ModelFactory, Text, Toolset, ToolsetConfig, hookimpl, tool
+from pydantic import Field
+
+
+class WordsConfig(ToolsetConfig):
+    longest: Annotated[int, Field(description="The longest word.")] = 10
+
+
+class Words(Toolset):
+    name = "words"
+    Config = WordsConfig
+
+    @tool(needs_approval=False, effects=[])
+    def count_words(self, text: str) -> int:
+        """Count the words of a text.
+
+        Args:
+            text: The text.
+        """
+        return len(text.split())
+
+    @tool(needs_approval=False, read_only=True)
+    def longest(self) -> int:
+        """Tell the length of the longest word."""
+        return self.config.longest
+
+
+@hookimpl
+def forge_toolsets():
+    return [Words]
+
+
+@hookimpl
+def forge_renderers():
+    return {"words.frequent": lambda result: Text("frequent")}
+'''
+ENTRIES = ("words = words_module", "render.words = words_module")
+Cli = Callable[..., Done]
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def site(install: Install, monkeypatch: pytest.MonkeyPatch) -> Path:
+    site = install("forge-tools-words", "words_module", WORDS, *ENTRIES)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    return site
+
+
+def rows(done: Done) -> dict[str, dict[str, object]]:
+    assert done.code == 0
+    return {row["distribution"]: row for row in json.loads(done.out)}
+
+
+# --- list
+
+
+@pytest.mark.usefixtures("site")
+def test_the_list_has_every_distribution_forge_first(cli: Cli) -> None:
+    done = cli("plugins", "list")
+    lines = done.out.splitlines()
+    assert (done.code, done.err, lines[0].split()) == (0, "", ["distribution", "version", "offers"])
+    assert lines[1].startswith("forge-workers")
+    assert "toolsets custom, " in lines[1]
+    assert [line.split(maxsplit=2)[1:] for line in lines if line.startswith("forge-tools-words")] == [
+        ["1.2", "renderer words; toolset words"]
+    ]
+    found = rows(cli("plugins", "list", "--json"))
+    assert next(iter(found)) == "forge-workers"
+    assert found["forge-tools-words"] == {
+        "distribution": "forge-tools-words",
+        "version": "1.2",
+        "source": "package",
+        "offers": ["render.words", "words"],
+        "loads": True,
+    }
+    assert "words_module" not in sys.modules
+
+
+@pytest.mark.usefixtures("site")
+def test_what_is_wrong_with_names_is_in_the_list(cli: Cli, install: Install) -> None:
+    install("forge-tools-words2", "other_module", "", "words = other_module", "render.words = other_module")
+    install("forge-tools-taker", "taker_module", "", "shell = taker_module", "model.openai = taker_module")
+    found = rows(cli("plugins", "list", "--json"))
+    both = "the toolset 'words' is offered by {}, too; uninstall one of them"
+    assert found["forge-tools-words"]["error"] == both.format("forge-tools-words2 1.2")
+    assert found["forge-tools-words2"]["error"] == both.format("forge-tools-words 1.2")
+    assert found["forge-tools-taker"]["error"] == (
+        "the model provider 'openai' of forge-tools-taker 1.2 is not used: forge has a model provider of that name"
+        " itself; the toolset 'shell' of forge-tools-taker 1.2 is not used: forge has a toolset of that name itself"
+    )
+    assert "error" not in found["forge-workers"]
+
+
+def test_what_it_requires_is_in_the_list(cli: Cli, site: Path) -> None:
+    with (site / "forge_tools_words-1.2.dist-info" / "METADATA").open("a") as file:
+        file.write("Requires-Dist: forge-workers<0.0.1\nRequires-Dist: nosuch>=1\n")
+    assert rows(cli("plugins", "list", "--json"))["forge-tools-words"]["error"] == (
+        f"is built for forge < 0.0.1, this is {__version__}; needs nosuch, which is not installed"
+    )
+
+
+@pytest.mark.usefixtures("site")
+def test_what_the_environment_leaves_out(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tool-words")
+    done = cli("plugins", "list", "--json")
+    assert rows(done)["forge-tools-words"]["loads"] is False
+    warning = "warning: FORGE_LOAD_PLUGINS: no plugin is installed from 'forge-tool-words'; did you mean"
+    assert done.err.startswith(f"{warning} 'forge-tools-words'?")
+    assert "toolset words (not loaded: FORGE_LOAD_PLUGINS does not name it)" in cli("plugins", "list").out
+
+
+@pytest.mark.usefixtures("site")
+def test_the_list_fits_a_terminal(terminal) -> None:  # noqa: F811
+    screen = terminal("plugins", "list", columns=80)
+    assert screen.end() == 0
+    shown = [line for line in screen.lines if line]
+    assert max(map(len, shown)) <= 80
+    assert [line for line in shown if line.startswith("forge-tools-words  1.2      renderer words; toolset words")]
+
+
+# --- a built-in's name
+
+
+def test_a_name_of_forge_is_a_row_of_tools_list(cli: Cli, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = install("forge-tools-taker", "taker_module", "raise SystemExit\n", "plan = taker_module")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-taker,nosuch")
+    done = cli("tools", "list", "--json")
+    found = [row for row in json.loads(done.out) if row["toolset"] == "plan"]
+    assert [(row["name"], row.get("error")) for row in found] == [
+        ("update_plan", None),
+        ("plan", "the toolset 'plan' of forge-tools-taker 1.2 is not used: forge has a toolset of that name itself"),
+    ]
+    assert "FORGE_LOAD_PLUGINS: no plugin is installed from 'nosuch'" in done.err
+
+
+# --- check
+
+
+@pytest.mark.usefixtures("site")
+def test_a_sound_package(cli: Cli) -> None:
+    done = cli("plugins", "check", "Forge_Tools.Words")
+    assert (done.code, done.out, done.err) == (
+        0,
+        "forge-tools-words 1.2\n"
+        "  ok      forge-tools-words: forge, requirements\n"
+        "  ok      render.words: entry point, loads, hooks, kinds\n"
+        "  ok      words: entry point, loads, hooks, settings\n"
+        "  ok      count_words: schema, description, parameters, timeout, input\n"
+        "  ok      longest: schema, description, parameters, timeout, input, result\n",
+        "",
+    )
+    assert "words_module" not in sys.modules
+
+
+def test_what_is_wrong_is_named_and_exits_1(cli: Cli, site: Path) -> None:
+    with (site / "forge_tools_words-1.2.dist-info" / "METADATA").open("a") as file:
+        file.write("Requires-Dist: forge-workers>=9\n")
+    entries = site / "forge_tools_words-1.2.dist-info" / "entry_points.txt"
+    entries.write_text("[forge]\nwords = words_module\nshell = words_module\n")
+    done = cli("plugins", "check", "forge-tools-words", "--json")
+    failed = [each for each in json.loads(done.out) if not each["ok"]]
+    assert done.code == 1
+    assert {each["distribution"] for each in failed} == {"forge-tools-words"}
+    assert [(each["subject"], each["check"], each["detail"]) for each in failed] == [
+        ("forge-tools-words", "forge", f"forge-tools-words is built for forge >= 9, this is {__version__}"),
+        (
+            "shell",
+            "entry point",
+            "the toolset 'shell' of forge-tools-words 1.2 is not used: forge has a toolset of that name itself",
+        ),
+        ("words", "hooks", "renderer words has no entry point 'render.words', so nobody finds it"),
+    ]
+    assert done.err == f"forge: 3 of {len(json.loads(done.out))} checks failed\n"
+
+
+def test_settings_that_only_a_worker_can_give(cli: Cli, site: Path) -> None:
+    module = site / "words_module.py"
+    module.write_text(WORDS.replace('Field(description="The longest word.")] = 10', "Field()]"))
+    done = cli("plugins", "check", "forge-tools-words")
+    assert done.code == 1
+    assert "  FAILED  words: settings: longest: no description; say what it means\n" in done.out
+    assert "  ok      words: tools: not looked at: a worker has to give longest\n" in done.out
+
+
+def test_nothing_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = cli("plugins", "check", "nosuch")
+    assert (done.code, done.err.splitlines()[0]) == (2, "forge: no plugin is installed from 'nosuch'")
+    done = cli("plugins", "check", "forge-workers")
+    assert (done.code, done.err) == (2, "forge: forge-workers is forge itself, and not a plugin\n")
+
+
+# --- install and uninstall, with a program of its own in the place of uv
+
+
+@pytest.fixture
+def uv(project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """An environment that uv tool made; its uv writes down what it was told, and then does as the test says."""
+    prefix, log = tmp_path / "tool", tmp_path / "argv"
+    (tmp_path / "bin").mkdir()
+    prefix.mkdir()
+    (prefix / "uv-receipt.toml").write_text(
+        '[tool]\nrequirements = [{ name = "forge-workers", directory = "/src/forge" }, { name = "forge-tools-web" }]\n'
+    )
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SITE", str(site))
+
+    def does(script: str) -> Path:
+        program = tmp_path / "bin" / "uv"
+        program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {log}\necho printed by uv\n{script}\n')
+        program.chmod(0o755)
+        return log
+
+    return does
+
+
+BIRDS = (
+    'mkdir "$SITE/forge_tools_birds-3.dist-info" && cd "$SITE/forge_tools_birds-3.dist-info" && '
+    "printf 'Name: forge-tools-birds\\nVersion: 3\\n' > METADATA && printf '[forge]\\nbirds = b\\n' > entry_points.txt"
+)
+
+
+def test_installing_says_by_what_and_shows_it(cli: Cli, uv: Callable[[str], Path], project: Project) -> None:
+    log = uv(BIRDS)
+    done = cli("plugins", "install", "forge-tools-birds>=2")
+    assert (done.code, done.out) == (0, "installed forge-tools-birds 3: toolset birds\n")
+    first, second, last = done.err.splitlines()
+    assert first.startswith("uv tool manages this environment: ")
+    assert first.endswith(" /src/forge")
+    assert (second, last) == ("printed by uv", "forge plugins check forge-tools-birds says whether it is sound")
+    argv = log.read_text().splitlines()
+    constraints = argv.pop(argv.index("--constraints") + 1)
+    assert argv == [
+        *("tool", "install", "--constraints", "--upgrade-package", "forge-tools-birds"),
+        *("--with", "forge-tools-web", "--with", "forge-tools-birds>=2", "/src/forge"),
+    ]
+    assert not Path(constraints).exists()
+
+
+def test_a_folder_is_installed_by_its_path_and_built_anew(
+    cli: Cli, uv: Callable[[str], Path], project: Project
+) -> None:
+    log = uv('grep . "$4" > constraints')
+    project.write("mine/pyproject.toml", '[project]\nname = "forge-tools-words"\n')
+    done = cli("plugins", "install", "./mine")
+    assert (done.code, done.out) == (0, "installed forge-tools-words 1.2: renderer words; toolset words\n")
+    assert log.read_text().splitlines()[4:6] == ["--reinstall-package", "forge-tools-words"]
+    assert str(project.folder / "mine") in log.read_text().splitlines()
+    assert project.read("constraints") == f"forge-workers=={__version__}\n"
+
+
+def test_a_package_without_plugins_is_said(cli: Cli, uv: Callable[[str], Path]) -> None:
+    uv("")
+    done = cli("plugins", "install", "requests")
+    assert (done.code, done.out) == (0, "")
+    assert "warning: it has no plugins for forge: no entry points of the group 'forge'\n" in done.err
+
+
+def test_an_installer_that_fails(cli: Cli, uv: Callable[[str], Path]) -> None:
+    uv("exit 7")
+    for command in ("install", "uninstall"):
+        done = cli("plugins", command, "forge-tools-words")
+        assert (done.code, done.out) == (1, "")
+        assert done.err.endswith("forge: uv tool failed with exit code 7; what it says is above\n")
+
+
+@pytest.mark.parametrize(
+    ("package", "problem"),
+    [
+        ("forge-workers", "forge-workers is forge itself, which forge plugins leaves as it is"),
+        ("Forge.Workers[x]==3", "forge-workers is forge itself, which forge plugins leaves as it is"),
+        ("forge-workers @ https://example.org/x.zip", "forge-workers is forge itself"),
+        ("./own", "forge-workers is forge itself, which forge plugins leaves as it is"),
+        ("./forge_workers-1-py3-none-any.whl", "forge-workers is forge itself"),
+        ("./nosuch", "there is no file or folder ./nosuch"),
+        (".", ". is not a project: it has no pyproject.toml"),
+        ("./broken", "./broken/pyproject.toml cannot be read: "),
+        ("own", "there is a folder own here, too"),
+        ("", "'' is not a package"),
+    ],
+)
+def test_what_is_not_installed(
+    cli: Cli, uv: Callable[[str], Path], project: Project, package: str, problem: str
+) -> None:
+    log = uv("")
+    project.write("own/pyproject.toml", '[project]\nname = "Forge_Workers"\n')
+    project.write("broken/pyproject.toml", "[project\n")
+    project.write("forge_workers-1-py3-none-any.whl", "")
+    done = cli("plugins", "install", package)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"forge: {problem}")
+    assert not log.exists()
+
+
+def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, uv: Callable[[str], Path], site: Path) -> None:
+    (site / "words_module.py").write_text("raise SystemExit\n")
+    log = uv('rm -r "$SITE/forge_tools_words-1.2.dist-info"')
+    done = cli("plugins", "uninstall", "forge_tools_words")
+    assert (done.code, done.out) == (0, "uninstalled forge-tools-words\n")
+    assert log.read_text().splitlines()[-3:] == ["--with", "forge-tools-web", "/src/forge"]
+    assert cli("plugins", "uninstall", "forge-tools-words").code == 2
+
+
+@pytest.mark.parametrize("package", ["forge-workers", "pytest", "nosuch", "--yes"])
+def test_what_is_not_uninstalled(cli: Cli, uv: Callable[[str], Path], package: str) -> None:
+    log = uv("")
+    assert cli("plugins", "uninstall", package).code == 2
+    assert not log.exists()
+
+
+def test_what_is_still_there_is_not_uninstalled(cli: Cli, uv: Callable[[str], Path]) -> None:
+    uv("")
+    done = cli("plugins", "uninstall", "forge-tools-words")
+    assert (done.code, done.out) == (1, "")
+    assert "forge: forge-tools-words is still there: " in done.err

@@ -1,0 +1,178 @@
+"""``forge plugins new``: what it makes works as it is, and is never written over anything.
+
+Covers forge_cli.cli.plugins.new.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forge_cli import __version__
+from forge_cli.cli.plugins.new import PluginKind
+from forge_cli.testing import Project
+
+from ..cli.conftest import Done, cli  # noqa: F401
+
+Cli = Callable[..., Done]
+FILES = {".github/workflows/ci.yml", ".gitignore", "README.md", "pyproject.toml"}
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", PluginKind, ids=lambda kind: kind.value)
+def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> None:  # noqa: F811
+    words = [] if kind is PluginKind.TOOLSET else ["--kind", kind.value]
+    done = cli("plugins", "new", "bird-song", *words)
+    name = f"{kind.package}bird-song"
+    module = name.replace("-", "_")
+    folder = project.folder / name
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"Made {name}: a {kind.value} that works already, with tests.\nNext:\n")
+    inside = {f"src/{module}/__init__.py", f"src/{module}/py.typed", "tests/test_bird_song.py"}
+    assert files(folder) == FILES | inside
+    assert not [file for file in files(folder) if re.search(r"@\w+@", (folder / file).read_text())]
+    made = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert made["name"] == name
+    assert f"forge-workers>={__version__}" in made["dependencies"]
+    assert list(made["entry-points"]["forge"].values()) == [module]
+
+
+def test_nothing_is_written_over(cli: Cli, project: Project) -> None:  # noqa: F811
+    (project.folder / "forge-tools-a").mkdir()
+    project.write("forge-tools-b", "a file")
+    (project.folder / "forge-tools-c").symlink_to("nowhere")
+    for name in "abc":
+        done = cli("plugins", "new", name)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"forge: forge-tools-{name} is there already, and is left as it is\n")
+    assert list((project.folder / "forge-tools-a").iterdir()) == []
+    assert project.read("forge-tools-b") == "a file"
+    assert not (project.folder / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Birds", "1bird", "a b", "../x", "a/b", "bird-", "-x", "ü", "a" * 41, "forge-tools-"]
+)
+def test_what_is_not_a_name(cli: Cli, project: Project, name: str) -> None:  # noqa: F811
+    done = cli("plugins", "new", "--", name)
+    assert (done.code, done.out, list(project.folder.iterdir())) == (2, "", [])
+    assert "is not a name for a plugin" in done.err
+
+
+@pytest.mark.parametrize(("name", "kind"), [("shell", "toolset"), ("anthropic", "model"), ("local", "executor")])
+def test_a_name_of_forge_is_refused(cli: Cli, project: Project, name: str, kind: str) -> None:  # noqa: F811
+    done = cli("plugins", "new", name, "--kind", kind)
+    assert (done.code, done.err) == (2, f"forge: forge has a {kind} '{name}' itself, which no package replaces\n")
+    assert list(project.folder.iterdir()) == []
+
+
+def test_the_whole_name_may_be_given(cli: Cli, project: Project) -> None:  # noqa: F811
+    assert cli("plugins", "new", "forge-tools-birds").code == 0
+    assert (project.folder / "forge-tools-birds" / "src" / "forge_tools_birds").is_dir()
+
+
+def test_a_folder_that_cannot_be_written(cli: Cli, project: Project, need) -> None:  # noqa: F811
+    need("user")
+    project.folder.chmod(0o500)
+    try:
+        done = cli("plugins", "new", "birds")
+    finally:
+        project.folder.chmod(0o700)
+    assert done.code == 1
+    assert done.err.startswith("forge: forge-tools-birds cannot be made: ")
+
+
+def put_on_path(package: Path, site: Path) -> None:
+    """Install a package without pip: its code, and what its pyproject says."""
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    info = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    shutil.copytree(package / "src", site, dirs_exist_ok=True)
+    info.mkdir()
+    required = "".join(f"Requires-Dist: {each}\n" for each in project["dependencies"])
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n{required}"
+    )
+    points = "".join(f"{name} = {value}\n" for name, value in project["entry-points"]["forge"].items())
+    (info / "entry_points.txt").write_text(f"[forge]\n{points}")
+
+
+def test_every_kind_passes_its_tests_and_the_checks(
+    cli: Cli,  # noqa: F811
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = tmp_path / "site"
+    for kind in PluginKind:
+        assert cli("plugins", "new", f"my-{kind.value}", "--kind", kind.value).code == 0
+        put_on_path(project.folder / f"{kind.package}my-{kind.value}", site)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("FORGE_LOAD_PLUGINS", ",".join(f"{kind.package}my-{kind.value}" for kind in PluginKind))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "."]
+    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, "5 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+
+    checked = [cli("plugins", "check", f"{kind.package}my-{kind.value}", "--json") for kind in PluginKind]
+    assert [done.code for done in checked] == [0] * len(PluginKind), checked
+    subjects = {row["subject"] for done in checked for row in json.loads(done.out)}
+    assert {
+        "my_toolset_greet",
+        "my-toolset",
+        "model.my-model",
+        "render.my_renderer",
+        "executor.my-executor",
+    } <= subjects
+
+
+ALSO = "import site; site.addsitedir({!r})\n"
+
+
+@pytest.mark.timeout(280)
+def test_from_new_to_removed_in_a_venv_of_its_own(project: Project, tmp_path: Path) -> None:
+    """With the pip that the interpreter brings; what the tests are run with is there as well, so that it need not be
+    installed once more."""
+    venv = tmp_path / "venv"
+    env = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "FORGE_HOME": str(project.home),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_COMPILE": "1",
+    }
+
+    def run(*command: str) -> str:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(command, cwd=project.folder, env=env, text=True, timeout=240, check=False, **streams)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    run(sys.executable, "-m", "venv", str(venv))
+    python = str(venv / "bin" / "python")
+    (place,) = venv.glob("lib/python*/site-packages")
+    (place / "also.pth").write_text(ALSO.format(sysconfig.get_path("purelib")))
+    forge = [python, "-m", "forge_cli", "plugins"]
+
+    run(*forge, "new", "words")
+    installed = run(*forge, "install", "./forge-tools-words")
+    assert f"pip manages this environment: {python} -m pip install " in installed
+    assert "installed forge-tools-words 0.1.0: toolset words\n" in installed
+    assert (place / "forge_tools_words").is_dir()
+    assert not list(place.glob("forge_workers*"))
+    assert "2 passed" in run(python, "-m", "pytest", "-q", "forge-tools-words")
+    assert "  ok      words_greet: schema, description, parameters, timeout, input\n" in run(
+        *forge, "check", "forge-tools-words"
+    )
+    assert run(*forge, "uninstall", "forge-tools-words").endswith("uninstalled forge-tools-words\n")
+    assert not (place / "forge_tools_words").exists()
+    assert "forge-tools-words" not in run(*forge, "list")
