@@ -10,9 +10,9 @@ from typing import TextIO
 
 from forge_cli.cli.colours import paint
 from forge_cli.cli.looking.gate import judging
+from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
-from forge_cli.cli.session import warn
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.core.calls import ToolCall

@@ -13,11 +13,12 @@ from typing import Annotated, TextIO
 
 import typer
 
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.record import check_target
 from forge_cli.cli.report import ResultReport
-from forge_cli.cli.session import SessionChoice, warn
+from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines

@@ -11,9 +11,8 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.notify import Notify
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import Unreadable, jsonable, own_reader, read, wire
+from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
 
 
 @dataclass(frozen=True)

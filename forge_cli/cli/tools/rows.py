@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.opening import bare_worker, opened
+from forge_cli.cli.tools.row import Row
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.tool import Source
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.deferred import definition_tokens
 from forge_cli.engine.gate.toolbox import Offer
@@ -31,62 +31,28 @@ class Troubled(Protocol):
     def left_out(self) -> Mapping[str, tuple[Source, str]]: ...
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the list: a tool, or something that is broken and why."""
-
-    name: str
-    toolset: str
-    source: str
-    origin: str
-    mode: str = ""
-    approval: str = ""
-    description: str = ""
-    version: str | None = None
-    label: str | None = None
-    category: str | None = None
-    error: str | None = None
-    tokens: int | None = None
-    """What its definition takes of the window, as a guess."""
-    deferred: bool | None = None
-    """True where the model is told its name only, until it asks for more."""
-
-    @classmethod
-    def of(cls, offer: Offer) -> Row:
-        tool = offer.tool
-        kind, origin = (tool.source.kind, tool.source.origin) if tool.source else ("", "")
-        first_line = tool.description.partition("\n")[0]
-        row = cls(
-            tool.name,
-            offer.toolset,
-            kind,
-            origin,
-            tool.mode,
-            offer.policy.approval_word(tool),
-            first_line,
-            tool.version,
-        )
-        row = replace(row, tokens=definition_tokens(tool))
-        return replace(row, label=tool.manual.label, category=tool.manual.category) if tool.manual else row
-
-    @classmethod
-    def broken(cls, plugin: Plugin, error: ForgeError) -> Row:
-        return cls(plugin.name, plugin.name, plugin.source.kind, str(plugin), error=error.message)
-
-    @classmethod
-    def left_out(cls, toolset: str, name: str, source: Source, problem: str) -> Row:
-        return cls(name, toolset, source.kind, source.origin, error=problem)
-
-    def wire(self, *, tokens: bool = False) -> dict[str, Any]:
-        """What is known of it; what most tools do not have is left out where it is missing."""
-        left_out = () if tokens else ("tokens", "deferred")
-        return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
-
-
 async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:
     """The tools of a worker, and what was left out of them."""
     async with opened(worker, workspace=workspace or Path.cwd(), host=host, make_zones=False) as assembly:
-        return [*map(Row.of, assembly.toolbox.offers.values()), *_left_out(assembly)]
+        return [*map(_row, assembly.toolbox.offers.values()), *_left_out(assembly)]
+
+
+def _row(offer: Offer) -> Row:
+    tool = offer.tool
+    source, manual = tool.source, tool.manual
+    return Row(
+        tool.name,
+        offer.toolset,
+        source.kind if source else "",
+        source.origin if source else "",
+        tool.mode,
+        offer.policy.approval_word(tool),
+        tool.description.partition("\n")[0],
+        tool.version,
+        label=manual.label if manual else None,
+        category=manual.category if manual else None,
+        tokens=definition_tokens(tool),
+    )
 
 
 def _left_out(assembly: Assembly) -> list[Row]:
@@ -129,7 +95,7 @@ async def rows_of_worker(path: str) -> list[Row]:
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
         left_out, offers = _left_out(assembly), dict(assembly.toolbox.offers)
         deferred = await defer_tools(worker, assembly, load_settings(forge_home(), workspace))
-        rows = [replace(Row.of(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
+        rows = [replace(_row(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
         return [*rows, *left_out]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import reprlib
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
@@ -22,11 +20,9 @@ from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.engine.plugins.local import LocalCode, LocalPlugin, local_plugins
-from forge_cli.engine.plugins.scan import OWN, Plugin, installed
+from forge_cli.engine.plugins.scan import EXECUTOR, MODEL, RENDER, Plugin, allowed, installed, toolset_plugins
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
-
-MODEL, RENDER, EXECUTOR = "model.", "render.", "executor."
 
 
 class PluginError(ForgeError):
@@ -43,17 +39,14 @@ class PluginHost:
 
     def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
         """``worker`` may name plugins that lie beside it."""
-        named = os.environ.get("FORGE_LOAD_PLUGINS")
         self._stated, self._worker = only, worker
-        allowed = only if only is not None or named is None else named.split(",")
-        self._only = None if allowed is None else {_canonical(name) for name in allowed}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
-        found = [plugin for plugin in installed(forge_home() / "cache") if self._allowed(plugin)]
+        found = allowed(installed(forge_home() / "cache"), self._stated)
         for local in local_plugins(self._worker) if self._worker else ():
             found += [local] if isinstance(local, Plugin) else self._offered(local)
         return tuple(found)
@@ -83,15 +76,12 @@ class PluginHost:
         self._register(plugin, name)
         return [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
 
-    def _allowed(self, plugin: Plugin) -> bool:
-        return plugin.distribution == OWN or self._only is None or _canonical(plugin.distribution) in self._only
-
     def named(self, name: str, distribution: str) -> Plugin:
         """One of the plugins, by what tells them apart."""
         return next(each for each in self.plugins if (each.name, each.distribution) == (name, distribution))
 
     def toolset_plugins(self) -> list[Plugin]:
-        return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER, EXECUTOR))]
+        return toolset_plugins(self.plugins)
 
     def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
         """The toolset class of that name, with the plugin it comes from."""
@@ -216,8 +206,3 @@ def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:
         f"the plugin '{plugin.name}' of {plugin} has a Config that is not a ToolsetConfig, but {reprlib.repr(config)}",
         hint="the Config of a Toolset class must derive from ToolsetConfig",
     )
-
-
-def _canonical(distribution: str) -> str:
-    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
-    return re.sub(r"[-_.]+", "-", distribution.strip()).lower()

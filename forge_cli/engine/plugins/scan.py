@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
+from forge_cli.core.source import Source
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import Source
 from forge_cli.core.values import dataclass
 from forge_cli.files.replace import replace_file
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 OWN = "forge-workers"
+MODEL, RENDER, EXECUTOR = "model.", "render.", "executor."
+"""How the names of entry points begin that are not toolsets."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,15 @@ class Plugin:
         if self.distribution != OWN:
             before_third_party(f"the plugin '{self.name}' of {self}")
 
-    def stamp(self) -> str:
-        """What changes when the plugin does: its version, forge's own, and the files of its package."""
-        package = self.value.partition(":")[0].partition(".")[0]
-        return _digest([asdict(self), __version__, [(file, _stamp(file)) for file in _files_of(package)]])
+    def stamp(self, known: dict[str, str] | None = None) -> str:
+        """What changes when the plugin does: its version, forge's own, and the files of its package.
+
+        A package may have many plugins: what was found of its files is put into ``known``, and taken from there.
+        """
+        package, known = self.value.partition(":")[0].partition(".")[0], {} if known is None else known
+        if package not in known:
+            known[package] = _digest((file, _stamp(file)) for file in _files_of(package))
+        return _digest([asdict(self), __version__, known[package]])
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -81,6 +89,20 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
         plugins = _search(stamps)
         _keep(file, {"path": path, "stamps": stamps, "plugins": [asdict(plugin) for plugin in plugins]})
     return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
+
+
+def allowed(plugins: Iterable[Plugin], only: Collection[str] | None = None) -> list[Plugin]:
+    """Forge's own, and those of the distributions ``only``; without them, of those that FORGE_LOAD_PLUGINS names."""
+    named = os.environ.get("FORGE_LOAD_PLUGINS")
+    names = only if only is not None or named is None else named.split(",")
+    if names is None:
+        return list(plugins)
+    wanted = {_canonical(name) for name in (OWN, *names)}
+    return [plugin for plugin in plugins if _canonical(plugin.distribution) in wanted]
+
+
+def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
+    return [plugin for plugin in plugins if not plugin.name.startswith((MODEL, RENDER, EXECUTOR))]
 
 
 def _read(file: Path, path: list[str]) -> set[Plugin] | None:
@@ -148,3 +170,8 @@ def _stamp(path: str) -> list[int] | None:
 
 def _digest(parts: Iterable[Any]) -> str:
     return sha256(json.dumps(list(parts)).encode()).hexdigest()
+
+
+def _canonical(distribution: str) -> str:
+    """The name as package indexes compare it: ``Forge_Tools.Web`` is ``forge-tools-web``."""
+    return re.sub(r"[-_.]+", "-", distribution.strip()).lower()
