@@ -11,22 +11,6 @@ nox.options.sessions = ["tests", "lint", "types", "build"]
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PLUGINS = [str(path.parent) for path in sorted(Path("plugins").glob("*/pyproject.toml"))]
 PLUGIN_TESTS = [str(path) for path in sorted(Path("plugins").glob("*/tests"))]
-MEASURED = (
-    "startup",
-    "first_request",
-    "loop",
-    "search",
-    "shell",
-    "process",
-    "parallel",
-    "executables",
-    "mcp_calls",
-    "sessions",
-    "redaction",
-    "chat",
-    "batch",
-)
-BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 PARALLEL = ["-n", "2", "--dist", "worksteal"]
 ONCE_MORE = ["--reruns", "1", "-raR"]
@@ -142,7 +126,6 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Compare forge with floors of the same machine at the same time; one file with ``-- benchmarks/startup.py``."""
+    """Compare forge with floors of the same machine, and with benchmarks/results.json, which ``-- --keep`` writes."""
     session.install(".")
-    for benchmark in session.posargs or BENCHMARKS:
-        session.run("python", benchmark, env=WITH_BYTECODE)
+    session.run("python", "benchmarks/all.py", *session.posargs, env=WITH_BYTECODE)
