@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -20,6 +19,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted, visible
+from forge_cli.core.values import dataclass
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -20,6 +19,7 @@ from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.executors import ExecutorEnv
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.batch import Batch, ItemFolders
 from forge_cli.engine.batch.inputs import STDIN, BatchInputs, default_results
 from forge_cli.engine.batch.pace import SharedPace

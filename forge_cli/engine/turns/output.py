@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from forge_cli.core.json_schema import (
     validator,
 )
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import NESTING
 from forge_cli.files.document import parse_document
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio
@@ -21,6 +20,7 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Tool
+from forge_cli.core.values import dataclass
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.chat.commands.table import run_line
 from forge_cli.ui.chat.facts import Facts
