@@ -22,23 +22,6 @@ NEW_PLUGINS = {
     "executor": "forge-executor-mine",
 }
 """What ``forge plugins new`` makes has to pass as it is."""
-MEASURED = (
-    "startup",
-    "first_request",
-    "loop",
-    "search",
-    "shell",
-    "process",
-    "parallel",
-    "executables",
-    "mcp_calls",
-    "sessions",
-    "redaction",
-    "chat",
-    "batch",
-    "web",
-)
-BENCHMARKS = [f"benchmarks/{name}.py" for name in MEASURED]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 PARALLEL = ["-n", "2", "--dist", "worksteal"]
 ONCE_MORE = ["--reruns", "1", "-raR"]
@@ -200,7 +183,6 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Compare forge with floors of the same machine at the same time; one file with ``-- benchmarks/startup.py``."""
+    """Compare forge with floors of the same machine, and with benchmarks/results.json, which ``-- --keep`` writes."""
     session.install(".")
-    for benchmark in session.posargs or BENCHMARKS:
-        session.run("python", benchmark, env=WITH_BYTECODE)
+    session.run("python", "benchmarks/all.py", *session.posargs, env=WITH_BYTECODE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from table import Row, main
 
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.rules import LineJudge, RuleList, ShellRule
@@ -91,25 +91,16 @@ def shapes() -> Iterator[tuple[str, Callable[[int], str]]]:
         yield repr(piece), lambda size, piece=piece: piece * (size // len(piece))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows = [("median line, ms", everyday(options.rounds), 0.2)]
+def measure(rounds: int) -> list[Row]:
+    rows = [Row("median line, ms", everyday(rounds), 0.2)]
     for name, shape in shapes():
-        seconds = taken(shape(LONG), options.rounds)
-        rows.append((f"128 kB, {name}, s", seconds, 0.5))
+        seconds = taken(shape(LONG), rounds)
+        rows.append(Row(f"128 kB, {name}, s", seconds, 0.5))
         if seconds > MEASURABLE:
-            half, double = (taken(shape(size), options.rounds) for size in (LONG // 2, LONG * 2))
-            rows.append((f"256 kB / 64 kB, {name}", double / half, 8.0))
-    if options.json:
-        print(json.dumps([{"row": name, "value": value, "limit": limit} for name, value, limit in rows], indent=2))
-    else:
-        for name, value, limit in rows:
-            print(f"{name:<52} {value:>7.2f} {limit:>6.2f}  {'ok' if value <= limit else 'over'}")
-    return 0 if all(value <= limit for _, value, limit in rows) else 1
+            half, double = (taken(shape(size), rounds) for size in (LONG // 2, LONG * 2))
+            rows.append(Row(f"256 kB / 64 kB, {name}", double / half, 8.0))
+    return rows
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure, rounds=2)

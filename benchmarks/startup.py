@@ -23,6 +23,9 @@ COMMANDS = {
     "forge --help": [FORGE, "--help"],
     "forge worker check": [FORGE, "worker", "check", WORKER],
     "forge tools list": [FORGE, "tools", "list"],
+    "forge sessions list": [FORGE, "sessions", "list"],
+    "forge approve": [FORGE, "approve", WORKER, "calculate_fibonacci", "n=3"],
+    "forge run": [FORGE, "run", WORKER, "What is the 20th Fibonacci number?", "-p"],
     "forge tools list, 100 more distributions": [FORGE, "tools", "list"],
 }
 MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
@@ -30,8 +33,11 @@ MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
 LIMITS = {
     "forge --version": ("python -c pass", 2.5),
     "forge --help": ("import typer", 1.3),
-    "forge worker check": ("import typer", 5.0),
-    "forge tools list": ("import typer", 5.0),
+    "forge worker check": ("import typer", 2.5),
+    "forge tools list": ("import typer", 2.5),
+    "forge sessions list": ("import typer", 2.5),
+    "forge approve": ("import typer", 2.5),
+    "forge run": ("import typer", 4.0),
     "forge tools list, 100 more distributions": ("forge tools list", 1.2),
 }
 MEMORY_LIMITS = {"forge --help": 25.0}

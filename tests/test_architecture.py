@@ -41,6 +41,20 @@ HEAVY = frozenset(
         "referencing",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
+LATE = frozenset(
+    {
+        "forge_cli.cli.looking.looker",
+        "forge_cli.cli.models.names",
+        "forge_cli.cli.tools.rows",
+        "forge_cli.cli.worker.checking",
+        "forge_cli.cli.worker.grants",
+        "forge_cli.files.trust",
+        "forge_cli.files.worker",
+        "forge_cli.toolsets.executables.registry",
+        "forge_cli.toolsets.executables.stats",
+    }
+)
+"""Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
 SHARED = ("ahead", "failures", "http", "sse", "windows")
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
@@ -123,13 +137,14 @@ def plugins_use_the_public_api(module: Module) -> Iterator[str]:
 
 
 def imports_stand_on_top(module: Module) -> Iterator[str]:
-    """No import hides in a function, but for lazy packages, the console script, pytest's plugin and what is heavy."""
+    """No import hides in a function, but for lazy packages, the console script, pytest's plugin and what is late."""
     if module.path.endswith(("__init__.py", "forge_cli/cli/app.py", "forge_cli/pytest_plugin.py")):
         return
     for function in ast.walk(module.tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node, name in module.imports(function):
-                if not any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY):
+                late = module.room == "cli" and name.rpartition(".")[0] in LATE
+                if not late and not any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY):
                     yield module.at(node, f"import of {name} inside {function.name}()")
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from forge_cli.cli.colours import paint
 from forge_cli.cli.looking.gate import judging
+from forge_cli.cli.notices import warn
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
-from forge_cli.cli.session import warn
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.core.calls import ToolCall
@@ -20,6 +19,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted, visible
+from forge_cli.core.values import dataclass
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described

@@ -107,8 +107,7 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
         return 0
     # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
     gc.set_threshold(200_000)
-    # pydantic would read the metadata of everything installed, to look for plugins of its own
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    spare_pydantic_plugins()
     if "_FORGE_COMPLETE" in os.environ:
         from forge_cli.cli.completion import answer
 
@@ -134,6 +133,15 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
     from forge_cli.cli.commands import dispatch
 
     return dispatch(args, report)
+
+
+def spare_pydantic_plugins() -> None:
+    """Keep pydantic from loading what looks for plugins of its own: it would read the metadata of all that is there."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if os.environ["PYDANTIC_DISABLE_PLUGINS"] == "__all__":
+        loader = type(sys)("pydantic.plugin._loader")
+        loader.get_plugins = tuple  # type: ignore[attr-defined]
+        sys.modules.setdefault(loader.__name__, loader)
 
 
 def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +11,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from forge_cli.cli.coercion import CoercesLate
 from forge_cli.cli.examples import WithExamples
 from forge_cli.core.errors import ExitCode, Terminated, UsageError
+from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     from forge_cli.cli.report import ResultReport
@@ -125,7 +126,7 @@ GROUPS = {
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class CommandGroup(WithExamples, TyperGroup):
+class CommandGroup(WithExamples, CoercesLate, TyperGroup):
     """A group of commands whose help ends with examples."""
 
 

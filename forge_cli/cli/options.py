@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from forge_cli.cli.coercion import CoercesLate
 from forge_cli.cli.examples import WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 
 DirectoryOption = Annotated[
     Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; WORKER is still looked up from here.")
@@ -28,7 +29,7 @@ JsonInputOption = Annotated[
 ]
 
 
-class PlainCommand(WithExamples, TyperCommand):
+class PlainCommand(WithExamples, CoercesLate, TyperCommand):
     """A command whose help reads ``WORKER [TASK|-]`` and ``--on-ask deny|fail``; typer would write types, too."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -8,10 +8,10 @@ from typing import Annotated, TextIO
 
 import typer
 
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import DirectoryOption, HomeOption, JsonOption, chosen_mode, home_folder, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.record import workspace_of
-from forge_cli.cli.session import warn
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import Annotated, TextIO
 
 import typer
 
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.record import check_target
 from forge_cli.cli.report import ResultReport
-from forge_cli.cli.session import SessionChoice, warn
+from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.stdin import is_interactive, task_from
 from forge_cli.cli.streams import OutputLost, erase_live_lines, live_lines
@@ -49,6 +50,7 @@ from forge_cli.core.approval import OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
+from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import driven_by

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
+from forge_cli.cli.notices import warn
 from forge_cli.core.errors import UsageError
-from forge_cli.core.text import visible
-from forge_cli.core.wrap import wrap_for
+from forge_cli.core.values import dataclass
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import OpenSession, open_session
 
@@ -45,8 +43,3 @@ class SessionChoice:
             task=task,
             warn=warn,
         )
-
-
-def warn(sentence: str) -> None:
-    """Say what is not an error, on standard error."""
-    sys.stderr.write(wrap_for(sys.stderr, f"forge: {visible(sentence)}") + "\n")

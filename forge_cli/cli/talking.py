@@ -18,8 +18,9 @@ import anyio.lowlevel
 from forge_cli.cli.conversing import TalkingRuntime
 from forge_cli.cli.looking.reach import declared_zones
 from forge_cli.cli.models.catalogue import model_names
+from forge_cli.cli.notices import warn
 from forge_cli.cli.output import loss_of, stop_on_loss
-from forge_cli.cli.session import SessionChoice, warn
+from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import interruptible
 from forge_cli.cli.streams import erase_live_lines
 from forge_cli.cli.work import Work

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -22,6 +21,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, Worker
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.values import dataclass
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,6 +18,7 @@ import anyio
 
 from forge_cli.core.text import counted
 from forge_cli.core.upkeep import mend_process
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 
 OPENING = 30.0

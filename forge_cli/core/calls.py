@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, Literal, NoReturn
 
-from forge_cli.core.json_schema import DEPTH
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import NESTING, JsonObject
 
 OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
 
@@ -35,7 +34,7 @@ def call_identity(name: str, args: object) -> str:
 
 
 TOO_DEEP = "is nested too deeply"
-_NESTED = "[" * (DEPTH + 1) + "]" * (DEPTH + 1)
+_NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
 
 
 def within_depth(call: ToolCall) -> ToolCall:
@@ -45,7 +44,7 @@ def within_depth(call: ToolCall) -> ToolCall:
 
 def is_too_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(DEPTH):
+    for _ in range(NESTING):
         level = [item for each in level for item in _items(each)]
         if not level:
             return False

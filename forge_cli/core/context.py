@@ -17,8 +17,8 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.schema import InputSchema
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 _CALL: ContextVar[str | None] = ContextVar("call", default=None)
 

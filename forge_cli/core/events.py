@@ -13,9 +13,8 @@ from forge_cli.core.grants import GrantOffer
 from forge_cli.core.messages import Attachment, Message, StopReason, ToolSpec, Usage
 from forge_cli.core.notify import StatusLevel
 from forge_cli.core.results import ResultValue
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import read, wire
+from forge_cli.core.wire import JsonObject, read, wire
 
 VERSION = 1
 CLIENTS = "MCP clients"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-DEPTH = 100
-"""Levels of nesting of a value; a schema, which describes each level by two, may have twice as many."""
 PROBLEMS = 5
 """How many problems are reported at once."""
 SENTENCE = 200

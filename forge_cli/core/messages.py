@@ -13,9 +13,8 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.config import Config
 from forge_cli.core.notify import Notify
 from forge_cli.core.results import Blob, Image, ResultValue, for_model, shown_files
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import Unreadable, jsonable, own_reader, read, wire
+from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
 
 
 @dataclass(frozen=True)

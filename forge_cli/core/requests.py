@@ -6,8 +6,8 @@ from typing import Protocol
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.messages import Message, StopReason
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,6 @@ from forge_cli.core.fields import (
     shown,
 )
 from forge_cli.core.json_schema import (
-    DEPTH,
     PROBLEMS,
     SENTENCE,
     best_error,
@@ -44,7 +43,7 @@ from forge_cli.core.signature import (
 )
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import MAX_BITS
+from forge_cli.core.wire import MAX_BITS, NESTING
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as JsonSchemaError
@@ -116,7 +115,7 @@ class InputSchema:
             return cls(emitted, schema)
         for problem in lint(schema):
             raise SchemaError(problem)
-        return cls(_closed(_plain(schema, limit=2 * DEPTH)))
+        return cls(_closed(_plain(schema, limit=2 * NESTING)))
 
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
@@ -194,7 +193,7 @@ def lint(schema: JsonObject) -> list[str]:
     if not isinstance(schema, dict):
         return [f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"]
     try:
-        plain = _plain(schema, limit=2 * DEPTH)
+        plain = _plain(schema, limit=2 * NESTING)
     except InvalidInput as error:
         return [f"the schema is not plain JSON: {error}"]
     problems = [*_shape_problems(plain), *reference_problems(plain)]
@@ -227,7 +226,7 @@ def _closed(schema: JsonObject) -> JsonObject:
     return {"properties": {}, **schema, **closing}
 
 
-def _plain(value: Any, path: Loc = (), limit: int = DEPTH) -> Any:
+def _plain(value: Any, path: Loc = (), limit: int = NESTING) -> Any:
     """A copy in JSON's own types; what JSON cannot carry is InvalidInput."""
     match value:
         case Mapping() | list() | tuple() if limit == 0:

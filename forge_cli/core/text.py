@@ -6,6 +6,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Iterator
+from datetime import datetime
 from typing import Literal
 
 CutAt = Literal["lines", "middle", "end"]
@@ -118,3 +119,11 @@ def counted(number: float, what: str) -> str:
     """``1 call``, ``2 calls``."""
     shown = f"{number:,}" if isinstance(number, int) else f"{number:,g}"
     return f"{shown} {what}" if number == 1 else f"{shown} {what}s"
+
+
+def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
+    """A time of the record where the reader is; what is not a time is left as it is."""
+    try:
+        return datetime.fromisoformat(time).astimezone().strftime(shape)
+    except (ValueError, OverflowError):
+        return time

@@ -7,9 +7,9 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import field, fields
+from dataclasses import fields
 from functools import cached_property, partial
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from anyio import to_thread
 from pydantic import BaseModel
@@ -21,6 +21,8 @@ from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
 from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
 from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
+from forge_cli.core.source import Source as Source
+from forge_cli.core.source import ToolMode
 from forge_cli.core.values import dataclass
 
 Args = dict[str, Any]
@@ -32,8 +34,6 @@ NeedsApproval = (
     | None
 )
 Touches = Callable[[Args], Iterable[PathUse]]
-ToolMode = Literal["llm", "manual", "both"]
-SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 READ_ONLY = frozenset({Effect.READ})
@@ -50,19 +50,6 @@ class ManualExecution:
     mode: ToolMode = "llm"
     label: str | None = None
     category: str | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a tool came from; shown to people, never branched on."""
-
-    kind: SourceKind
-    origin: str
-    distribution: str | None = field(default=None, compare=False)
-    """The package that it is part of, or the file as the worker spells it."""
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.origin}"
 
 
 @dataclass(frozen=True)

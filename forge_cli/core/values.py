@@ -1,13 +1,14 @@
-"""``dataclass`` as in the standard library, but frozen ones share their methods, so that programs start faster.
+"""``dataclass`` as in the standard library, but classes share their methods, so that programs start faster.
 
-The standard library compiles six methods for every frozen class at each start. Here only ``__init__`` is compiled: it
-assigns each field once, and what is assigned later is refused.
+The standard library compiles up to six methods for every class at each start. Here only ``__init__`` is compiled, when
+the first value is made; that of a frozen class writes the fields, and whatever is assigned later is refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from reprlib import recursive_repr
@@ -16,11 +17,8 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass"]
 
 
-class _Frozen:
-    """The methods that frozen dataclasses share; each class gets them as its own."""
-
-    _assignable: frozenset[str]
-    """The fields of the class."""
+class _Plain:
+    """The methods that dataclasses share; each class gets them as its own."""
 
     @recursive_repr()
     def __repr__(self) -> str:
@@ -32,17 +30,19 @@ class _Frozen:
             return NotImplemented
         return _fields(self, "compare") == _fields(other, "compare")
 
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Frozen:
+    """Those that frozen ones have besides."""
+
     def __hash__(self) -> int:
         return hash(tuple(_fields(self, "hash").values()))
 
     def __setattr__(self, name: str, value: object) -> None:
-        held = self.__dict__
-        if name in self._assignable and name not in held:  # every field of every value passes here, so it is short
-            held[name] = value
-        elif _is_extra(self, name):
-            object.__setattr__(self, name, value)
-        else:
+        if not _is_extra(self, name):
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         if not _is_extra(self, name):
@@ -50,7 +50,77 @@ class _Frozen:
         object.__delattr__(self, name)
 
 
-_SHARED = {name: vars(_Frozen)[name] for name in ("__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__")}
+_PLAIN = {name: vars(_Plain)[name] for name in ("__repr__", "__eq__", "__hash__")}
+_FROZEN = {**_PLAIN, **{name: vars(_Frozen)[name] for name in ("__hash__", "__setattr__", "__delattr__")}}
+
+
+class _Missing:
+    """Stands for what a factory makes."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_MISSING = _Missing()
+
+
+class _Signature:
+    """The signature of a class, for those who ask; its ``__init__`` has none before it is compiled."""
+
+    def __get__(self, value: object, cls: type) -> inspect.Signature:
+        maker = next((base for base in cls.__mro__ if "__init__" in vars(base)), object)
+        if value is not None or "_late" not in vars(maker):
+            raise AttributeError("__signature__")
+        whole = inspect.signature(_compiled_init(maker))
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+def _late_init(cls: type) -> Callable[..., None]:
+    """An ``__init__`` that is compiled when it is called for the first time."""
+
+    def first(self: object, *args: object, **named: object) -> None:
+        init = _compiled_init(cls)
+        type.__setattr__(cls, "__init__", init)
+        init(self, *args, **named)
+
+    return first
+
+
+def _compiled_init(cls: Any) -> Callable[..., None]:
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    made = [field for field in dataclasses.fields(cls) if not field.init and _has_factory(field)]
+    known: dict[str, Any] = {"_MISSING": _MISSING}
+    frozen = cls.__setattr__ is _Frozen.__setattr__
+    writes = "__held__[{!r}] = {}" if frozen else "self.{} = {}"
+    lines = ["__held__ = self.__dict__"] if frozen else []
+    for field in [*fields, *made]:
+        value = field.name
+        if _has_factory(field):
+            known[f"_make_{field.name}"] = field.default_factory
+            value = f"_make_{value}()" if field in made else f"_make_{value}() if {value} is _MISSING else {value}"
+        elif field.default is not dataclasses.MISSING:
+            known[f"_default_{field.name}"] = field.default
+        lines.append(writes.format(field.name, value))
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    named = [field for field in fields if field.kw_only]
+    params = ["self", *map(_param, (field for field in fields if not field.kw_only))]
+    params += ["*", *map(_param, named)] if named else []
+    exec(f"def __init__({', '.join(params)}):\n  " + "\n  ".join(lines or ["pass"]), known)  # noqa: S102
+    init: Callable[..., None] = known["__init__"]
+    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    init.__annotations__ = {**{field.name: field.type for field in fields}, "return": None}
+    return init
+
+
+def _param(field: dataclasses.Field[Any]) -> str:
+    if _has_factory(field):
+        return f"{field.name}=_MISSING"
+    return field.name if field.default is dataclasses.MISSING else f"{field.name}=_default_{field.name}"
+
+
+def _has_factory(field: dataclasses.Field[Any]) -> bool:
+    return field.default_factory is not dataclasses.MISSING
 
 
 def _fields(value: Any, use: str) -> dict[str, Any]:
@@ -89,13 +159,28 @@ def _frozen(cls: type, kw_only: bool) -> type:
     if not all(params.frozen for params in bases):
         return dataclasses.dataclass(cls, frozen=True, kw_only=kw_only)  # which says what is wrong
     with _thawed(bases):
-        dataclasses.dataclass(cls, eq=False, repr=False, kw_only=kw_only)
-    for name, method in _SHARED.items():
-        if vars(cls).get(name) is None:  # Python puts None for the hash of a class with an __eq__
-            setattr(cls, name, method)
-    cls._assignable = frozenset(field.name for field in dataclasses.fields(cls))  # type: ignore[attr-defined]
+        _finish(cls, kw_only, _FROZEN)
     vars(cls)["__dataclass_params__"].frozen = True
     return cls
+
+
+def _plain(cls: type, kw_only: bool) -> type:
+    if any(vars(base)["__dataclass_params__"].frozen for base in cls.__mro__ if "__dataclass_params__" in vars(base)):
+        return dataclasses.dataclass(cls, kw_only=kw_only)  # which says what is wrong
+    _finish(cls, kw_only, _PLAIN)
+    return cls
+
+
+def _finish(cls: Any, kw_only: bool, methods: dict[str, Any]) -> None:
+    """Let the standard library find the fields, and add what it would compile."""
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    dataclasses.dataclass(cls, init=False, eq=False, repr=False, kw_only=kw_only)
+    for name, method in methods.items():
+        if vars(cls).get(name) is None:  # Python puts None for the hash of a class with an __eq__
+            setattr(cls, name, method)
+    if "__init__" not in vars(cls):
+        cls.__init__, cls.__signature__, cls._late = _late_init(cls), _Signature(), True
+    vars(cls)["__dataclass_params__"].init = True
 
 
 if TYPE_CHECKING:
@@ -106,8 +191,8 @@ else:
         """What the standard library's does."""
 
         def decorate(cls: type) -> type:
-            if frozen and not more:
-                return _frozen(cls, kw_only)
+            if not more:
+                return _frozen(cls, kw_only) if frozen else _plain(cls, kw_only)
             return dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, **more)
 
         return decorate if cls is None else decorate(cls)

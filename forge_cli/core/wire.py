@@ -16,8 +16,11 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from forge_cli.core.errors import Mark
 
 T = TypeVar("T")
+JsonObject = dict[str, Any]
 
 MAX_DEPTH = 60
+NESTING = 100
+"""Levels of nesting of a value; a schema, which describes each level by two, may have twice as many."""
 MAX_BITS = 14_000
 """Python refuses to write larger integers as decimal digits."""
 

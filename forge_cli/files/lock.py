@@ -10,11 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import anyio
-
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRIES = 100
-_PAUSE = 0.02
 
 
 def acquire(file: Path, *, shared: bool = False, wait: bool = True, create: bool = True) -> int:
@@ -37,15 +34,6 @@ def acquire(file: Path, *, shared: bool = False, wait: bool = True, create: bool
             raise
         os.close(descriptor)
     raise OSError(errno.EBUSY, "it is replaced again and again")
-
-
-async def acquire_in_turn(file: Path) -> int:
-    """The same, waiting without holding up the event loop."""
-    while True:
-        try:
-            return acquire(file, wait=False)
-        except BlockingIOError:
-            await anyio.sleep(_PAUSE)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from forge_cli.core.values import dataclass
-from forge_cli.files.worker import SUFFIXES
 
+SUFFIXES = (".yaml", ".yml", ".md", ".worker")
 SHIPPED = Path(__file__).parent.parent / "workers"
 PROJECT = Path(".forge", "workers")
 NAME = re.compile(r"[\w.-]+")

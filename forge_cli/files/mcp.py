@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -14,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.values import dataclass
 from forge_cli.files.regular import read_regular
 
 SERVER_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,31}$"

@@ -16,8 +16,8 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.values import dataclass
 from forge_cli.files.document import read_document
+from forge_cli.files.lookup import SUFFIXES as SUFFIXES
 
-SUFFIXES = (".yaml", ".yml", ".md", ".worker")
 DEFAULT_MAX_TURNS = 50
 DEFAULT_TOOL_SHARE = 0.2
 

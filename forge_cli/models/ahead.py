@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
+
+from forge_cli.core.values import dataclass
 
 if TYPE_CHECKING:
     import httpx2

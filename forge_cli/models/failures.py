@@ -9,7 +9,6 @@ import random
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -19,6 +18,7 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.notify import Notify
 from forge_cli.core.pace import current_pace
 from forge_cli.core.text import cut, visible
+from forge_cli.core.values import dataclass
 
 ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
 """How often a request is sent; a server that says nothing has taken long enough the first time."""

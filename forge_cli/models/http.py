@@ -5,13 +5,14 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 from urllib.request import getproxies
 
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
+from forge_cli.core.values import dataclass
 from forge_cli.models.ahead import ConnectionAhead
 from forge_cli.models.failures import Endpoint
 from forge_cli.models.sse import SseReader, TooLong

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from forge_cli.core.values import dataclass
 
 LONGEST = 16 * 2**20
 _LINE_END = re.compile(rb"\r\n|\n|\r")

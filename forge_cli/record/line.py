@@ -11,9 +11,8 @@ from typing import Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import Unreadable, camel_case
+from forge_cli.core.wire import JsonObject, Unreadable, camel_case
 
 Redact = Callable[[Any], Any]
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))

@@ -7,11 +7,11 @@ import stat
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line

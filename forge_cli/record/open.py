@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import ForgeError, UsageError, WorkerError
 from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
-from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import clean_text
+from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject, clean_text
 from forge_cli.files.worker import Worker
 from forge_cli.record.changes import ChangeLog, change_log
 from forge_cli.record.line import Line

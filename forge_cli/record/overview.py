@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
+from forge_cli.core.values import dataclass
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
 from forge_cli.record.lock import holder

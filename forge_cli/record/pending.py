@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.events import ApprovalRequired, WorkerUpdate
+from forge_cli.core.values import dataclass
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Past, Pending
 

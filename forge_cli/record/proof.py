@@ -11,11 +11,11 @@ import os
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
 from forge_cli.core.upkeep import move_out_of_reach
+from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home
 from forge_cli.files.sync import sync_data
 from forge_cli.record.line import Line

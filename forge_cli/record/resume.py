@@ -39,8 +39,8 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 from forge_cli.sandbox.secrets import has_mark
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +15,7 @@ from typing import Self
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.core.upkeep import move_out_of_reach
+from forge_cli.core.values import dataclass
 from forge_cli.files.home import make_private
 from forge_cli.files.sync import sync_data, sync_folder
 from forge_cli.record.leftovers import part_file, sweep

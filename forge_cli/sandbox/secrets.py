@@ -41,6 +41,8 @@ _LONG = 4096
 _LARGE = 65_536
 _REMEMBERED = 4
 """How many large texts are remembered without their secrets."""
+_SHORT, _MANY = 40, 4096
+"""Characters of a text that is likely to come again, such as a key of an event; and how many are remembered."""
 
 
 class Redactor:
@@ -56,6 +58,7 @@ class Redactor:
                 if len(secret) >= SHORTEST:
                     self._values.setdefault(secret, MARK.format(name=name))
         self._known: dict[str, str] = {}
+        self._short: dict[str, str] = {}
         self._longest_first = sorted(self._values, key=len, reverse=True)
 
     def redact(self, value: Any) -> Any:
@@ -69,7 +72,17 @@ class Redactor:
         return value
 
     def redact_text(self, text: str) -> str:
-        """A large text is looked at once, although the record, the history and the model's log all ask for it."""
+        """A large text is looked at once, although the record, the history and the model's log all ask for it.
+
+        So is a short one, for most of a line of the record is the same in the next.
+        """
+        if len(text) <= _SHORT:
+            short = self._short.get(text)
+            if short is None:
+                if len(self._short) >= _MANY:
+                    self._short.clear()
+                short = self._short[text] = self.settle(text, whole=True)[0]
+            return short
         if len(text) < _LARGE:
             return self.settle(text, whole=True)[0]
         known = self._known.get(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.values import dataclass
 from forge_cli.files.module import LocalModule, imported_beside
 
 

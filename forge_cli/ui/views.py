@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import StringIO
 from itertools import zip_longest
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from forge_cli.core.results import (
     Text,
 )
 from forge_cli.core.text import visible
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.images import describe_image
 

@@ -6,7 +6,7 @@ import pytest
 
 from forge_cli import TextDelta, ToolCall, TurnEnd
 from forge_cli.core.calls import is_too_deep, read_args, within_depth
-from forge_cli.core.json_schema import DEPTH
+from forge_cli.core.wire import NESTING
 from forge_cli.testing import Project
 
 
@@ -19,19 +19,19 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def test_where_depth_ends() -> None:
-    assert not is_too_deep(nested(DEPTH))
-    assert is_too_deep(nested(DEPTH + 1))
-    assert within_depth(sound := ToolCall("1", "act", nested(DEPTH))) is sound
-    assert within_depth(ToolCall("1", "act", nested(DEPTH + 1))).args == {}
+    assert not is_too_deep(nested(NESTING))
+    assert is_too_deep(nested(NESTING + 1))
+    assert within_depth(sound := ToolCall("1", "act", nested(NESTING))) is sound
+    assert within_depth(ToolCall("1", "act", nested(NESTING + 1))).args == {}
 
 
-@pytest.mark.parametrize("levels", [DEPTH + 1, 500, 985, 100_000])
+@pytest.mark.parametrize("levels", [NESTING + 1, 500, 985, 100_000])
 def test_text_that_is_nested_too_deeply(levels: int) -> None:
     with pytest.raises(ValueError, match="is nested too deeply"):
         read_args('{"value": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}")
 
 
-@pytest.mark.parametrize("levels", [DEPTH + 1, 500, 900, 5000])
+@pytest.mark.parametrize("levels", [NESTING + 1, 500, 900, 5000])
 def test_a_call_that_is_nested_too_deeply_is_invalid(project: Project, levels: int) -> None:
     project.write("tools.py", "def act(value: list) -> str: return 'never'\n")
     project.write(

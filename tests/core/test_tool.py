@@ -1,6 +1,6 @@
 """A tool: its name, its word, who may call it, and how a function becomes one.
 
-Covers forge_cli.core.calls, forge_cli.core.context, forge_cli.core.errors.
+Covers forge_cli.core.calls, forge_cli.core.context, forge_cli.core.errors, forge_cli.core.source.
 """
 
 import functools

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
@@ -196,3 +197,38 @@ def test_only_the_init_of_a_value_is_compiled() -> None:
     compiled = {name for name, item in vars(Point).items() if getattr(item, "__code__", None)}
     own = {name for name in compiled if vars(Point)[name].__code__.co_filename == "<string>"}
     assert own == {"__init__"}
+
+
+def test_a_class_has_a_signature_before_and_after_its_first_value() -> None:
+    def signatures(make: Make) -> list[str]:
+        classes = [shape(make) for shape in (plain, keywords, child, no_fields, thawed, plain_child)]
+        before = [str(inspect.signature(cls)) for cls in classes]
+        for cls in classes:
+            cls(a=1)
+        assert [str(inspect.signature(cls)) for cls in classes] == before
+        return before
+
+    assert signatures(dataclass) == signatures(dataclasses.dataclass)
+
+
+def test_nothing_is_compiled_before_the_first_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr("builtins.exec", lambda source, *_: compiled.append(source))
+    plain(dataclass)
+    thawed(dataclass)
+    assert compiled == []
+
+
+@dataclass(frozen=True)
+class Held:
+    """Fields may have any name."""
+
+    _held: int = 1
+    value: list[int] = field(default_factory=list)
+    first: int = field(default=3, init=False)
+    made: list[int] = field(default_factory=list, init=False)
+
+
+def test_fields_that_are_not_given() -> None:
+    assert vars(Held(2)) == {"_held": 2, "value": [], "made": []}
+    assert Held().first == 3

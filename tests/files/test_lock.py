@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli.files.lock import acquire, acquire_in_turn, locked
+from forge_cli.files.lock import acquire, locked
+from forge_cli.toolsets.executables.golang import acquire_in_turn
 
 
 @pytest.fixture

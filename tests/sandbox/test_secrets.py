@@ -8,7 +8,7 @@ import re
 import string
 import threading
 from time import process_time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -311,3 +311,18 @@ def test_a_large_text_is_looked_at_in_a_thread_and_once() -> None:
     for number in range(20):
         redactor.redact_text(f"{large}{number}")
     assert len(redactor._known) < 10
+
+
+def test_short_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    settle = Redactor.settle
+
+    def count(self: Redactor, text: str, *args: Any, **named: Any) -> tuple[str, int]:
+        looked.append(text)
+        return settle(self, text, *args, **named)
+
+    monkeypatch.setattr(Redactor, "settle", count)
+    redactor = Redactor({"API_KEY": "abcdefgh12345678"})
+    for _ in range(3):
+        assert redactor.redact({"type": "x abcdefgh12345678"}) == {"type": "x [redacted:API_KEY]"}
+    assert looked == ["type", "x abcdefgh12345678"]

@@ -51,9 +51,9 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.results import ResultValue
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.text import visible
+from forge_cli.core.text import local_time, visible
 from forge_cli.record.line import Line
-from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, local_time, read_transcript
+from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.page import page
 from forge_cli.ui.transcript.terminal import draw

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.session import warn
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.plugins.host import PluginHost

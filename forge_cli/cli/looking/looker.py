@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from forge_cli.cli.looking.child import result_type
 from forge_cli.cli.looking.reach import child_environment, confined
+from forge_cli.cli.looking.trace import active_trace
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.signature import JsonObject
@@ -147,11 +148,14 @@ class _Conversation:
 
     async def ask(self, function: Callable[..., Awaitable[T]], args: Iterable[Any]) -> T:
         name = f"{function.__module__}:{function.__qualname__}"
-        request = {"function": name, "args": list(args), "confined_by": self._confined_by}
+        trace = active_trace()
+        request = {"function": name, "args": list(args), "confined_by": self._confined_by, "traced": bool(trace)}
         reply: JsonObject = {"failed": f"it did not answer within {PATIENCE:g} seconds"}
         with anyio.move_on_after(PATIENCE) as limit:
             reply = await self._exchange(json.dumps(request).encode() + b"\n", limit)
         self._forward_errors()
+        if trace and "value" in reply:
+            trace.add(reply.get("seen"))
         return self._value(reply, function)
 
     async def end(self) -> None:

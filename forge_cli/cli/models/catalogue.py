@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.engine.plugins.host import MODEL, PluginHost
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 

@@ -19,8 +19,8 @@ from forge_cli.core.messages import ListedModel, ModelFactory
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.core.wrap import wrap_for
-from forge_cli.engine.plugins.host import MODEL, PluginHost
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.scan import MODEL, Plugin
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.keys import find_key

@@ -19,9 +19,9 @@ from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
-from forge_cli.engine.plugins.host import PluginHost, kind_and_name
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.plugins.scan import Plugin, kind_and_name
 
 NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?")

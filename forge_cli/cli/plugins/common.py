@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.core.wrap import wrap_for
-from forge_cli.engine.plugins.host import PluginHost, kind_and_name
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import OWN, canonical
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.plugins.scan import Plugin, kind_and_name
 
 NO_PLUGINS = "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
-
-
-def warn_unknown() -> None:
-    """Say which names in FORGE_LOAD_PLUGINS mean nothing."""
-    for problem in PluginHost().unknown_names():
-        sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(problem)}") + "\n")
 
 
 def distributions(plugins: Iterable[Plugin]) -> dict[str, list[Plugin]]:

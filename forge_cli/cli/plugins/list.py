@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
-from forge_cli.cli.plugins.common import describe_offers, distributions, shared_names, warn_unknown
+from forge_cli.cli.plugins.common import describe_offers, distributions, shared_names
 from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.engine.plugins.host import LOAD_PLUGINS, PluginHost
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import OWN, missing, unfit
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.plugins.scan import LOAD_PLUGINS, Plugin
 
 app = new_app()
 
@@ -22,7 +23,7 @@ def list_plugins(as_json: JsonOption = False) -> None:
     Nothing of them is imported: forge plugins check does that.
     """
     host = PluginHost()
-    warn_unknown()
+    warn_of_unknown_plugins()
     found = distributions((*host.plugins, *host.left_out)).values()
     rows = [_row(host, plugins) for plugins in found]
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli.cli.session import warn
+from forge_cli.cli.notices import warn
 from forge_cli.record.log import Log, damage_of, find_session, random_end, read_readable, session_files
 
 NAMED = "by its id, the beginning or the random end of it, or 'last'"

@@ -15,10 +15,9 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.text import cut
+from forge_cli.core.text import cut, local_time
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import overview
-from forge_cli.ui.transcript.entries import local_time
 
 app = new_app()
 

@@ -7,26 +7,23 @@ from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forge_cli.cli.looking.looker import Looker, ThirdPartyError, look
-from forge_cli.cli.models.names import share_of_window
+from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
-from forge_cli.cli.plugins.common import warn_unknown
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import Column, print_json, print_table
-from forge_cli.cli.tools.rows import Row, rows_of_plugin, rows_of_worker
+from forge_cli.cli.tools.row import Row
 from forge_cli.cli.worker.find import find_worker
-from forge_cli.core.tool import SourceKind, ToolMode
-from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.core.source import SourceKind, ToolMode
+from forge_cli.engine.plugins.scan import Plugin, allowed, installed, toolset_plugins
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
-from forge_cli.toolsets.executables.registry import CREATE
-from forge_cli.toolsets.executables.stats import Stats, ToolStats
+
+if TYPE_CHECKING:
+    from forge_cli.toolsets.executables.stats import ToolStats
 
 app = new_app()
 
@@ -55,9 +52,9 @@ def list_tools(
     Each with its toolset, source, mode and approval; broken ones with the reason.
     """
     path = find_worker(worker) if worker is not None else None
-    warn_unknown()
+    warn_of_unknown_plugins()
     with data_output():
-        rows = in_loop(_rows_of_all) if path is None else look(rows_of_worker, path, worker=path)
+        rows = _rows_of_all() if path is None else _rows_of_worker(path)
     wanted = [row for row in rows if source in (None, row.source) and _is_open_to(row, mode)]
     if stats:
         _print_stats(wanted, as_json=as_json)
@@ -79,6 +76,9 @@ def _is_open_to(row: Row, mode: ToolMode | None) -> bool:
 
 def _print_stats(rows: list[Row], *, as_json: bool) -> None:
     """By the folder that each tool comes from, since a worker may give it another name; and of all creations."""
+    from forge_cli.toolsets.executables.registry import CREATE
+    from forge_cli.toolsets.executables.stats import Stats, ToolStats
+
     stats = Stats(forge_home() / "tools")
     known, creations = stats.read(), stats.creations()
     used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows if row.source == "executable"]
@@ -108,6 +108,9 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
     """The largest first, and their sum; of what part of which window, where that is known."""
+    from forge_cli.cli.looking.looker import look
+    from forge_cli.cli.models.names import share_of_window
+
     counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))
     if as_json:
         print_json([row.wire(tokens=True) for row in counted])
@@ -124,15 +127,22 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
         sys.stdout.write(f"deferred: {len(deferred)}, named only until find_tools loads them; the others: {left:,}\n")
 
 
-async def _rows_of_all() -> list[Row]:
+def _rows_of_worker(path: str) -> list[Row]:
+    from forge_cli.cli.looking.looker import look
+    from forge_cli.cli.tools.rows import rows_of_worker
+
+    return look(rows_of_worker, path, worker=path)
+
+
+def _rows_of_all() -> list[Row]:
     """Of every plugin by itself; what was found out about one is cached until it, or an executable, changes."""
-    host, found, executables = PluginHost(), list[Row](), _stamp_of(forge_home() / "tools")
+    found, packages, executables = list[Row](), dict[str, str](), _stamp_of(forge_home() / "tools")
     with StampedCache(forge_home() / "cache" / "tools.json") as cache:
-        for plugin in host.toolset_plugins():
-            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp()} {executables}"
+        for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
+            name, stamp = f"{plugin.name} of {plugin}", f"{plugin.stamp(packages)} {executables}"
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
-                rows = await _rows_of_plugin(plugin)
+                rows = _rows_of_plugin(plugin)
                 if not any(row.error for row in rows):
                     cache.put(name, stamp, [vars(row) for row in rows])
             found += rows
@@ -158,9 +168,11 @@ def _cached_rows(value: Any) -> list[Row] | None:
         return None
 
 
-async def _rows_of_plugin(plugin: Plugin) -> list[Row]:
+def _rows_of_plugin(plugin: Plugin) -> list[Row]:
+    from forge_cli.cli.looking.looker import ThirdPartyError, look
+    from forge_cli.cli.tools.rows import rows_of_plugin
+
     try:
-        async with Looker() as looker:
-            return await looker(rows_of_plugin, plugin.name, plugin.distribution)
+        return look(rows_of_plugin, plugin.name, plugin.distribution)
     except ThirdPartyError as error:
         return [Row.broken(plugin, error)]

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from forge_cli.cli.models.names import defer_tools
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.sections import settings_of
+from forge_cli.cli.tools.row import Row
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import cut
 from forge_cli.core.tool import Source
 from forge_cli.core.toolset import Toolset
-from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.deferred import definition_tokens
 from forge_cli.engine.gate.toolbox import Offer
@@ -37,71 +37,35 @@ class Troubled(Protocol):
     def left_out(self) -> Mapping[str, tuple[Source, str]]: ...
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the list: a tool, or something that is broken and why."""
-
-    name: str
-    toolset: str
-    source: str
-    origin: str
-    mode: str = ""
-    approval: str = ""
-    description: str = ""
-    version: str | None = None
-    label: str | None = None
-    category: str | None = None
-    error: str | None = None
-    tokens: int | None = None
-    """What its definition takes of the window, as a guess."""
-    settings: list[dict[str, Any]] | None = None
-    """Of a toolset that has no tools as it is: what its section in a worker file may say."""
-    deferred: bool | None = None
-    """True where the model is told its name only, until it asks for more."""
-
-    @classmethod
-    def of(cls, offer: Offer) -> Row:
-        tool = offer.tool
-        kind, origin = (tool.source.kind, tool.source.origin) if tool.source else ("", "")
-        first_line = cut(tool.description.partition("\n")[0], LONGEST_LINE, "end")
-        row = cls(
-            tool.name,
-            offer.toolset,
-            kind,
-            origin,
-            tool.mode,
-            offer.policy.approval_word(tool),
-            first_line,
-            tool.version,
-        )
-        row = replace(row, tokens=definition_tokens(tool))
-        return replace(row, label=tool.manual.label, category=tool.manual.category) if tool.manual else row
-
-    @classmethod
-    def broken(cls, plugin: Plugin, error: ForgeError) -> Row:
-        return cls(plugin.name, plugin.name, plugin.source.kind, str(plugin), error=error.message)
-
-    @classmethod
-    def left_out(cls, toolset: str, name: str, source: Source, problem: str) -> Row:
-        return cls(name, toolset, source.kind, source.origin, error=problem)
-
-    @classmethod
-    def of_toolset(cls, plugin: Plugin, toolset: type[Toolset]) -> Row:
-        settings = settings_of(toolset)
-        needed = ", ".join(each["name"] for each in settings if "required" in each)
-        text = f"needs settings: {needed}" if needed else "has no tools without settings"
-        return cls(plugin.name, plugin.name, plugin.source.kind, str(plugin), description=text, settings=settings)
-
-    def wire(self, *, tokens: bool = False) -> dict[str, Any]:
-        """What is known of it; what most tools do not have is left out where it is missing."""
-        left_out = () if tokens else ("tokens", "deferred")
-        return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
-
-
 async def rows_of(worker: Worker, host: PluginHost | None = None, workspace: Path | None = None) -> list[Row]:
     """The tools of a worker, and what was left out of them."""
     async with opened(worker, workspace=workspace or Path.cwd(), host=host, make_zones=False) as assembly:
-        return [*map(Row.of, assembly.toolbox.offers.values()), *_left_out(assembly)]
+        return [*map(_row, assembly.toolbox.offers.values()), *_left_out(assembly)]
+
+
+def _row(offer: Offer) -> Row:
+    tool = offer.tool
+    source, manual = tool.source, tool.manual
+    return Row(
+        tool.name,
+        offer.toolset,
+        source.kind if source else "",
+        source.origin if source else "",
+        tool.mode,
+        offer.policy.approval_word(tool),
+        cut(tool.description.partition("\n")[0], LONGEST_LINE, "end"),
+        tool.version,
+        label=manual.label if manual else None,
+        category=manual.category if manual else None,
+        tokens=definition_tokens(tool),
+    )
+
+
+def _row_of_toolset(plugin: Plugin, toolset: type[Toolset]) -> Row:
+    settings = settings_of(toolset)
+    needed = ", ".join(each["name"] for each in settings if "required" in each)
+    text = f"needs settings: {needed}" if needed else "has no tools without settings"
+    return Row(plugin.name, plugin.name, plugin.source.kind, str(plugin), description=text, settings=settings)
 
 
 def _left_out(assembly: Assembly) -> list[Row]:
@@ -131,7 +95,7 @@ async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
         worker = worker_of(host, plugin)
         with empty_folder() as folder:
             rows = [] if worker is None else await rows_of(worker, host, Path(folder))
-        return rows or [Row.of_toolset(plugin, host.toolset_of(plugin))]
+        return rows or [_row_of_toolset(plugin, host.toolset_of(plugin))]
     except ForgeError as error:
         return [Row.broken(plugin, error)]
     except Exception as error:  # third-party code: a toolset is opened, asked and closed here
@@ -145,7 +109,7 @@ async def rows_of_worker(path: str) -> list[Row]:
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
         left_out, offers = _left_out(assembly), dict(assembly.toolbox.offers)
         deferred = await defer_tools(worker, assembly, load_settings(forge_home(), workspace))
-        rows = [replace(Row.of(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
+        rows = [replace(_row(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
         return [*rows, *left_out]
 
 

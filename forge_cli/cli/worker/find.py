@@ -7,18 +7,18 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.text import nearest, visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import NamedWorker, WorkerOrigin, is_path, is_sentence, named_workers
-from forge_cli.files.trust import TrustError, TrustStore, file_digests
-from forge_cli.files.worker import SUFFIXES, load_worker
+from forge_cli.files.lookup import SUFFIXES, NamedWorker, WorkerOrigin, is_path, is_sentence, named_workers
+
+if TYPE_CHECKING:
+    from forge_cli.files.trust import TrustStore
 
 WorkerArgument = Annotated[
     str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
@@ -61,6 +61,8 @@ def _first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: boo
     first, *others = [each for each in found if each.origin is not found[0].origin or each is found[0]]
     if first.origin is not WorkerOrigin.PROJECT:
         return first
+    from forge_cli.files.trust import TrustError, TrustStore
+
     trust = TrustStore(forge_home())
     if trust.holds(first) or (interactive and _agrees(first, trust)):
         return first
@@ -75,6 +77,10 @@ def _first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: boo
 
 def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
     """Ask on the terminal; a yes is kept until one of the worker's files changes."""
+    from forge_cli.cli.worker.grants import grants_of, lines_of_grants
+    from forge_cli.files.trust import file_digests
+    from forge_cli.files.worker import load_worker
+
     digests = file_digests(worker)
     lines = lines_of_grants(grants_of(load_worker(worker.path), Path.cwd()))
     sys.stderr.write(f"{visible(_shown(worker))} comes with this folder and is not trusted yet.\n")

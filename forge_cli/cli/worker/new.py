@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -19,6 +19,7 @@ from forge_cli.cli.worker.schema import write_worker_schema
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.host import PluginHost
 
 app = new_app()

@@ -6,7 +6,7 @@ import heapq
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.inputs import InputItem, folder_name
 from forge_cli.engine.batch.plan import BatchPlan
 from forge_cli.engine.batch.store import BatchStore, is_resumed, item_state

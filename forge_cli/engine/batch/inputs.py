@@ -9,13 +9,13 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.files.regular import open_regular, read_regular
 

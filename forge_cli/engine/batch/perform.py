@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.executors import BatchItem, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.pace import Pace, current_pace
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost

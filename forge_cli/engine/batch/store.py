@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +18,7 @@ from typing import Any, Self
 from forge_cli.core.batches import ItemState
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.files.lock import acquire
 from forge_cli.files.regular import open_regular
 from forge_cli.files.sync import sync_data, sync_folder

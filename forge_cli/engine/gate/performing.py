@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import anyio
@@ -26,6 +26,7 @@ from forge_cli.core.bounds import (
 )
 from forge_cli.core.errors import ToolInterrupted
 from forge_cli.core.tool import TIME_LIMIT
+from forge_cli.core.values import dataclass
 
 TOOL = "the tool "
 

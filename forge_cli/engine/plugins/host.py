@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -22,24 +21,25 @@ from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.engine.plugins.local import LocalCode, LocalPlugin, local_plugins
-from forge_cli.engine.plugins.requirements import OWN, canonical, unfit
-from forge_cli.engine.plugins.scan import Plugin, installed
+from forge_cli.engine.plugins.requirements import OWN, unfit
+from forge_cli.engine.plugins.scan import (
+    EXECUTOR,
+    KINDS,
+    MODEL,
+    OBSERVER,
+    RENDER,
+    Plugin,
+    allowed,
+    find_unknown_names,
+    installed,
+    kind_and_name,
+    toolset_plugins,
+)
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
 
-MODEL, RENDER, EXECUTOR, OBSERVER = "model.", "render.", "executor.", "observer."
-KINDS = {MODEL: "model provider", RENDER: "renderer", EXECUTOR: "executor", OBSERVER: "observer"}
-LOAD_PLUGINS = "FORGE_LOAD_PLUGINS"
 MOST_NAMED = 20
 T = TypeVar("T")
-
-
-def kind_and_name(entry_point: str) -> tuple[str, str]:
-    """What an entry point is, and what people call it: ``model.echo`` is the model provider ``echo``."""
-    for prefix, kind in KINDS.items():
-        if entry_point.startswith(prefix):
-            return kind, entry_point.removeprefix(prefix)
-    return "toolset", entry_point
 
 
 class PluginError(ForgeError):
@@ -56,17 +56,14 @@ class PluginHost:
 
     def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
         """``worker`` may name plugins that lie beside it."""
-        named = os.environ.get(LOAD_PLUGINS)
         self._stated, self._worker = only, worker
-        allowed = only if only is not None or named is None else named.split(",")
-        self._only = None if allowed is None else {canonical(name) for name in allowed if name.strip()}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
-        found = [plugin for plugin in self._installed if self._allowed(plugin)]
+        found = allowed(self._installed, self._stated)
         for local in local_plugins(self._worker) if self._worker else ():
             found += [local] if isinstance(local, Plugin) else self._offered(local)
         return tuple(found)
@@ -78,15 +75,12 @@ class PluginHost:
     @property
     def left_out(self) -> tuple[Plugin, ...]:
         """Those that are installed and not allowed."""
-        return tuple(plugin for plugin in self._installed if not self._allowed(plugin))
+        loaded = allowed(self._installed, self._stated)
+        return tuple(plugin for plugin in self._installed if plugin not in loaded)
 
     def unknown_names(self) -> Iterator[str]:
         """A sentence for each name in FORGE_LOAD_PLUGINS that is not a distribution with plugins."""
-        if self._stated is None and self._only:
-            known = {canonical(plugin.distribution) for plugin in self._installed}
-            for name in sorted(self._only - known):
-                near = did_you_mean(name, sorted(known - {OWN}), "")
-                yield f"{LOAD_PLUGINS}: no plugin is installed from '{name}'{f'; {near}' if near else ''}"
+        return find_unknown_names(self._installed) if self._stated is None else iter(())
 
     def clash(self, plugin: Plugin) -> str | None:
         """Why a third-party plugin is never used: what comes with forge keeps its name."""
@@ -143,15 +137,12 @@ class PluginHost:
         self._register(plugin, name)
         return [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
 
-    def _allowed(self, plugin: Plugin) -> bool:
-        return plugin.distribution == OWN or self._only is None or canonical(plugin.distribution) in self._only
-
     def named(self, name: str, distribution: str) -> Plugin:
         """One of the plugins, by what tells them apart."""
         return next(each for each in self.plugins if (each.name, each.distribution) == (name, distribution))
 
     def toolset_plugins(self) -> list[Plugin]:
-        return [plugin for plugin in self.plugins if not plugin.name.startswith((MODEL, RENDER, EXECUTOR, OBSERVER))]
+        return toolset_plugins(self.plugins)
 
     def toolset(self, name: str, where: Mark | None = None) -> tuple[type[Toolset], Plugin]:
         """The toolset class of that name, with the plugin it comes from."""

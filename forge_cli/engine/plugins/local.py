@@ -49,7 +49,7 @@ class LocalPlugin(Plugin):
     def announce(self) -> None:
         before_third_party(f"the plugin {self.distribution}")
 
-    def stamp(self) -> str:
+    def stamp(self, known: dict[str, str] | None = None) -> str:
         return self.version
 
     def __str__(self) -> str:

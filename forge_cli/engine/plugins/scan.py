@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
@@ -16,14 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import __version__
 from forge_cli.core.hookspecs import GROUP
+from forge_cli.core.source import Source
+from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import Source
 from forge_cli.core.values import dataclass
-from forge_cli.engine.plugins.requirements import OWN
+from forge_cli.engine.plugins.requirements import OWN, canonical
 from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
+
+MODEL, RENDER, EXECUTOR, OBSERVER = "model.", "render.", "executor.", "observer."
+"""How the names of entry points begin that are not toolsets."""
+KINDS = {MODEL: "model provider", RENDER: "renderer", EXECUTOR: "executor", OBSERVER: "observer"}
+LOAD_PLUGINS = "FORGE_LOAD_PLUGINS"
 
 
 @dataclass(frozen=True)
@@ -57,10 +63,15 @@ class Plugin:
         if self.distribution != OWN:
             before_third_party(f"the plugin '{self.name}' of {self}")
 
-    def stamp(self) -> str:
-        """What changes when the plugin does: its version, forge's own, and the files of its package."""
-        package = self.value.partition(":")[0].partition(".")[0]
-        return _digest([asdict(self), __version__, [(file, _stamp(file)) for file in _files_of(package)]])
+    def stamp(self, known: dict[str, str] | None = None) -> str:
+        """What changes when the plugin does: its version, forge's own, and the files of its package.
+
+        A package may have many plugins: what was found of its files is put into ``known``, and taken from there.
+        """
+        package, known = self.value.partition(":")[0].partition(".")[0], {} if known is None else known
+        if package not in known:
+            known[package] = _digest((file, _stamp(file)) for file in _files_of(package))
+        return _digest([asdict(self), __version__, known[package]])
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -80,6 +91,40 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
         plugins = _search(stamps)
         _keep(file, {"path": path, "stamps": stamps, "plugins": [asdict(plugin) for plugin in plugins]})
     return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
+
+
+def allowed(plugins: Iterable[Plugin], only: Collection[str] | None = None) -> list[Plugin]:
+    """Forge's own, and those of the distributions ``only``; without them, of those that FORGE_LOAD_PLUGINS names."""
+    names = _named() if only is None else {canonical(name) for name in only}
+    if names is None:
+        return list(plugins)
+    return [plugin for plugin in plugins if plugin.distribution == OWN or canonical(plugin.distribution) in names]
+
+
+def find_unknown_names(plugins: Iterable[Plugin]) -> Iterator[str]:
+    """A sentence for each name in FORGE_LOAD_PLUGINS that is not a distribution with plugins."""
+    known = {canonical(plugin.distribution) for plugin in plugins}
+    for name in sorted((_named() or set()) - known):
+        near = did_you_mean(name, sorted(known - {OWN}), "")
+        yield f"{LOAD_PLUGINS}: no plugin is installed from '{name}'{f'; {near}' if near else ''}"
+
+
+def _named() -> set[str] | None:
+    stated = os.environ.get(LOAD_PLUGINS)
+    return None if stated is None else {canonical(name) for name in stated.split(",") if name.strip()}
+
+
+def kind_and_name(entry_point: str) -> tuple[str, str]:
+    """What an entry point is, and what people call it: ``model.echo`` is the model provider ``echo``."""
+    for prefix, kind in KINDS.items():
+        if entry_point.startswith(prefix):
+            return kind, entry_point.removeprefix(prefix)
+    return "toolset", entry_point
+
+
+def toolset_plugins(plugins: Iterable[Plugin]) -> list[Plugin]:
+    """Those that are neither models nor anything else that its name says."""
+    return [plugin for plugin in plugins if not plugin.name.startswith(tuple(KINDS))]
 
 
 def _read(file: Path, path: list[str]) -> set[Plugin] | None:

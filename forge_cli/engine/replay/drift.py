@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import ToolSpec
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut, nearest
+from forge_cli.core.values import dataclass
 from forge_cli.record.calls import PastVerdict
 from forge_cli.sandbox.secrets import MARKS
 

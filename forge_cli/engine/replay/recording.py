@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Message, TurnEnd
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED, SUMMARY_INSTRUCTIONS
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_session

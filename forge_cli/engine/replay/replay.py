@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from forge_cli.core.errors import ForgeError, Mark, ModelError
 from forge_cli.core.events import ToolStarted
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
 from forge_cli.core.results import Blob, Diff, Image
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.replay.compare import Told, differences
 from forge_cli.engine.replay.drift import Drift, Likeness, described, now_possible, other_text, other_verdict

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
@@ -15,6 +14,7 @@ from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import Text
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel

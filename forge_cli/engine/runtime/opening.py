@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.core.messages import ConnectsAhead, ModelProvider
 from forge_cli.core.notify import Notify
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.gate.guard import Delegate

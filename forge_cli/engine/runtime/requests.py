@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,6 +20,7 @@ from forge_cli.core.requests import SampleReply, SampleRequest
 from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.controller import ApprovalController
 

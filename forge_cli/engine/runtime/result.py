@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from forge_cli.core.bounds import LOOP_CLOSED, blame
@@ -11,6 +11,7 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
 from forge_cli.core.messages import Usage
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import Parked
 from forge_cli.engine.gate.judge import Refusal
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +22,7 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, ModelProvider
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.core.tool import Tool
+from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.performing import TOOL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -11,6 +11,7 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.events import Event
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from forge_cli.core.messages import (
 from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.surrogates import TextJoiner
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.deferred import DeferredTools
 from forge_cli.engine.gate.guard import Guard

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,6 @@ from forge_cli.core import phrases
 from forge_cli.core.config import Loc, where_in
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.json_schema import (
-    DEPTH,
     PROBLEMS,
     best_error,
     in_short,
@@ -25,6 +23,8 @@ from forge_cli.core.json_schema import (
     validator,
 )
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
+from forge_cli.core.wire import NESTING
 from forge_cli.files.document import parse_document
 
 if TYPE_CHECKING:
@@ -182,8 +182,8 @@ def _check_portable(value: Any) -> None:
     """Refuse what would fail later on: a depth that no reader takes, and text that UTF-8 cannot carry."""
     layer, depth = [value], 0
     while layer:
-        if depth > DEPTH:
-            raise Misfit(f"it is nested deeper than {DEPTH} levels")
+        if depth > NESTING:
+            raise Misfit(f"it is nested deeper than {NESTING} levels")
         try:
             "".join(text for each in layer for text in _texts(each)).encode()
         except UnicodeEncodeError:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import Usage
+from forge_cli.core.values import dataclass
 from forge_cli.files.settings import ModelOptions
 from forge_cli.files.worker import Limits
 

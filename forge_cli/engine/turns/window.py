@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
 from forge_cli.core.messages import CallResult, Message, Summary, ToolSpec, TurnEnd, Usage
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
+from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import tokens_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from secrets import token_hex
 from typing import Any
 
@@ -13,6 +13,7 @@ from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.surrogates import mend
+from forge_cli.core.values import dataclass
 from forge_cli.models.anthropic.encode import Block
 
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import field
 from secrets import token_hex
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.surrogates import TextJoiner, mend
+from forge_cli.core.values import dataclass
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal"]
 _STOPS: dict[str, Stop] = {"length": "max_tokens", "content_filter": "refusal"}

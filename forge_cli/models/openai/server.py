@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
 from forge_cli.models.http import HttpLine, Timeouts, read_beginning, read_events
 from forge_cli.sandbox.secrets import own_redactor

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,6 +47,7 @@ def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
     """Hold the place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself."""
     for _ in range(_ATTEMPTS):
         trail = _trail(path, base, zones, through_last=through_last)
+        sys.audit("forge.locate", str(trail.real), *map(str, trail.links))
         try:
             place = _pin(path, trail, zones, through_last=through_last)
         except _Moved:

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,7 @@ import anyio
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import MORE, counted, cut
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.caps import name_in
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import shown

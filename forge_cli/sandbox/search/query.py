@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search.glob import Glob

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from forge_cli.core.values import dataclass
 
 UNDECODABLE = r"\udc80-\udcff"
 """What stands for a byte that is not UTF-8 text in a string; ripgrep lets no set match such a byte."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import DisplayHints, FileList
+from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.sandbox import Sandbox
 
 SEEN_MAX = 20_000

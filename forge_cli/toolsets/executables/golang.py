@@ -16,7 +16,7 @@ import anyio
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut
-from forge_cli.files.lock import acquire_in_turn
+from forge_cli.files.lock import acquire
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
@@ -26,6 +26,7 @@ from forge_cli.toolsets.executables.registry import Program
 
 COMPILE_LIMIT = 120
 KEPT_BINARIES = 3
+PAUSE = 0.02
 SAID = 8000
 TOO_LONG = f"{{}} was not compiled within {COMPILE_LIMIT} seconds"
 NO_GO = (
@@ -185,6 +186,15 @@ async def locked(folder: Path) -> AsyncIterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+async def acquire_in_turn(file: Path) -> int:
+    """The descriptor of a locked file, waited for without holding up the event loop."""
+    while True:
+        try:
+            return acquire(file, wait=False)
+        except BlockingIOError:
+            await anyio.sleep(PAUSE)
 
 
 def _cache() -> Path:

@@ -7,12 +7,13 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 from forge_cli.files.lock import locked
 from forge_cli.files.replace import replace_file
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -25,6 +24,7 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.tool import LONGEST, Args, Preview, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.toolsets.executables.languages import LANGUAGES, default_language
 from forge_cli.toolsets.executables.manifest import Arguments, Parameter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from forge_cli.core.events import (
@@ -23,6 +23,7 @@ from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.results import Custom
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.values import dataclass
 
 PLAN = "plan.update"
 """The kind of result that is a plan."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import field
 from typing import Any, assert_never
 
 from forge_cli.core.approval import ApprovalRequest
@@ -37,7 +36,8 @@ from forge_cli.core.events import (
 )
 from forge_cli.core.grants import GrantOffer
 from forge_cli.core.results import ResultValue
-from forge_cli.core.text import counted
+from forge_cli.core.text import counted, local_time
+from forge_cli.core.values import dataclass
 from forge_cli.record.line import BadLine, Line
 from forge_cli.ui.views import is_hidden
 
@@ -128,14 +128,6 @@ def read_transcript(lines: Iterable[Line]) -> Transcript:
         reader.read(line)
     reader.told.entries += [grant.note() for grant in reader.grants.values()]
     return reader.told
-
-
-def local_time(time: str, shape: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """A time of the record where the reader is; what is not a time is left as it is."""
-    try:
-        return datetime.fromisoformat(time).astimezone().strftime(shape)
-    except (ValueError, OverflowError):
-        return time
 
 
 class TranscriptReader:

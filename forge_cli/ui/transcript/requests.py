@@ -8,11 +8,10 @@ from typing import Any
 from rich.console import Console
 
 from forge_cli.core.results import read_result
-from forge_cli.core.text import visible
+from forge_cli.core.text import local_time, visible
 from forge_cli.record.log import random_end
 from forge_cli.ui.terminal.render import Indented, plain, render
 from forge_cli.ui.transcript.arguments import split_args
-from forge_cli.ui.transcript.entries import local_time
 from forge_cli.ui.views import FindRenderer, no_renderers
 
 LOST = "its input held a secret, which the session does not keep: it will be denied"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
+from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.globs import could_be
 from forge_cli.toolsets.shell.block.quoting import ansi_characters, protect, restore
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
 from forge_cli.toolsets.shell.programs.names import names

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from forge_cli.core.values import dataclass
 
 _CLUSTER_MAX = 8
 """The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
-from forge_cli.core.text import counted, visible
+from forge_cli.core.text import counted, local_time, visible
 from forge_cli.record.log import find_kept, random_end, read_readable, session_files
 from forge_cli.record.overview import Overview, overview
 from forge_cli.ui.chat.commands.command import Completion, SlashCommand, forward
@@ -17,7 +17,7 @@ from forge_cli.ui.chat.commands.paths import complete_path, typed_path
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.chat.port import Chat
 from forge_cli.ui.terminal.slash import ParsedCommand
-from forge_cli.ui.transcript.entries import local_time, read_transcript
+from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 
 SHORTEST = 6

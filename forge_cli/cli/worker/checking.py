@@ -1,0 +1,51 @@
+"""What ``forge worker check`` finds out about a worker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from forge_cli.cli.looking.looker import look
+from forge_cli.cli.looking.reach import declared_zones
+from forge_cli.cli.models.names import check_model
+from forge_cli.cli.opening import opened
+from forge_cli.cli.worker.grants import grants_of, lines_of_grants
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.events import Event, StatusEvent
+from forge_cli.core.text import visible
+from forge_cli.files.worker import load_worker
+
+
+def check_worker(named: str, path: str, folder: Path) -> str:
+    """That it is sound, and what it grants itself; what is odd is said on standard error."""
+    found = load_worker(path)
+    toolsets, tools = look(count_tools, path, str(folder), worker=path, folder=folder)
+    if odd := look(check_model, path, str(folder), worker=path, folder=folder):
+        sys.stderr.write(f"warning: {visible(odd)}\n")
+    told = f"{visible(named)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})"
+    lines = (visible(line) for line in lines_of_grants(grants_of(found, folder)))
+    return "".join(f"{line}\n" for line in (told, *lines))
+
+
+def places_of_worker(path: str, folder: Path) -> Iterator[Path]:
+    """What the check asks about without opening it: the worker's own folder, its zones, and settings of the folder."""
+    worker = load_worker(path)
+    yield from (worker.folder, folder, folder / ".forge", folder / ".forge" / "config.yaml")
+    with suppress(ForgeError):
+        yield from (zone.path for zone in declared_zones(worker, folder))
+
+
+async def count_tools(worker: str, workspace: str) -> tuple[int, int]:
+    """Open everything that the worker names, once; returns how many toolsets and tools that are."""
+    bus = EventBus()
+    bus.subscribe(_warn)
+    async with opened(load_worker(worker), workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
+        return len(assembly.toolbox.toolsets), len(assembly.toolbox.offers)
+
+
+def _warn(event: Event) -> None:
+    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
+        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

@@ -1,0 +1,24 @@
+"""Where a tool comes from and who may call it, in the words that lists of tools show."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal
+
+from forge_cli.core.values import dataclass
+
+ToolMode = Literal["llm", "manual", "both"]
+SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a tool came from; shown to people, never branched on."""
+
+    kind: SourceKind
+    origin: str
+    distribution: str | None = field(default=None, compare=False)
+    """The package that it is part of, or the file as the worker spells it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.origin}"
