@@ -40,7 +40,7 @@ _ROOMS = {
     "core.signature": "JsonObject",
     "core.tool": "Args ManualExecution NeedsApproval Preview Source Tool Validated is_manual_tool"
     " llm_tools manual_tools tool",
-    "core.toolset": "ApprovalConfig Toolset ToolsetConfig ToolsetEnv",
+    "core.toolset": "ApprovalConfig Toolset ToolsetConfig ToolsetEnv ToolsetPlaces",
     "core.zones": "Access Zone ZoneApproval ZoneMode",
     "engine.batch.host": "ItemHost",
     "engine.batch.parcel": "missing_here",

@@ -136,6 +136,7 @@ from forge_cli.core.toolset import ApprovalConfig as ApprovalConfig
 from forge_cli.core.toolset import Toolset as Toolset
 from forge_cli.core.toolset import ToolsetConfig as ToolsetConfig
 from forge_cli.core.toolset import ToolsetEnv as ToolsetEnv
+from forge_cli.core.toolset import ToolsetPlaces as ToolsetPlaces
 from forge_cli.core.zones import Access as Access
 from forge_cli.core.zones import Zone as Zone
 from forge_cli.core.zones import ZoneApproval as ZoneApproval

@@ -587,7 +587,18 @@ KEYS = {
     "toolResult": {"toolCallId", "toolName", "status", "value", "durationMs"},
 }
 """What an event has to say of a call; an answer may have a note, a decision its request, a failure its error."""
-MORE = {"requestId", "note", "error", "preview", "distribution", "offers", "policyFiles", "defaults", "runs"}
+MORE = {
+    "requestId",
+    "note",
+    "error",
+    "preview",
+    "distribution",
+    "offers",
+    "policyFiles",
+    "defaults",
+    "runs",
+    "traceback",
+}
 ENVELOPE = {"v", "seq", "time", "session", "worker", "depth", "type", "prev", "hash"}
 
 
@@ -648,6 +659,7 @@ def test_the_results_of_calls_and_what_is_told_of_them(benches: dict[str, Bench]
     if name == "crash":  # its result names the file of the module, so that what the model reads next differs
         for line in (line for lines in stories.values() for line in lines):
             line.pop("requestDigest", None)
+            line.pop("traceback", None)
     modules = {source: lines for source, lines in stories.items() if not benches[source].way.lacks}
     assert alike(modules), modules
     stories = {source: _of_calls(lines) for source, lines in stories.items()}

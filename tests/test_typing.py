@@ -14,20 +14,23 @@ import jedi
 from pydantic import BaseModel
 
 import forge_cli
-from forge_cli import tool
+from forge_cli import Config, tool
 
 from .test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {name: getattr(forge_cli, name) for name in forge_cli.__all__ if name != "__version__"}
 DEFINES = re.compile(r"@tool|\bTool\(|\bTool\.from_function|\(Toolset\b|async def stream\(")
+OTHERS = "frameworks.md"
+"""Shows tools of packages that forge does not need, and that need not be here."""
 CHECKED = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
 def documented_blocks() -> Iterator[tuple[str, str]]:
     for document in CHECKED:
         for block in blocks(document.read_text(), document.name):
-            if block.kind == "python" and (block.file == "tools.py" or DEFINES.search(block.text)):
+            defines = block.file == "tools.py" or DEFINES.search(block.text)
+            if block.kind == "python" and defines and document.name != OTHERS:
                 yield re.sub(r"\W", "_", block.place), block.text
 
 
@@ -132,7 +135,7 @@ def annotated_classes(value: type) -> Iterator[type]:
     functions = [each.__func__ if isinstance(each, classmethod) else each for each in functions]
     named = [each for each in functions if inspect.isfunction(each) and not each.__name__.startswith("_")]
     for each in (value, *named):
-        for name, hint in typing.get_type_hints(each, None, {"BaseModel": BaseModel}).items():
+        for name, hint in typing.get_type_hints(each, None, {"BaseModel": BaseModel, "Config": Config}).items():
             if not name.startswith("_"):
                 yield from classes_in(hint)
 

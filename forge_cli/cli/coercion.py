@@ -29,7 +29,8 @@ class CoercesLate:
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for parameter in self.get_params(ctx):  # type: ignore[attr-defined]
-            coercion = LateCoercion(parameter)
-            parameter.get_runtime_param = lambda coercion=coercion: coercion
+            if hasattr(parameter, "get_runtime_param") and hasattr(parameter, "type_descriptor"):  # this typer's own
+                coercion = LateCoercion(parameter)
+                parameter.get_runtime_param = lambda coercion=coercion: coercion
         rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return rest

@@ -79,7 +79,7 @@ COMMANDS = {
     "config show": CommandEntry(
         "forge_cli.cli.config.show", "Show every setting that holds here, and where it comes from."
     ),
-    "trust": CommandEntry("forge_cli.cli.trust", "Trust the workers, settings and MCP servers of a folder."),
+    "trust": CommandEntry("forge_cli.cli.trust", "Trust the workers, settings, skills and more of a folder."),
     "doctor": CommandEntry("forge_cli.cli.doctor", "Check that everything is there that forge needs."),
     "sessions list": CommandEntry(
         "forge_cli.cli.sessions.list", "List sessions, the one that was worked on last first."

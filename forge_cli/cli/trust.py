@@ -33,7 +33,7 @@ def trust(
     list_all: Annotated[bool, typer.Option("--list", help="Print everything that is trusted.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take it back for PATH and what lies below.")] = False,
 ) -> None:
-    """Trust the workers, settings, MCP servers, skills and AGENTS.md of a folder.
+    """Trust the workers, settings, skills and more of a folder.
 
     Each is trusted as it is now: read it first. One that changes has to be trusted anew.
     """

@@ -7,14 +7,16 @@ import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.config import Config
 from forge_cli.core.notify import Notify
 from forge_cli.core.results import Blob, Image, ResultValue, for_model, shown_files
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
+
+if TYPE_CHECKING:
+    from forge_cli.core.config import Config
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
         (["ru"], ["run"]),
         (["too"], ["tools"]),
         (["--ver"], ["--version"]),
-        (["worker", ""], ["check", "list", "new", "show"]),
+        (["worker", ""], ["check", "list", "new", "schema", "show"]),
         (["run", ""], WORKERS),
         (["run", "re"], ["reviewer"]),
         (["run", "coder", ""], []),

@@ -42,6 +42,8 @@ OPTIONS = {
 STDIN = ["closed", "null", "silent", "silent in CI"]
 READERS = {("chat", "worker.yaml"), ("serve", "mcp"), ("serve", "mcp", "worker.yaml")}
 """What reads to the end of its input, which is not in sight where that is silent."""
+SERVERS = {("web",), ("web", "worker.yaml")}
+"""What reads nothing, and serves until a signal ends it."""
 
 
 def leaves(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
@@ -66,7 +68,7 @@ def variants(path: tuple[str, ...]) -> list[list[str]]:
 
 
 COMMANDS = list(leaves(command_tree()))
-TABLE = [(*path, *args) for path in COMMANDS for args in variants(path)]
+TABLE = [args for path in COMMANDS for more in variants(path) if (args := (*path, *more)) not in SERVERS]
 DRAW = [(args, STDIN[number % (2 if args in READERS else len(STDIN))]) for number, args in enumerate(TABLE)]
 
 

@@ -42,7 +42,7 @@ class PageWork:
     workspace: Path
     zones: tuple[Zone, ...]
     plugins: bool
-    read_only: bool
+    read_only: bool = False
 
 
 class Serving:

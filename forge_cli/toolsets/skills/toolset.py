@@ -31,9 +31,10 @@ SkillName = Annotated[str, Field(description="The name of the skill, as it is li
 
 
 class SkillsConfig(ToolsetConfig):
-    """``claude`` reads the project's ``.claude/skills``, too."""
+    """Which folders skills are taken from, besides forge's own."""
 
     claude: bool = False
+    """Read the project's .claude/skills, too."""
 
 
 class SkillsToolset(Toolset):

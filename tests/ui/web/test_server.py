@@ -136,6 +136,18 @@ def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> N
     assert {"userInput", "approvalRequired", "approvalResponse", "approvalDecided"} <= set(kinds(lines))
 
 
+def test_a_page_that_only_reads_writes_nothing(tester: Project) -> None:
+    async def story(browser: Browser) -> Any:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "input", text="go")
+        await tab.wait(lambda tab: tab.status == "idle" and "Done" in tab.html)
+        return tab.html
+
+    assert "read-only" in play(tester, story, read_only=True)
+    assert not (tester.folder / "a.py").exists()
+
+
 def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
