@@ -339,3 +339,11 @@ def test_what_is_still_there_is_not_uninstalled(cli: Cli, uv: Callable[[str], Pa
     done = cli("plugins", "uninstall", "forge-tools-words")
     assert (done.code, done.out) == (1, "")
     assert "forge: forge-tools-words is still there: " in done.err
+
+
+@pytest.mark.parametrize(
+    "distribution", ["forge-executor-dask", "forge-tools-git", "forge-tools-llm", "forge-tools-web"]
+)
+def test_what_comes_beside_forge_is_sound(cli: Cli, distribution: str) -> None:
+    done = cli("plugins", "check", distribution)
+    assert (done.code, done.err) == (0, ""), done.out

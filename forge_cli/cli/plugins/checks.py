@@ -10,13 +10,13 @@ from pathlib import Path
 from forge_cli.cli.looking.looker import Looker
 from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.plugins.common import shared_names
+from forge_cli.cli.sections import COMMON, settings_of
 from forge_cli.cli.tools.rows import empty_folder
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.results import is_valid_kind, is_well_known_kind
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR
-from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginHost
@@ -126,10 +126,8 @@ async def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
 
 def _settings(host: PluginHost, plugin: Plugin) -> tuple[str, Problems]:
     async def look() -> list[str]:
-        config = host.toolset_of(plugin).Config
-        config.model_json_schema()
-        own = {name: field for name, field in config.model_fields.items() if name not in ToolsetConfig.model_fields}
-        silent = [name for name, field in own.items() if not (field.description or "").strip()]
+        settings = settings_of(host.toolset_of(plugin))
+        silent = [each["name"] for each in settings if each["name"] not in COMMON and not each["description"].strip()]
         return [f"{', '.join(silent)}: no description; say what it means"] if silent else []
 
     return "settings", look
