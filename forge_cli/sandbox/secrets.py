@@ -32,6 +32,8 @@ _SEPARATORS = "_-"
 """How many of the anchors end."""
 _SPARSE = 16
 """Characters that a text has at least for each separator, where looking at its pieces is worth it."""
+_PIECES = 2000
+"""Characters of a text whose pieces are looked at; a shorter one is searched sooner than they are collected."""
 _STARTS = tuple(shape.start for shape in SHAPES)
 _BEGINNINGS = frozenset(start[:end] for start in _STARTS for end in range(1, len(start)))
 _LONGEST_START = max(map(len, _STARTS))
@@ -216,6 +218,9 @@ def _present_anchors(text: str) -> Iterator[int]:
     The ends of the pieces between separators are collected once, which takes a tenth of the time of looking through
     the whole text for each anchor that ends with one.
     """
+    if len(text) < _PIECES:
+        yield from [index for index, anchor in enumerate(_ANCHORS) if anchor in text]
+        return
     ends = {separator: _piece_ends(text, separator) for separator in _SEPARATORS}
     for index, anchor in enumerate(_ANCHORS):
         known = ends.get(anchor[-1])
