@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from forge_cli.core.results import Custom, ResultValue
+from forge_cli.core.results import Custom, Image, ResultValue
 from forge_cli.core.text import counted
 from forge_cli.files.attachment import media_type
 from forge_cli.ui.html.code import draw_code
@@ -134,6 +134,11 @@ def _draw_checklist(view: View) -> str:
 
 def _draw_picture(value: ResultValue) -> str | None:
     """A picture as such, where its bytes are what its type says."""
+    if isinstance(value, Image):
+        mime = value.media_type.partition(";")[0].strip().lower()
+        if mime not in PICTURES or media_type(value.data) != mime:
+            return None
+        return draw_picture(mime, value.data, ", ".join(filter(None, (value.alt, value.about()))))
     if not isinstance(value, Custom) or (value.display and value.display.preferred_view):
         return None
     mime = (value.mime_type or "").partition(";")[0].strip().lower()

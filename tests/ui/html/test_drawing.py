@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import ApprovalRequest, Custom, Diff, DisplayHints, FileContent, FileList, Json, Text
+from forge_cli import ApprovalRequest, Custom, Diff, DisplayHints, FileContent, FileList, Image, Json, Text
 from forge_cli.core.approval import CommandRun, JudgedPart
 from forge_cli.core.errors import Mark
 from forge_cli.core.grants import GrantOffer, GrantRule
@@ -24,6 +24,8 @@ from forge_cli.ui.html.markdown import LONGEST, draw_markdown
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.html.results import draw_result
 from forge_cli.ui.transcript.entries import Called, Noted, Said
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 TAGS = frozenset(
     [
@@ -309,8 +311,17 @@ def test_tables_trees_and_plans() -> None:
     assert '<li class="done">✓ one</li><li class="now">▸ two</li><li class="open">☐ three</li>' in plan
 
 
+def test_an_image_is_drawn_where_its_bytes_are_what_it_says() -> None:
+    drawn = draw_result(Image(PNG, "image/png", 'a "cat"'))
+    assert f'src="data:image/png;base64,{base64.b64encode(PNG).decode()}"' in drawn
+    assert 'alt="a &quot;cat&quot;, image/png' in drawn
+    for lie in (Image(b"<script>alert(1)</script>", "image/png", ""), Image(b"<svg onload=x()>", "image/svg+xml", "")):
+        assert "<img" not in draw_result(lie)
+        assert "<script" not in draw_result(lie)
+
+
 def test_a_picture_is_drawn_only_where_it_is_one() -> None:
-    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
+    data = base64.b64encode(PNG).decode()
     assert f'<img src="data:image/png;base64,{data}"' in draw_result(Custom("a.b", data, mime_type="image/png"))
     named = draw_result(Custom("a.b", {"name": '"><b>.png', "data": data}, mime_type="image/png"))
     assert 'alt="&quot;&gt;&lt;b&gt;.png' in named
