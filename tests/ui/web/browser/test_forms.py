@@ -1,8 +1,13 @@
 """Tools that a person calls on the page: a menu, a form, and the schema's own sentences at each field."""
 
+import json
+
 from playwright.sync_api import Page, expect
 
+from forge_cli.testing import call, calls
+
 from .conftest import Start
+from .site import Site, say
 
 
 def field(page: Page, name: str):
@@ -47,3 +52,50 @@ def test_json_that_is_not_json_is_told_at_once_and_cancel_calls_nothing(start: S
     page.keyboard.press("Escape")
     expect(page.locator("#tool[open]")).to_have_count(0)
     expect(page.locator(".entry.call")).to_have_count(0)
+
+
+ASKS = '''
+from forge_cli import ToolContext, tool
+
+
+@tool(needs_approval=False)
+async def paint(context: ToolContext) -> str:
+    """Paint the door."""
+    shade = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+    answer = await context.ask("Which colour?", shade)
+    return f"painted {answer['colour']}" if answer else "not painted"
+'''
+
+
+def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
+    site.project.write("tools.py", ASKS)
+    toolsets = "{custom: {module: ./tools.py, tools: [paint]}}"
+    site.project.write("worker.yaml", f"name: clerk\nmodel: script:s.yaml\ntoolsets: {toolsets}\n")
+    turns = [calls(call("paint")), {"text": "{result}"}, calls(call("paint")), {"text": "Then: {result}"}]
+    site.project.write("s.yaml", json.dumps({"turns": turns}))
+    page = site.start("worker.yaml").talk()
+    say(page, "Paint it.")
+    question = page.locator("#question[open]")
+    expect(question).to_contain_text("Which colour?")
+    other = site.talk(page.context)
+    other.locator("#reply").fill("<b>green</b>")
+    other.locator("#question").get_by_role("button", name="Answer").click()
+    expect(question).to_have_count(0)
+    expect(page.locator(".entry.answer .words")).to_have_text("painted <b>green</b>")
+    say(page, "Again.")
+    expect(question).to_be_visible()
+    page.locator("#decline").click()
+    expect(page.locator(".entry.answer .words").last).to_have_text("Then: not painted")
+
+
+def test_child_workers_are_a_tree_and_stand_in_the_call_that_started_them(site: Site) -> None:
+    site.project.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {}\n")
+    site.project.write("child.script.yaml", "turns: [{text: I checked it.}]\n")
+    site.project.write("worker.yaml", "name: lead\nmodel: script:s.yaml\ntoolsets: {workers: {allowed: [child]}}\n")
+    turns = [calls(call("child", input="Check.")), {"text": "Good."}]
+    site.project.write("s.yaml", json.dumps({"turns": turns}))
+    page = site.start("worker.yaml", "-y").talk()
+    say(page, "Have it checked.")
+    expect(page.locator("#tree")).to_contain_text("child")
+    expect(page.locator(".entry.answer .words").last).to_have_text("Good.")
+    assert "I checked it." in page.locator(".entry.call").first.text_content()
