@@ -212,11 +212,20 @@ def test_a_class_has_a_signature_before_and_after_its_first_value() -> None:
 
 
 def test_nothing_is_compiled_before_the_first_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer versions of the standard library compile a frame for the methods, also where there are none."""
     compiled: list[str] = []
-    monkeypatch.setattr("builtins.exec", lambda source, *_: compiled.append(source))
+    real = exec
+
+    def noted(source: str, *where: Any) -> None:
+        compiled.append(source)
+        real(source, *where)
+
+    monkeypatch.setattr("builtins.exec", noted)
     plain(dataclass)
     thawed(dataclass)
-    assert compiled == []
+    assert not [source for source in compiled if "self" in source]
+    dataclasses.dataclass(type("Other", (), {"__annotations__": {"a": int}}))
+    assert [source for source in compiled if "self" in source]
 
 
 @dataclass(frozen=True)
