@@ -38,6 +38,7 @@ HEAVY = frozenset(
         "llm",
         "mcp",
         "mcp_types",
+        "packaging",
         "referencing",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
