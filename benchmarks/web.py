@@ -20,8 +20,8 @@ from table import Row, Sample, best, main, ratio, take_turns
 
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
+from forge_cli.ui.http import new_server
 from forge_cli.ui.web.drawing import SessionDrawing
-from forge_cli.ui.web.server import new_server
 from forge_cli.ui.web.tabs import Tab, send_stream
 from forge_cli.ui.web.view import SessionView
 

@@ -113,7 +113,8 @@ def carry_out(connection: socket.socket) -> None:
         if ended not in select.select([ended, connection], [], [])[0]:
             os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    connection.sendall(status.to_bytes(8, "big"))
+    with suppress(BrokenPipeError):  # whoever wanted to know has gone
+        connection.sendall(status.to_bytes(8, "big"))
     os._exit(0)
 
 

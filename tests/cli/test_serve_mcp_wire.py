@@ -257,7 +257,7 @@ def test_only_who_knows_the_token_gets_through_and_no_web_page_does(http: Http) 
 def test_a_port_that_cannot_be_one_is_one_sentence(cli: Callable[..., Done], tester: Project) -> None:
     done = cli("serve", "mcp", "worker.yaml", "--http", "70000")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("forge: --http 70000: ")
+    assert done.err.startswith("forge: --http 70000 on 127.0.0.1: ")
 
 
 def test_a_port_that_is_taken_is_one_sentence(http: Http, server: Callable[..., Started]) -> None:
@@ -265,7 +265,7 @@ def test_a_port_that_is_taken_is_one_sentence(http: Http, server: Callable[..., 
     assert port
     done, _ = exchange(server("worker.yaml", "--http", port[1]))
     assert done.code == 2
-    assert f"--http {port[1]}: Address already in use" in done.err
+    assert f"--http {port[1]} on 127.0.0.1: Address already in use" in done.err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -128,7 +128,7 @@ def test_a_port_in_use(web: Callable[..., Page], cli: Callable[..., Done], teste
     page = web()
     done = cli("web", "--no-open", "--port", str(page.port))
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith(f"forge: 127.0.0.1:{page.port}: Address already in use")
+    assert done.err.startswith(f"forge: --port {page.port} on 127.0.0.1: Address already in use")
 
 
 @pytest.mark.parametrize(

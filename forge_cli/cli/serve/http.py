@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from forge_cli.core.errors import UsageError
+from forge_cli.ui.http import Headers, new_server, open_socket, read_headers
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -20,21 +18,14 @@ HOST = "127.0.0.1"
 PATH = "/mcp"
 BODY_MAX = 10 * 1024 * 1024
 """Bytes of one request."""
-MOST_CONNECTIONS = 300
 MOST_SESSIONS = 100
-LAST_ANSWERS = 1
-"""Seconds that connections have to end by themselves."""
 
 
 class HttpListener:
     """A socket on this machine, and the token that its clients have to know."""
 
     def __init__(self, port: int) -> None:
-        try:
-            self.socket = socket.create_server((HOST, port))
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise UsageError(f"--http {port}: {why}", hint="name another port; 0 finds a free one") from None
+        self.socket = open_socket(HOST, port, "--http", UsageError)
         self.port: int = self.socket.getsockname()[1]
         self.token = secrets.token_urlsafe(32)
 
@@ -42,7 +33,7 @@ class HttpListener:
     def url(self) -> str:
         return f"http://{HOST}:{self.port}{PATH}"
 
-    def refuses(self, headers: dict[str, list[str]]) -> tuple[int, str] | None:
+    def refuses(self, headers: Headers) -> tuple[int, str] | None:
         """Why a request does not get through, if it does not: a page of the web, or somebody without the token."""
         names = [f"{HOST}:{self.port}", f"localhost:{self.port}"]
         if not (len(hosts := headers.get("host", [])) == 1 and hosts[0] in names):
@@ -67,10 +58,7 @@ class TokenGate:
 
         if scope["type"] != "http":
             return
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        refused = self._listener.refuses(headers)
+        refused = self._listener.refuses(read_headers(scope))
         if refused is None and scope["path"] != PATH:
             refused = 404, f"there is nothing but {PATH} here"
         if refused is None:
@@ -83,29 +71,10 @@ class TokenGate:
 
 async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Event) -> None:
     """Serve until ``stop``; then connections have a moment to end."""
-    import uvicorn
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    class QuietServer(uvicorn.Server):
-        """Leaves signals to forge."""
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
     manager = StreamableHTTPSessionManager(server, max_request_body_size=BODY_MAX, max_sessions=MOST_SESSIONS)
-    config = uvicorn.Config(
-        TokenGate(manager.handle_request, listener),
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=LAST_ANSWERS,
-    )
-    running = QuietServer(config)
+    running = new_server(TokenGate(manager.handle_request, listener))
 
     async def stop_server() -> None:
         await stop.wait()

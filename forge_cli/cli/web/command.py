@@ -34,8 +34,8 @@ from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import UsageError
 from forge_cli.files.worker import Limits
 from forge_cli.sandbox.zones.added import added_zone
+from forge_cli.ui.http import open_socket
 from forge_cli.ui.web.access import PageAccess
-from forge_cli.ui.web.server import open_socket
 
 app = new_app()
 HOST = "127.0.0.1"

@@ -22,10 +22,12 @@ from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone
 from forge_cli.files.worker import Limits
 from forge_cli.sandbox.processes.tree import kill_children
+from forge_cli.ui.http import new_server
 from forge_cli.ui.web.access import AccessGate, PageAccess
-from forge_cli.ui.web.server import PageServer, new_server
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from forge_cli.cli.web.sessions import WebSessions
 
 
@@ -82,7 +84,7 @@ class Serving:
         self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None
     ) -> None:
         """Serve until the end; then the sessions end first, the tabs after them."""
-        server = new_server(AccessGate(PageRoutes(self.find).router(), access))
+        server = new_server(AccessGate(PageRoutes(self.find).router(), access), http="h11")
         self._tasks.start_soon(self._end_server, server)
         if self._work.worker:
             await self._start_first()
@@ -98,7 +100,7 @@ class Serving:
             if self.reason is None:
                 raise
 
-    async def _end_server(self, server: PageServer) -> None:
+    async def _end_server(self, server: uvicorn.Server) -> None:
         await self._stop.wait()
         if self.sessions:
             await self.sessions.wait_until_ended()

@@ -21,7 +21,6 @@ from forge_cli.files.regular import open_regular, read_regular
 
 STDIN = "-"
 LONGEST_LINE = 64 * 1024 * 1024
-FIELDS_OF_A_FILE = ("path", "name", "text")
 _MAGIC = "*?["
 
 

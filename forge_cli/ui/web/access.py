@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
+from forge_cli.ui.http import Headers, read_headers
 
 BODY_MAX = 20 * 1024 * 1024
 """Bytes of one request."""
@@ -34,7 +35,6 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 METHODS = frozenset({"GET", "HEAD", "POST"})
 OWN_SITES = frozenset({"same-origin", "none"})
 """What a browser says of a request that comes from the page itself, or from the address bar."""
-Headers = Mapping[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,7 @@ class AccessGate:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        secret = _secret_in(scope)
+        headers, secret = read_headers(scope), _secret_in(scope)
         if refused := self._access.refuse(scope["method"], headers, secret):
             await _answer(send, refused.status, {"error": refused.sentence})
         elif secret is not None:

@@ -41,7 +41,6 @@ from forge_cli.ui.web.objects import draw_question, draw_request_object, draw_to
 
 ROOT = "root"
 """The id of the root in the tree of workers."""
-EMPTY_ANSWER: JsonObject = {"type": "entry", "html": "", "kind": "answer", "parent": None, "open": True}
 Delegation = str | None
 
 

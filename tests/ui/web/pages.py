@@ -15,8 +15,8 @@ from forge_cli.cli.web.serving import PageWork, Serving
 from forge_cli.core.approval import OnAsk
 from forge_cli.files.worker import Limits
 from forge_cli.testing import Project
+from forge_cli.ui.http import open_socket
 from forge_cli.ui.web.access import PageAccess
-from forge_cli.ui.web.server import open_socket
 
 WAIT = 20.0
 """Seconds for anything that a test waits for."""
