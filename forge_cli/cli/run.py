@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -239,7 +238,7 @@ def _finish(
 ) -> ExitCode:
     code = finish(plan, result, out)
     if session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
-        sys.stderr.write(f"  resume with: forge run {shlex.quote(plan.named)} -r {result.session_id}\n")
+        sys.stderr.write(f"  resume with: {plan.resume_command('run', result.session_id)}\n")
     if loss := loss_of(out):
         code = _tell_loss(plan, loss, result.session_id)
     if report is not None:

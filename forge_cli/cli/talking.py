@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -95,7 +94,7 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
             return ExitCode.FAILED, None
     reason, another = room.talk.exit_reason, runtime.next_session
     if session.log and work.trace != "quiet" and runtime.result and work.interactive and not another:
-        room.terminal.write(f"resume with: forge chat {shlex.quote(work.named)} -r {session.id}\n")
+        room.terminal.write(f"resume with: {work.resume_command('chat', session.id)}\n")
     return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ from forge_cli.files.guidance import guidance_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.mcp import PROJECT_FILES, ProjectServers, project_servers
-from forge_cli.files.settings import hook_files, project_file
+from forge_cli.files.settings import hook_files, project_file, read_project
 from forge_cli.files.trust import TrustStore, file_digests
 
 app = new_app()
@@ -43,7 +44,10 @@ def trust(
     elif revoke:
         lines = [f"no longer trusted: {gone}" for gone in store.revoke(place)]
     else:
-        lines = list(_trust_all(store, place))
+        found = list(_find_all(store, place))  # what is wrong with one of them is told before any is trusted
+        for add, _ in found:
+            add()
+        lines = [f"trusted: {title}" for _, title in found]
         if not lines:
             known = (".forge/workers", ".forge/skills", ".forge/config.yaml", *GUIDANCE, *PROJECT_FILES)
             hint = f"it could bring {', '.join(known[:-1])} or {known[-1]}"
@@ -51,31 +55,29 @@ def trust(
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
 
 
-def _trust_all(store: TrustStore, place: Path) -> Iterator[str]:
+def _find_all(store: TrustStore, place: Path) -> Iterator[tuple[Callable[[], None], str]]:
+    """Everything in a place that needs trust: how to trust it, and what it is."""
     folder = place if place.is_dir() else place.parent
     for servers in project_servers(folder):
         if place in (folder, servers.file):
-            store.add_file(servers.file, servers.content)
-            yield f"trusted: {servers.file} (MCP servers: {_names(servers)})"
+            yield (
+                partial(store.add_file, servers.file, servers.content),
+                f"{servers.file} (MCP servers: {_names(servers)})",
+            )
     for guidance in guidance_files(folder) if _root(folder) == folder else ():
         if place in (folder, guidance) and guidance.is_file():
-            store.add_file(guidance)
-            yield f"trusted: {guidance} (guidance)"
+            yield partial(store.add_file, guidance), f"{guidance} (guidance)"
     for skill in _skills(_root(folder)):
         if skill.is_relative_to(place):
-            store.add_folder(skill)
-            yield f"trusted: {skill} (skill)"
+            yield partial(store.add_folder, skill), f"{skill} (skill)"
     settings = project_file(_root(folder))
     if settings.is_file() and settings.is_relative_to(place):
-        store.add_file(settings)
-        yield f"trusted: {settings} (settings)"
-        for program in hook_files(forge_home(), _root(folder)):
-            store.add_file(program)
-            yield f"trusted: {program} (hook)"
+        hooks = hook_files(read_project(settings), _root(folder))
+        yield partial(store.add_file, settings), f"{settings} (settings)"
+        yield from ((partial(store.add_file, program), f"{program} (hook)") for program in hooks)
     for worker in named_workers(_root(folder), forge_home()):
         if worker.origin is WorkerOrigin.PROJECT and _is_meant(worker, place):
-            store.add(worker, file_digests(worker))
-            yield f"trusted: {worker.path} (worker)"
+            yield partial(store.add, worker, file_digests(worker)), f"{worker.path} (worker)"
 
 
 def _skills(folder: Path) -> list[Path]:

@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
+from forge_cli.cli.notices import warn
 from forge_cli.cli.stdin import is_interactive
+from forge_cli.core.errors import WorkerError
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import hook_files, untrusted_project
+from forge_cli.files.settings import hook_files, read_project, untrusted_project
 from forge_cli.files.trust import TrustStore
 
 SHOWN = 4000
@@ -22,8 +24,11 @@ def offer_trust(workspace: Path) -> None:
     if file is None or not is_interactive():
         return
     try:
-        before = file.read_bytes()
+        before, project = file.read_bytes(), read_project(file)
     except OSError:
+        return
+    except WorkerError as error:
+        warn(f"the settings of this folder are not used: {error}")
         return
     text = readable(cut(before.decode(errors="replace"), SHOWN))
     sys.stderr.write(f"This folder has settings of its own, {visible(str(file))}:\n\n")
@@ -34,7 +39,7 @@ def offer_trust(workspace: Path) -> None:
         return
     store = TrustStore(forge_home())
     store.add_file(file)
-    if programs := hook_files(forge_home(), workspace):
+    if programs := hook_files(project, workspace):
         sys.stderr.writelines(f"It has hooks that run {visible(str(program))}.\n" for program in programs)
         if ask("Run these hooks, until a file changes? [y]es, [n]o > ").lower() in ("y", "yes"):
             for program in programs:

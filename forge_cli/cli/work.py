@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,6 +47,15 @@ class Work:
     record: Path | None
     plugins: bool
     read_only: bool
+
+    def resume_command(self, command: str, session_id: str) -> str:
+        """What to type to resume a session as it was started: in its folder, with its model, no freer than before."""
+        argv = ["forge", command, self.named, "-r", session_id]
+        if self.workspace != Path.cwd().resolve():
+            argv += ["-C", str(self.workspace)]
+        if self.model is not None:
+            argv += ["-m", self.model]
+        return shlex.join([*argv, *(["--read-only"] if self.read_only else [])])
 
     def open_runtime(
         self,

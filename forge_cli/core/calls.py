@@ -102,6 +102,8 @@ class ToolOutcome:
     by: str | None = None
     denials: tuple[Denial, ...] = ()
     """What the call itself was denied while it ran."""
+    rule: str = field(default="", repr=False, compare=False)
+    """Of a refusal, the rule behind it and its place in a file, for people; the model does not read it."""
     traceback: str | None = field(default=None, repr=False, compare=False)
     """Of an exception that is not a ToolError, from the tool's own code on; the model does not read it."""
 
@@ -113,7 +115,14 @@ class ToolOutcome:
         """What the model reads."""
         return for_model(self.value)
 
+    @property
+    def refusal(self) -> str:
+        """Why it was refused, for people."""
+        return f"{self.error or self.status}{self.rule}"
+
     @classmethod
-    def failed(cls, call: ToolCall, status: OutcomeStatus, sentence: str, *, by: str | None = None) -> ToolOutcome:
+    def failed(
+        cls, call: ToolCall, status: OutcomeStatus, sentence: str, *, by: str | None = None, rule: str = ""
+    ) -> ToolOutcome:
         kept = cut(sentence, VALUE_LIMIT)
-        return cls(call, status, Text(kept), error=kept, by=by)
+        return cls(call, status, Text(kept), error=kept, by=by, rule=rule)

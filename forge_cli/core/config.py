@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut, did_you_mean
-from forge_cli.core.wire import snake_case
+from forge_cli.core.wire import camel_case, snake_case
 
 Loc = tuple[str | int, ...]
 
@@ -54,7 +54,7 @@ def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
     for depth, step in enumerate(loc):
         last = depth == len(loc) - 1
         if isinstance(data, MarkedDict):
-            name = next((name for name in data if name == step or snake_case(name) == step), None)
+            name = next((name for name in data if step in (name, snake_twin(name))), None)
             if name is None:
                 return mark
             nested = isinstance(data[name], dict | list)
@@ -65,6 +65,12 @@ def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
         else:
             return mark
     return mark
+
+
+def snake_twin(key: str) -> str:
+    """``needs_approval`` of ``needsApproval``; every other key, such as ``Sandbox``, is another key."""
+    name = snake_case(key)
+    return name if camel_case(name) == key else key
 
 
 def dotted(loc: Loc) -> str:
@@ -99,7 +105,7 @@ class Config(BaseModel):
         names = {field.alias or name: name for name, field in cls.model_fields.items()}
         found: dict[str, Any] = {}
         for key, value in data.items():
-            name = key if key in names else snake_case(str(key))
+            name = key if key in names else snake_twin(str(key))
             if name not in names:
                 raise PydanticCustomError("unknown_key", "{problem}", _unknown(str(key), names))
             if name in found:

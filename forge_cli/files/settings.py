@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config, where_in
+from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config, snake_twin, where_in
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import snake_case
@@ -66,7 +66,7 @@ class ModelOptions(Config):
 
     @classmethod
     def _is_other(cls, key: Any) -> bool:
-        return snake_case(str(key)) not in cls.model_fields
+        return snake_twin(str(key)) not in cls.model_fields
 
     def provider_keys(self) -> dict[str, Any]:
         """What is said in keys that are not forge's own, with their marks."""
@@ -117,7 +117,7 @@ class Settings(Config):
         options, at = self.options(model), ("models", model)
         own = set(kind.model_fields) if kind else set()
         for key in options.provider_keys():
-            if key not in own and snake_case(key) not in own:
+            if snake_twin(key) not in own:
                 known = sorted({*ModelOptions.model_fields, *own})
                 remedy = did_you_mean(snake_case(key), known, f"known here: {', '.join(known)}")
                 where = where_in(options.section(), (key,), key=True)
@@ -172,8 +172,11 @@ def _read_settings(file: Path) -> Settings:
 def load_project_settings(home: Path, workspace: Path) -> Settings | None:
     """What the project's file says, if it may be used: it can tighten consent, never loosen it."""
     file = project_file(workspace)
-    if not _is_project(file, home) or not TrustStore(home).holds_file(file):
-        return None
+    return read_project(file) if _is_project(file, home) and TrustStore(home).holds_file(file) else None
+
+
+def read_project(file: Path) -> Settings:
+    """What the file of a project says, trusted or not; WorkerError where it would loosen consent."""
     project = _read_settings(file)
     if project.approval.mode is ApprovalMode.APPROVE_ALL:
         problem = "approval.mode: a project cannot approve calls; use -y, or approval.mode in your own config.yaml"
@@ -183,11 +186,10 @@ def load_project_settings(home: Path, workspace: Path) -> Settings | None:
     return project
 
 
-def hook_files(home: Path, workspace: Path) -> list[Path]:
-    """The files of a trusted project that its hooks run, each of which is trusted by its content as well."""
-    project = load_project_settings(home, workspace)
-    files = [file for hook in project.hooks for file in hook.files] if project else []
-    return [file for file in dict.fromkeys(files) if file.is_relative_to(workspace)]
+def hook_files(project: Settings, workspace: Path) -> list[Path]:
+    """The files of a project that its hooks run, each of which is trusted by its content as well."""
+    files = dict.fromkeys(file for hook in project.hooks for file in hook.files)
+    return [file for file in files if file.is_relative_to(workspace)]
 
 
 def _check_policy(project: Settings, name: str) -> None:

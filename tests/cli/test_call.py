@@ -86,7 +86,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
         (["echo", *W, "text=a", "-C", "nowhere"], 2, "-C nowhere: there is no such folder"),
         (["echo", *W, "-i"], 2, "there is no terminal to ask them on"),
         (["echo", "--worker", "nosuch.yaml"], 3, "nosuch.yaml: no such file"),
-        (["echo", *W, "text=a"], 4, "nobody could be asked (not interactive)\n  -y approves it\n"),
+        (["echo", *W, "text=a"], 4, "the worker says ask (worker.yaml:18:21)\n  -y approves it\n"),
         (["echo", *W, "text=a", "--approval-mode", "auto_deny"], 4, "approval mode auto_deny"),
         (["delete_file", *W, "-y", "path=/notes/x"], 4, "delete_file is blocked: zone 'notes' blocks delete"),
         (["write_file", *W, "-y", "path=/src/x", "content=y"], 1, "zone 'src' is read-only"),

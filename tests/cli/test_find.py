@@ -4,6 +4,7 @@ Covers forge_cli.cli.worker.find.
 """
 
 import json
+import shlex
 
 import pytest
 
@@ -137,6 +138,20 @@ def test_what_has_to_be_typed_to_resume_is_what_was_typed(cli, project) -> None:
     done = cli("run", "coder", "go", "-m", "script:two.yaml", "--max-turns", "1")
     assert done.code == 5
     assert "  resume with: forge run coder -r 20" in done.err
+    assert done.err.endswith(" -m script:two.yaml\n")
+
+
+def test_what_has_to_be_typed_to_resume_names_folder_and_model(cli, project) -> None:
+    project.write("two.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]\n")
+    project.write("sub/there.txt", "")
+    started = ["run", "coder", "go", "-m", "script:two.yaml", "--max-turns", "1", "-C", "sub", "--read-only"]
+    done = cli(*started)
+    assert done.code == 5
+    *_, line = done.err.splitlines()
+    argv = shlex.split(line.removeprefix("  resume with: forge "))
+    assert argv[-5:] == ["-C", str(project.folder.resolve() / "sub"), "-m", "script:two.yaml", "--read-only"]
+    resumed = cli(*argv)
+    assert (resumed.code, resumed.out) == (0, "done\n")
 
 
 QUESTION = "Use it, until one of its files changes? [y]es, [n]o > "

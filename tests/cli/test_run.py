@@ -28,6 +28,8 @@ KEYS = [
     "duration_ms",
 ]
 
+HEADLESS = "echo was not called; denied: nobody could be asked (not interactive)"
+
 
 def script(project: Project, *turns: str) -> None:
     project.write("script.yaml", "turns:\n" + "".join(f"  - {turn}\n" for turn in turns))
@@ -108,13 +110,13 @@ def test_denials_are_counted_and_told(cli, tester) -> None:
         {
             "tool": "echo",
             "input": {"text": "hi"},
-            "reason": "echo was not called; denied: nobody could be asked (not interactive)",
+            "reason": f"{HEADLESS}; why it asked: the worker says ask (worker.yaml:18:21)",
             "by": "headless",
         },
         {
             "tool": "delete_file",
             "input": {"path": "/notes/x"},
-            "reason": "delete_file is blocked: zone 'notes' blocks delete",
+            "reason": "delete_file is blocked: zone 'notes' blocks delete (worker.yaml:8:70)",
             "by": "rule",
         },
     ]
@@ -367,7 +369,7 @@ def test_exit_codes(cli, tester, code: int) -> None:
     assert done.code == code
     assert "Traceback" not in done.err
     if code == 4:
-        assert done.err.endswith("forge: echo was not called; denied: nobody could be asked (not interactive)\n")
+        assert done.err.endswith(f"forge: {HEADLESS}; why it asked: the worker says ask (worker.yaml:18:21)\n")
         found = json.loads(cli(*CODES[code], "--output-format", "json").out)
         assert (found["status"], found["exit_code"], found["tool_calls"]) == ("denied", 4, 2)
 

@@ -72,3 +72,23 @@ def test_a_file_that_is_not_what_it_should_be(project: Project) -> None:
     project.write(".mcp.json", "[]")
     code, told = use_server(project)
     assert (code, "an object of servers under mcpServers" in told) == (3, True)
+
+
+def test_nothing_is_trusted_where_something_is_wrong(project: Project) -> None:
+    bring_server(project)
+    project.write(".forge/config.yaml", "approval: {mode: approve_all}\n")
+    project.write(".forge/workers/tidy.yaml", "name: tidy\n")
+    done = project.forge("trust")
+    assert done.returncode == ExitCode.INVALID
+    assert "a project cannot approve calls" in done.stderr
+    assert project.forge("trust", "--list").stdout == ""
+    assert project.forge("models", "list").returncode == 0
+
+
+def test_a_key_in_another_case_is_unknown_wherever_it_would_be_ignored(project: Project) -> None:
+    project.write("worker.yaml", "name: w\nSandbox: {isolation: required}\ntoolsets: {filesystem: {}}\n")
+    done = project.forge("worker", "check", "worker.yaml")
+    assert done.returncode == ExitCode.INVALID
+    assert "worker.yaml:2:1: unknown key 'Sandbox'; did you mean 'sandbox'?" in done.stderr
+    project.write("worker.yaml", "name: w\ntoolsets: {shell: {Default: preApproved}}\n")
+    assert "unknown key 'Default'" in project.forge("worker", "check", "worker.yaml").stderr

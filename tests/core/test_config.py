@@ -3,11 +3,13 @@
 from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import Field, field_validator
 
 from forge_cli.core.config import Config, dotted, parse_config, where_in
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.wire import snake_case
+from forge_cli.core.wire import camel_case, snake_case
 from forge_cli.files.document import parse_document
 
 
@@ -35,6 +37,11 @@ class Plan(Config):
         return name
 
 
+def _other_cases(name: str) -> st.SearchStrategy[str]:
+    spelled = st.tuples(*(st.sampled_from([letter, letter.upper()]) for letter in name)).map("".join)
+    return spelled.filter(lambda key: key not in (name, camel_case(name)))
+
+
 def read(text: str) -> Plan:
     return parse_config(Plan, parse_document(text, "plan.yaml"), file="plan.yaml")
 
@@ -42,6 +49,12 @@ def read(text: str) -> Plan:
 @pytest.mark.parametrize("text", ["planName: a\nsteps: [{runIt: later}]", "plan_name: a\nsteps: [{run_it: later}]"])
 def test_both_spellings_parse(text: str) -> None:
     assert read(text).model_dump(exclude_defaults=True) == {"plan_name": "a", "steps": [{"run_it": "later"}]}
+
+
+@given(st.sampled_from(["plan_name", "steps", "by_name"]).flatmap(_other_cases))
+def test_no_other_spelling_is_the_same_key(key: str) -> None:
+    with pytest.raises(WorkerError, match=f"unknown key '{key}'"):
+        read(f"plan_name: a\n{key}: a")
 
 
 def test_an_alias_is_the_only_name_of_its_key() -> None:

@@ -173,7 +173,7 @@ def _show(outcome: ToolOutcome, author: str | None, as_json: bool, host: PluginH
     if outcome.ok or outcome.status == "interrupted":
         return
     hint = "\n  -y approves it" if outcome.by == "headless" else ""
-    sys.stderr.write(f"forge: {visible(outcome.error or outcome.status, keep=chr(10))}{hint}\n")
+    sys.stderr.write(f"forge: {visible(outcome.refusal, keep=chr(10))}{hint}\n")
 
 
 def _code(outcome: ToolOutcome) -> ExitCode:

@@ -58,7 +58,8 @@ class Consent:
                 return None
             case Approval.BLOCKED:
                 self.record(judged, ApprovalDecision(False, by=verdict.by))
-                raise Refusal("blocked", f"{call.name} is blocked: {verdict.reason}", by=verdict.by)
+                sentence = f"{call.name} is blocked: {verdict.reason}"
+                raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
             case Approval.PRE_APPROVED | Approval.ASK:
                 return None if self.reopened.take_approval(call) else await self._ask(judged, new_context)
 
@@ -94,7 +95,10 @@ class Consent:
         if not decision.approved:
             note = f": {decision.note}" if decision.note else ""
             who = _who_denied(decision.by)
-            raise Refusal("denied", f"{judged.call.name} was not called; {who}{note}", by=decision.by)
+            sentence, rule = f"{judged.call.name} was not called; {who}{note}", ""
+            if decision.by != "user":
+                rule = f"; why it asked: {judged.verdict.reason}{_place(judged)}"
+            raise Refusal("denied", sentence, by=decision.by, rule=rule)
         return stamp
 
     def _parked_answer(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
@@ -215,6 +219,10 @@ def _same(value: object, default: object) -> bool:
 
 def _tool_caller(judged: Judged) -> str | None:
     return judged.caller.value if isinstance(judged.caller, CallingTool) else None
+
+
+def _place(judged: Judged) -> str:
+    return f" ({judged.verdict.where})" if judged.verdict.where else ""
 
 
 def _who_denied(by: DecidedBy) -> str:

@@ -105,7 +105,7 @@ class Guard:
                 judged = judged or await self._decide(call, caller)
                 outcome = await self._pass(judged, inner)
             except Refusal as refusal:
-                outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by)
+                outcome = ToolOutcome.failed(call, refusal.status, refusal.sentence, by=refusal.by, rule=refusal.rule)
         outcome = outcome or ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
         if outcome.status == "interrupted":
             outcome = _with_kept(outcome, inner.clock)

@@ -43,7 +43,7 @@ class ToolCalls:
         call = ToolCall(f"{self._call.id}.{self._made}", str(name), jsonable(dict(args)), parent=self._call.id)
         outcome = await self._take_within(call)
         if outcome.status in ("denied", "blocked"):
-            self.denials.append(Denial(outcome.error or outcome.status, outcome.by or "rule"))
+            self.denials.append(Denial(outcome.refusal, outcome.by or "rule"))
         self.denials += outcome.denials
         return outcome
 

@@ -99,11 +99,13 @@ class Judged:
 class Refusal(Exception):
     """The call ends here: nobody is asked, or somebody said no."""
 
-    def __init__(self, status: OutcomeStatus, sentence: str, by: str | None = None) -> None:
+    def __init__(self, status: OutcomeStatus, sentence: str, by: str | None = None, rule: str = "") -> None:
         super().__init__(sentence)
         self.status: OutcomeStatus = status
         self.sentence = sentence
         self.by = by
+        self.rule = rule
+        """For people, after the sentence: which rule is behind it, and where it stands."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -173,7 +173,7 @@ def denials_of(outcomes: Sequence[ToolOutcome]) -> Iterator[dict[str, Any]]:
     """
     for outcome in outcomes:
         if outcome.status in ("denied", "blocked") and outcome.by != BY_CHILD:
-            yield _denial(outcome, outcome.error or "", outcome.by or "rule")
+            yield _denial(outcome, outcome.refusal, outcome.by or "rule")
         yield from (_denial(outcome, denied.reason, denied.by) for denied in outcome.denials)
 
 

@@ -329,7 +329,7 @@ class Loop:
             raise Interrupted(self.interrupt.reason)
         if turn.refused:
             denied = [denial.reason for denial in turn.refused.denials]
-            raise Stopped("".join(denied[:1]) or turn.refused.error or "")
+            raise Stopped("".join(denied[:1]) or turn.refused.refusal)
         if turn.failed:
             raise CallFailed(turn.failed)
         return turn.outcomes

@@ -89,7 +89,8 @@ async def test_a_refusal_is_an_outcome_and_a_denial_of_the_outer_call(
 
     [refused] = outer.outcomes
     assert (refused.status, outcome.status, inner.executed) == (status, "success", [])
-    assert outcome.denials == (Denial(str(refused.error), by),)
+    assert outcome.denials == (Denial(refused.refusal, by),)
+    assert refused.refusal.startswith(str(refused.error))
 
 
 async def test_what_is_not_there_or_not_valid_is_an_outcome(gate: OpenGate) -> None:

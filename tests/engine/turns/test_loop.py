@@ -145,7 +145,8 @@ def test_denied_and_the_work_goes_on(worker: Project) -> None:
     seen = worker.run(calls(call("write", text="a"), call("look")), "I could not write: {results[0]}")
     assert seen.statuses == ["denied", "success"]
     assert ended(seen) == ("completed", 0, f"I could not write: {HEADLESS}", None)
-    assert seen.result.denials == ({"tool": "write", "input": {"text": "a"}, "reason": HEADLESS, "by": "headless"},)
+    why = f"{HEADLESS}; why it asked: the worker says ask ({worker.folder}/worker.yaml:8:25)"
+    assert seen.result.denials == ({"tool": "write", "input": {"text": "a"}, "reason": why, "by": "headless"},)
     types = [kind for kind in seen.types if kind.startswith("approval")]
     assert types == ["approvalRequired", "approvalDecided", "approvalDecided"]
 
@@ -166,24 +167,25 @@ def test_every_refusal_is_among_the_denials(worker: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "status", "reason", "by"),
+    ("refused", "status", "reason", "rule", "by"),
     [
-        (call("write", text="a"), "denied", HEADLESS, "headless"),
-        (call("never"), "blocked", "never is blocked: the tool says blocked", "tool"),
+        (call("write", text="a"), "denied", HEADLESS, "; why it asked: the worker says ask (WORKER:8:25)", "headless"),
+        (call("never"), "blocked", "never is blocked: the tool says blocked", "", "tool"),
     ],
 )
 def test_fail_stops_at_the_first_refused_call(
-    worker: Project, refused: dict[str, Any], status: str, reason: str, by: str
+    worker: Project, refused: dict[str, Any], status: str, reason: str, rule: str, by: str
 ) -> None:
+    told = reason + rule.replace("WORKER", f"{worker.folder}/worker.yaml")
     turn = calls(call("look", n=1), refused, call("look", n=2), call("write", text="b"), text="Let me try.")
     seen = worker.run(turn, "never said", on_ask=OnAsk.FAIL)
     assert seen.statuses == ["success", status, "interrupted", "interrupted"]
     skipped = "not called: an earlier call was refused, and that ends the work"
     assert [outcome.error for outcome in seen.outcomes] == [None, reason, skipped, skipped]
     assert [event.tool_call_id for event in seen.of(ToolStarted)] == ["call_1_1", "call_1_2", "call_1_3", "call_1_4"]
-    assert ended(seen) == ("denied", ExitCode.DENIED, "Let me try.", reason)
+    assert ended(seen) == ("denied", ExitCode.DENIED, "Let me try.", told)
     assert (seen.result.turns, seen.result.tool_calls) == (1, 4)
-    assert seen.result.denials == ({"tool": refused["tool"], "input": refused["input"], "reason": reason, "by": by},)
+    assert seen.result.denials == ({"tool": refused["tool"], "input": refused["input"], "reason": told, "by": by},)
 
 
 def test_fail_means_nothing_while_somebody_is_there(worker: Project) -> None:
