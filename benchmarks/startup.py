@@ -15,6 +15,8 @@ from table import Row, Sample, best, main, megabytes, ratio, take_turns
 ROOT = Path(__file__).resolve().parent.parent
 FORGE = str(Path(sys.executable).with_name("forge"))
 WORKER = "examples/calculator/worker.yaml"
+WRITER = "examples/note_taker/worker.yaml"
+"""All of its tools are forge's own; those of the other are loaded in a confined child where they are only looked at."""
 
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],
@@ -24,7 +26,8 @@ COMMANDS = {
     "forge worker check": [FORGE, "worker", "check", WORKER],
     "forge tools list": [FORGE, "tools", "list"],
     "forge sessions list": [FORGE, "sessions", "list"],
-    "forge approve": [FORGE, "approve", WORKER, "calculate_fibonacci", "n=3"],
+    "forge approve": [FORGE, "approve", WRITER, "write_file", "path=/notes/a.md", "content=x"],
+    "forge approve, third-party tool": [FORGE, "approve", WORKER, "calculate_fibonacci", "n=3"],
     "forge run": [FORGE, "run", WORKER, "What is the 20th Fibonacci number?", "-p"],
     "forge tools list, 100 more distributions": [FORGE, "tools", "list"],
 }
@@ -37,6 +40,7 @@ LIMITS = {
     "forge tools list": ("import typer", 2.5),
     "forge sessions list": ("import typer", 2.5),
     "forge approve": ("import typer", 2.5),
+    "forge approve, third-party tool": ("import typer", 2.5),
     "forge run": ("import typer", 4.0),
     "forge tools list, 100 more distributions": ("forge tools list", 1.2),
 }

@@ -30,6 +30,10 @@ HEAVY = frozenset(
     {
         "anthropic",
         "docstring_parser",
+        "forge_cli.files.parsing",
+        "forge_cli.sandbox.isolation.bubblewrap",
+        "forge_cli.sandbox.isolation.landlock",
+        "forge_cli.sandbox.network.start",
         "genai_prices",
         "httpx2",
         "idna",
@@ -40,19 +44,24 @@ HEAVY = frozenset(
         "mcp_types",
         "packaging",
         "referencing",
+        "tomllib",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
 LATE = frozenset(
     {
+        "forge_cli.cli.against",
         "forge_cli.cli.looking.looker",
         "forge_cli.cli.models.names",
         "forge_cli.cli.tools.rows",
         "forge_cli.cli.worker.checking",
         "forge_cli.cli.worker.grants",
+        "forge_cli.engine.replay.recording",
+        "forge_cli.engine.replay.repeat",
         "forge_cli.files.trust",
         "forge_cli.files.worker",
         "forge_cli.toolsets.executables.registry",
         "forge_cli.toolsets.executables.stats",
+        "forge_cli.ui.terminal.terminal",
     }
 )
 """Of ours, what commands load only where a cache has no answer; most of them need pydantic."""

@@ -12,6 +12,7 @@ from forge_cli.cli.commands import COMMANDS as TABLE
 
 ROOT = Path(__file__).parent.parent
 WORKER = "examples/calculator/worker.yaml"
+WRITER = "examples/note_taker/worker.yaml"
 
 SDKS = frozenset(
     {"anthropic", "genai_prices", "httpx2", "mcp", "openai", "prompt_toolkit", "starlette", "trafilatura", "uvicorn"}
@@ -127,6 +128,49 @@ def test_commands_whose_answer_is_cached_load_next_to_nothing(tmp_path: Path, ar
     assert not {name for name in modules if name.startswith(("forge_cli.sandbox", "forge_cli.toolsets"))}
     assert len(modules) < 260
     assert collections < 20
+
+
+WORKING = [
+    ["approve", WRITER, "write_file", "path=/notes/a.md", "content=x"],
+    ["run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral"],
+]
+UNUSED = frozenset(
+    {
+        "forge_cli.cli.against",
+        "forge_cli.cli.looking.looker",
+        "forge_cli.engine.replay",
+        "forge_cli.files.parsing",
+        "forge_cli.sandbox.isolation.bubblewrap",
+        "forge_cli.sandbox.isolation.landlock",
+        "forge_cli.sandbox.network.proxy",
+        "forge_cli.ui.terminal.render",
+        "tomllib",
+    }
+)
+"""What a command needs that reads files anew, starts others, replays, or draws."""
+
+
+@pytest.mark.parametrize("args", WORKING, ids=lambda args: args[0])
+def test_commands_that_work_load_what_they_use(tmp_path: Path, args: list[str]) -> None:
+    """Twice, since worker files are kept as they were read. The gate checks args by pydantic, and is async."""
+    seen_of(tmp_path, *args)
+    modules, collections = seen_of(tmp_path, *args)
+    assert not modules & (SDKS | UNUSED | LIBRARIES - {"anyio", "asyncio", "pluggy", "pydantic"})
+    assert len(modules) < 600
+    assert collections < 20
+
+
+def test_a_verdict_needs_neither_a_session_nor_a_turn(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, *WORKING[0])
+    others = ("forge_cli.record", "forge_cli.engine.turns", "forge_cli.models")
+    assert not {name for name in modules if name.startswith(others)}
+
+
+def test_no_garbage_is_looked_for_at_the_end() -> None:
+    """Python does it twice, and for a command that has loaded hundreds of modules it takes a fifth of its time."""
+    look = "import gc, sys; sys.argv = ['forge', '--version']; from forge_cli.__main__ import main; "
+    look += "main(); assert gc.get_freeze_count() > 1000"
+    subprocess.run([sys.executable, "-c", look], check=True, timeout=60)
 
 
 def test_a_worker_loads_only_the_toolsets_that_it_names(tmp_path: Path) -> None:

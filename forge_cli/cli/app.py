@@ -27,6 +27,8 @@ def main(mask: set[signal.Signals] | None = None) -> int:
     if sys.platform not in ("linux", "darwin"):
         say("only Linux and macOS are supported; on Windows, use WSL")
         return 2
+    # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
+    gc.set_threshold(200_000)
     since = time.monotonic() - time.process_time()  # when the process began, but for what it had to wait
     report: ResultReport | None = None
 
@@ -105,8 +107,6 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
     if args[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"forge {__version__}\n")
         return 0
-    # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
-    gc.set_threshold(200_000)
     spare_pydantic_plugins()
     if "_FORGE_COMPLETE" in os.environ:
         from forge_cli.cli.completion import answer

@@ -11,7 +11,6 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli.cli.against import judge_again
 from forge_cli.cli.colours import paint
 from forge_cli.cli.lines import read_lines
 from forge_cli.cli.looking.gate import judging
@@ -56,6 +55,8 @@ def approve(
     if against is not None and json_input is not None:
         raise UsageError("--against brings the input of every call itself")
     if against is not None:
+        from forge_cli.cli.against import judge_again
+
         judge_again(find_worker(worker), against, directory, as_json=as_json)
         return
     if batch is not None and (pairs or json_input is not None):

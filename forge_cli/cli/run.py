@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -51,8 +51,6 @@ from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
 from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.replay.recording import Recording, open_recording
-from forge_cli.engine.replay.repeat import driven_by
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.turns.output import OutputSchema
@@ -63,7 +61,12 @@ from forge_cli.sandbox.processes.tree import kill_children
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.sandbox.zones.added import added_zone
 from forge_cli.ui.jsonl import JsonLines
-from forge_cli.ui.terminal.terminal import TerminalUI
+from forge_cli.ui.terminal.quiet import QuietUI
+
+if TYPE_CHECKING:
+    from forge_cli.engine.replay.recording import Recording
+    from forge_cli.engine.replay.replay import Replay
+    from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
 
@@ -106,6 +109,19 @@ class Plan(Work):
     output: Path | None
     schema: OutputSchema | None
     replay: Recording | None
+
+    @property
+    def is_silent(self) -> bool:
+        """Nobody is asked or told anything but errors while it is carried out."""
+        return self.trace == "quiet" and not self.interactive
+
+    def replayed(self) -> Replay | None:
+        """What is in the place of a model, where a record is."""
+        if self.replay is None:
+            return None
+        from forge_cli.engine.replay.repeat import driven_by
+
+        return driven_by(self.replay, self.workspace)
 
     def streams_text(self, out: TextIO) -> bool:
         return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
@@ -260,6 +276,8 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
     if record is not None and record.exists() and record.resolve() == Path(name).resolve():
         raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
+    from forge_cli.engine.replay.recording import open_recording
+
     recording = open_recording(name)
     if recording.damage:
         warn(recording.damage)
@@ -269,17 +287,7 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
 async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> ExitCode:
     bus, worker = EventBus(), load_worker(plan.worker)
     host = PluginHost(only=None if plan.plugins else (), worker=worker)
-    screen = TerminalUI(
-        bus,
-        output=out,
-        trace=plan.trace,
-        trace_output=sys.stderr,
-        stream_text=plan.streams_text(out),
-        interactive=plan.interactive,
-        find=host.renderer,
-        live=live_lines(),
-    )
-    screen.opening(plan.model or worker.config.model)
+    screen = _screen(plan, bus, out, host, plan.model or worker.config.model)
     with plan.session.open(worker, plan.workspace, plan.task) as session:
         if plan.session.last and plan.trace != "quiet":
             warn(f"resuming session {session.id}")
@@ -291,7 +299,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             bus,
             session,
             sinks=(report.follow if report else None, printed),
-            replay=driven_by(plan.replay, plan.workspace) if plan.replay else None,
+            replay=plan.replayed(),
             guidance=plan.replay.parts[0].guided if plan.replay else None,
             output_schema=plan.schema,
         )
@@ -318,6 +326,26 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
                 await runtime.conclude()
                 codes.append(_finish(plan, result, out, report, session))
         return codes[0]
+
+
+def _screen(plan: Plan, bus: EventBus, out: TextIO, host: PluginHost, model: str | None) -> TerminalUI | QuietUI:
+    """Where the work is told; what draws on a terminal is loaded only where there is something to draw."""
+    if plan.is_silent:
+        return QuietUI(bus, trace_output=sys.stderr, find=host.renderer)
+    from forge_cli.ui.terminal.terminal import TerminalUI
+
+    screen = TerminalUI(
+        bus,
+        output=out,
+        trace=plan.trace,
+        trace_output=sys.stderr,
+        stream_text=plan.streams_text(out),
+        interactive=plan.interactive,
+        find=host.renderer,
+        live=live_lines(),
+    )
+    screen.opening(model)
+    return screen
 
 
 def finish(plan: Plan, result: WorkerResult, out: TextIO) -> ExitCode:

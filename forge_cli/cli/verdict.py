@@ -9,7 +9,6 @@ from forge_cli.core.grants import GrantOffer, offers_for
 from forge_cli.core.signature import JsonObject
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judged, Refusal
-from forge_cli.engine.runtime.facts import describe_hook
 
 VerdictAnswer = dict[str, Any]
 
@@ -39,7 +38,7 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAns
 def _hooks(guard: Guard, judged: Judged) -> list[JsonObject]:
     """The hooks that a call would be put to, and that could be stricter; none of them is run."""
     found = guard.hooks.hooks_before(judged) if guard.hooks else []
-    return [describe_hook(hook) for hook in found]
+    return [hook.facts() for hook in found]
 
 
 def _grant(offer: GrantOffer) -> JsonObject:

@@ -114,6 +114,11 @@ class Config(BaseModel):
             found[name] = value
         return found
 
+    @classmethod
+    def empty(cls) -> Self:
+        """What a file says that says nothing: defaults, which need no validation, so that none has to be built."""
+        return cls.model_construct()
+
     def section(self, *loc: str) -> Any:
         """A raw part of what was read, with its marks, for the room that understands it."""
         data: Any = self._source

@@ -18,6 +18,12 @@ class NeedsThirdParty(BaseException):
     """What was asked cannot be told without third-party code, which does not belong into this process."""
 
 
+def needs_third_party(error: BaseException) -> bool:
+    """Whether that is why something ended, alone or in a group."""
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return isinstance(error, NeedsThirdParty) or any(map(needs_third_party, inner))
+
+
 def before_third_party(name: str) -> None:
     """Called by whoever imports or calls code that is not forge's own; ``name`` is what a sentence blames."""
     if watch := _watch.get():

@@ -42,7 +42,7 @@ class ApprovalConfig(Config):
 class ToolsetConfig(Config):
     """The section of a toolset in the worker file; a toolset with settings of its own derives from this."""
 
-    approval: ApprovalConfig = Field(default_factory=ApprovalConfig)
+    approval: ApprovalConfig = Field(default_factory=ApprovalConfig.empty)
     """Consent for the tools of this toolset."""
     tools: list[str] | None = None
     """Only these tools of the toolset are offered."""

@@ -1,7 +1,7 @@
 """``dataclass`` as in the standard library, but classes share their methods, so that programs start faster.
 
-The standard library compiles up to six methods for every class at each start. Here only ``__init__`` is compiled, when
-the first value is made; that of a frozen class writes the fields, and whatever is assigned later is refused.
+The standard library compiles up to six methods for every class at each start. Here only ``__init__`` is compiled, and
+only for a class of which there are many values: most programs make one or two of each.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 __all__ = ["dataclass"]
+
+FEW = 10
+"""Values of a class that take less time to make one by one than to compile its ``__init__``."""
 
 
 class _Plain:
@@ -54,6 +57,9 @@ _PLAIN = {name: vars(_Plain)[name] for name in ("__repr__", "__eq__", "__hash__"
 _FROZEN = {**_PLAIN, **{name: vars(_Frozen)[name] for name in ("__hash__", "__setattr__", "__delattr__")}}
 
 
+_COMPARING = frozenset({"__eq__", "__hash__"})
+
+
 class _Missing:
     """Stands for what a factory makes."""
 
@@ -76,28 +82,71 @@ class _Signature:
 
 
 def _late_init(cls: type) -> Callable[..., None]:
-    """An ``__init__`` that is compiled when it is called for the first time."""
+    """An ``__init__`` that is compiled once it is worth it, or where one is needed that says what is wrong."""
+    calls = 0
 
     def first(self: object, *args: object, **named: object) -> None:
-        init = _compiled_init(cls)
-        type.__setattr__(cls, "__init__", init)
-        init(self, *args, **named)
+        nonlocal calls
+        calls += 1
+        if calls > FEW or not _assign(cls, self, args, named):
+            init = _compiled_init(cls)
+            type.__setattr__(cls, "__init__", init)
+            init(self, *args, **named)
 
     return first
 
 
-def _compiled_init(cls: Any) -> Callable[..., None]:
+def _assign(cls: Any, value: Any, args: tuple[object, ...], named: dict[str, object]) -> bool:
+    """Do what ``__init__`` does, unless the arguments do not fit."""
+    plan = _plan(cls)
+    given = {**dict(zip(plan.positional, args, strict=False)), **named}
+    fits = len(args) + len(named) == len(given) and plan.known >= given.keys() >= plan.required
+    if not fits:
+        return False
+    held = {field.name: given[field.name] if field.name in given else _default(field) for field in plan.fields}
+    if cls.__setattr__ is _Frozen.__setattr__:
+        value.__dict__.update(held)
+    else:
+        for name, item in held.items():
+            setattr(value, name, item)
+    if hasattr(cls, "__post_init__"):
+        value.__post_init__()
+    return True
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default_factory() if _has_factory(field) else field.default  # type: ignore[operator]
+
+
+class _Plan(NamedTuple):
+    """What the ``__init__`` of a class takes, and what it writes."""
+
+    positional: list[str]
+    known: frozenset[str]
+    required: frozenset[str]
+    fields: list[dataclasses.Field[Any]]
+
+
+@cache
+def _plan(cls: Any) -> _Plan:
     fields = [field for field in dataclasses.fields(cls) if field.init]
     made = [field for field in dataclasses.fields(cls) if not field.init and _has_factory(field)]
+    positional = [field.name for field in fields if not field.kw_only]
+    required = [field.name for field in fields if field.default is dataclasses.MISSING and not _has_factory(field)]
+    return _Plan(positional, frozenset(field.name for field in fields), frozenset(required), [*fields, *made])
+
+
+def _compiled_init(cls: Any) -> Callable[..., None]:
+    fields = [field for field in _plan(cls).fields if field.init]
     known: dict[str, Any] = {"_MISSING": _MISSING}
     frozen = cls.__setattr__ is _Frozen.__setattr__
     writes = "__held__[{!r}] = {}" if frozen else "self.{} = {}"
     lines = ["__held__ = self.__dict__"] if frozen else []
-    for field in [*fields, *made]:
+    for field in _plan(cls).fields:
         value = field.name
         if _has_factory(field):
             known[f"_make_{field.name}"] = field.default_factory
-            value = f"_make_{value}()" if field in made else f"_make_{value}() if {value} is _MISSING else {value}"
+            value = f"_make_{value}() if {value} is _MISSING else {value}" if field.init else f"_make_{value}()"
         elif field.default is not dataclasses.MISSING:
             known[f"_default_{field.name}"] = field.default
         lines.append(writes.format(field.name, value))
@@ -154,29 +203,31 @@ def _thawed(params: list[Any]) -> Iterator[None]:
             each.frozen = True
 
 
-def _frozen(cls: type, kw_only: bool) -> type:
+def _frozen(cls: type, kw_only: bool, eq: bool) -> type:
     bases = [vars(base)["__dataclass_params__"] for base in cls.__mro__[1:] if "__dataclass_params__" in vars(base)]
     if not all(params.frozen for params in bases):
         return dataclasses.dataclass(cls, frozen=True, kw_only=kw_only)  # which says what is wrong
     with _thawed(bases):
-        _finish(cls, kw_only, _FROZEN)
+        _finish(cls, kw_only, eq, _FROZEN)
     vars(cls)["__dataclass_params__"].frozen = True
     return cls
 
 
-def _plain(cls: type, kw_only: bool) -> type:
+def _plain(cls: type, kw_only: bool, eq: bool) -> type:
     if any(vars(base)["__dataclass_params__"].frozen for base in cls.__mro__ if "__dataclass_params__" in vars(base)):
         return dataclasses.dataclass(cls, kw_only=kw_only)  # which says what is wrong
-    _finish(cls, kw_only, _PLAIN)
+    _finish(cls, kw_only, eq, _PLAIN)
     return cls
 
 
-def _finish(cls: Any, kw_only: bool, methods: dict[str, Any]) -> None:
+def _finish(cls: Any, kw_only: bool, eq: bool, methods: dict[str, Any]) -> None:
     """Let the standard library find the fields, and add what it would compile."""
     cls.__doc__ = cls.__doc__ or cls.__name__
     dataclasses.dataclass(cls, init=False, eq=False, repr=False, kw_only=kw_only)
     for name, method in methods.items():
-        if vars(cls).get(name) is None:  # Python puts None for the hash of a class with an __eq__
+        if (eq or name not in _COMPARING) and vars(cls).get(
+            name
+        ) is None:  # Python puts None for the hash of a class with an __eq__
             setattr(cls, name, method)
     if "__init__" not in vars(cls):
         cls.__init__, cls.__signature__, cls._late = _late_init(cls), _Signature(), True
@@ -187,12 +238,12 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, kw_only=False, **more):
+    def dataclass(cls=None, /, *, frozen=False, kw_only=False, eq=True, **more):
         """What the standard library's does."""
 
         def decorate(cls: type) -> type:
             if not more:
-                return _frozen(cls, kw_only) if frozen else _plain(cls, kw_only)
-            return dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, **more)
+                return _frozen(cls, kw_only, eq) if frozen else _plain(cls, kw_only, eq)
+            return dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, eq=eq, **more)
 
         return decorate if cls is None else decorate(cls)

@@ -2,61 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import re
-from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import yaml
-
-from forge_cli.core.config import MarkedDict, MarkedList
+from forge_cli.core.config import MarkedDict
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.text import cut
 from forge_cli.core.values import dataclass
+from forge_cli.files.kept import KeptDocument
 from forge_cli.files.regular import NotRegularError, read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES = 256 * 1024
-MAX_DEPTH = 50
-MAX_NODES = 25_000
 FRONT_MATTER_SUFFIXES = frozenset({".md", ".worker"})
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-_FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_INVISIBLE = re.compile(r"[\u2028\u2029\ufeff]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_EMPTY = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?[ \t\r]*(?:\n|\Z))*+")
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_NULL = frozenset({"", "~", "null"})
-_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-
-_ANCHOR = "'&' and '*' name YAML anchors, which are not read; quote the text, or write the value out"
-_TAG = "'!' begins a YAML tag, which is not read; remove the tag, or quote the text"
-_DIRECTIVE = "a line that begins with '%' is a YAML directive, which is not read; remove it, or quote the text"
-_ESCAPE = "this escape stands for no character; write the character itself, double the backslash, or use single quotes"
-
-# PyYAML's message, our sentence, and whether to point at where the construct began rather than where it broke
-_SYNTAX = (
-    (r"scanning an (?:alias|anchor)", _ANCHOR, True),
-    (r"scanning a tag|undefined tag", _TAG, True),
-    (r"directive|incompatible YAML", _DIRECTIVE, True),
-    (r"cannot start any token", "text cannot begin with this character; quote it", False),
-    (r"mapping values are not allowed", "a ':' has no place here; quote the text around it, or indent the line", False),
-    (r"mapping keys are not allowed", "a '?' has no place here; quote the text", False),
-    (r"sequence entries are not allowed", "a list cannot begin here; move '-' to the next line, or quote it", False),
-    (r"scanning a simple key", "no ':' follows this key; add one, or indent or quote the text", True),
-    (r"scanning a block scalar", "text after '|' or '>' belongs on the lines below; indent them alike", False),
-    (r"quoted scalar.*(?:end of stream|document)", "the quote that opens here is never closed; close it", True),
-    (r"quoted scalar", _ESCAPE, False),
-    (r"flow", "a ',' or the bracket that closes what began on line {line} is missing before this place; add it", False),
-    (r"document start", "the document ends above this line; remove the line, or check its indentation", False),
-    (r"", "this does not fit the lines above it; check the indentation and the quotes", False),
-)
+_FENCE = r"(?m)^---[ \t]*$"
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
+_INVISIBLE = r"[\u2028\u2029\ufeff]"
+_EMPTY = rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?[ \t\r]*(?:\n|\Z))*+"
 
 
 @dataclass(frozen=True)
@@ -72,12 +36,15 @@ def read_document(path: Path, *, shown: str | None = None, may_be_empty: bool = 
     """Read a YAML file, or one with front matter (.md, .worker); ``shown`` is how the user spelled its name."""
     file = str(path) if shown is None else shown
     raw = _read(path, file)
-    if may_be_empty and _EMPTY.fullmatch(raw):
+    if may_be_empty and re.fullmatch(_EMPTY, raw):
         return Document(MarkedDict(mark=Mark(file), keys={}, values={}), None, file)
-    if path.suffix.lower() not in FRONT_MATTER_SUFFIXES:
-        return Document(parse_document(raw, file), None, file)
-    front, body = split_front_matter(raw, file)
-    return Document(parse_document(front, file), body, file)
+    has_front_matter = path.suffix.lower() in FRONT_MATTER_SUFFIXES
+    kept = KeptDocument(path, raw)
+    if (found := kept.find(file)) is None:
+        front, body = split_front_matter(raw, file) if has_front_matter else (raw, None)
+        found = parse_document(front, file), body
+        kept.keep(*found)
+    return Document(*found, file)
 
 
 def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
@@ -86,11 +53,12 @@ def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
     The first fence stays with the YAML, to which it is the start of a document: so the lines count from the top.
     """
     text = _decoded(text, file)
-    opening = _FENCE.match(text)
+    fence = re.compile(_FENCE)
+    opening = fence.match(text)
     if opening is None:
         problem = "no front matter here; begin the file with a line '---', then the keys, then another line '---'"
         raise WorkerError(Mark(file), problem)
-    closing = _FENCE.search(text, opening.end())
+    closing = fence.search(text, opening.end())
     if closing is None:
         raise WorkerError(Mark(file), "the front matter that opens here is never closed; add a line '---' below it")
     return text[: closing.start()], text[closing.end() + 1 :]
@@ -98,11 +66,13 @@ def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
 
 def parse_document(text: str | bytes, file: str) -> MarkedDict:
     """Read one YAML mapping; a mistake in it is a WorkerError that says where and what to do."""
+    from forge_cli.files.parsing import parse_mapping
+
     text = _decoded(text, file)
-    if found := _INVISIBLE.search(text):
+    if found := re.search(_INVISIBLE, text):
         problem = f"{_code(found)} is invisible; delete it, or write it as an escape in double quotes"
-        raise WorkerError(_place(text, found.start(), file), problem)
-    return _Reader(text, file).read()
+        raise WorkerError(place_in(text, found.start(), file), problem)
+    return parse_mapping(text, file)
 
 
 def _read(path: Path, file: str) -> bytes:
@@ -126,9 +96,9 @@ def _decoded(text: str | bytes, file: str) -> str:
     if len(text) > MAX_BYTES:
         raise WorkerError(Mark(file), f"larger than {MAX_BYTES // 1024} KiB; move long text to files of its own")
     text = _lines(text if isinstance(text, str) else _utf8(text, file))
-    if found := _CONTROL.search(text):
+    if found := re.search(_CONTROL, text):
         problem = f"{_code(found)} is not text; delete it, or write it as an escape in double quotes"
-        raise WorkerError(_place(text, found.start(), file), problem)
+        raise WorkerError(place_in(text, found.start(), file), problem)
     return text
 
 
@@ -138,7 +108,7 @@ def _utf8(raw: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         before = _lines(raw[: error.start].decode())
         problem = f"byte 0x{raw[error.start]:02x} at offset {error.start} is not UTF-8; save the file as UTF-8"
-        raise WorkerError(_place(before, len(before), file), problem) from None
+        raise WorkerError(place_in(before, len(before), file), problem) from None
 
 
 def _lines(text: str) -> str:
@@ -149,202 +119,5 @@ def _code(found: re.Match[str]) -> str:
     return f"the character U+{ord(found[0]):04X}"
 
 
-def _place(text: str, index: int, file: str) -> Mark:
+def place_in(text: str, index: int, file: str) -> Mark:
     return Mark(file, text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
-
-
-@dataclass
-class _Sequence:
-    """A list whose end has not been read yet."""
-
-    mark: Mark
-    items: list[Any] = field(default_factory=list)
-    items_at: list[Mark] = field(default_factory=list)
-
-    def add(self, value: Any, mark: Mark) -> None:
-        self.items.append(value)
-        self.items_at.append(mark)
-
-    def close(self) -> MarkedList:
-        return MarkedList(self.items, mark=self.mark, items_at=self.items_at)
-
-
-@dataclass
-class _Mapping:
-    """A mapping whose end has not been read yet; ``key`` waits for its value."""
-
-    mark: Mark
-    key: str | None = None
-    entries: dict[str, Any] = field(default_factory=dict)
-    keys_at: dict[str, Mark] = field(default_factory=dict)
-    values_at: dict[str, Mark] = field(default_factory=dict)
-
-    def add(self, value: Any, mark: Mark) -> None:
-        if self.key is None:
-            self.key = self._new_key(value, mark)
-            self.keys_at[self.key] = mark
-        else:
-            self.entries[self.key] = value
-            self.values_at[self.key] = mark
-            self.key = None
-
-    def _new_key(self, value: Any, mark: Mark) -> str:
-        if not isinstance(value, str):
-            raise WorkerError(mark, f"a key must be text, and this one is {_kind(value)}; quote it")
-        if value in self.keys_at:
-            shown = repr(cut(value, 60, "end"))
-            raise WorkerError(mark, f"the key {shown} stands on line {self.keys_at[value].line} already; keep one")
-        return value
-
-    def close(self) -> MarkedDict:
-        return MarkedDict(self.entries.items(), mark=self.mark, keys=self.keys_at, values=self.values_at)
-
-
-class _Reader:
-    """Builds data from YAML events on a stack of its own, and stops at the first event that is refused."""
-
-    def __init__(self, text: str, file: str) -> None:
-        self.text = text
-        self.file = file
-        self.at = Mark(file)
-        self.nodes = 0
-        self.open: list[_Mapping | _Sequence] = []
-        self.started = False
-        self.top: MarkedDict | None = None
-
-    def read(self) -> MarkedDict:
-        try:
-            for event in yaml.parse(self.text, Loader=LOADER):
-                self._take(event)
-        except yaml.MarkedYAMLError as error:
-            raise self._syntax(error) from None
-        except (yaml.YAMLError, ValueError, OverflowError):
-            # PyYAML lets a ValueError out for some escapes, in tags above all
-            raise WorkerError(self.at, f"not YAML soon after this place: {_ESCAPE}") from None
-        if self.top is None:
-            raise WorkerError(Mark(self.file), "nothing is written here; write at least one 'key: value'")
-        return self.top
-
-    def _take(self, event: yaml.Event) -> None:
-        match event:
-            case yaml.ScalarEvent():
-                mark = self._node(event)
-                self._add(_scalar(event, mark), mark)
-            case yaml.MappingStartEvent():
-                self._begin(_Mapping(self._node(event)))
-            case yaml.SequenceStartEvent():
-                self._begin(_Sequence(self._node(event)))
-            case yaml.CollectionEndEvent():
-                ended = self.open.pop()
-                self._add(ended.close(), ended.mark)
-            case yaml.AliasEvent():
-                raise WorkerError(self._mark(event), _ANCHOR)
-            case yaml.DocumentStartEvent():
-                self._start(event)
-
-    def _start(self, event: yaml.DocumentStartEvent) -> None:
-        if self._text_at(event, "%"):
-            raise WorkerError(self._mark(event), _DIRECTIVE)
-        if self.started:
-            problem = "a second document begins here; keep one in a file (front matter is for .md and .worker files)"
-            raise WorkerError(self._mark(event), problem)
-        self.started = True
-
-    def _node(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> Mark:
-        self.at = mark = self._mark(event)
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise WorkerError(mark, f"more than {MAX_NODES:,} keys and values; move data to files of its own")
-        if event.anchor is not None:
-            raise WorkerError(mark, _ANCHOR)
-        # libyaml keeps no trace of a lone '!', which makes a number of a quoted "1"
-        if event.tag is not None or self._text_at(event, "!"):
-            raise WorkerError(mark, _TAG)
-        return mark
-
-    def _begin(self, node: _Mapping | _Sequence) -> None:
-        if len(self.open) == MAX_DEPTH:
-            raise WorkerError(node.mark, f"nested deeper than {MAX_DEPTH} levels; flatten it")
-        if not self.open and isinstance(node, _Sequence):
-            raise _not_a_mapping(node.items, node.mark)
-        self.open.append(node)
-
-    def _add(self, value: Any, mark: Mark) -> None:
-        if self.open:
-            self.open[-1].add(value, mark)
-        elif isinstance(value, MarkedDict):
-            self.top = value
-        elif value is not None:
-            raise _not_a_mapping(value, mark)
-
-    def _text_at(self, event: yaml.Event, prefix: str) -> bool:
-        mark: Any = event.start_mark
-        return self.text.startswith(prefix, mark.index)
-
-    def _mark(self, event: yaml.Event) -> Mark:
-        mark: Any = event.start_mark
-        return Mark(self.file, mark.line + 1, mark.column + 1)
-
-    def _syntax(self, error: yaml.MarkedYAMLError) -> WorkerError:
-        broke: Any = error.problem_mark or error.context_mark
-        began: Any = error.context_mark or broke
-        at = _place(self.text, min(broke.index, len(self.text.rstrip())), self.file)
-        line = self.text.split("\n")[at.line - 1]
-        if tab := re.match(r" *\t", line):
-            return WorkerError(Mark(self.file, at.line, tab.end()), "a tab indents this line; use spaces")
-        message = f"{error.context} {error.problem}"
-        sentence, at_beginning = next((ours, first) for theirs, ours, first in _SYNTAX if re.search(theirs, message))
-        if at_beginning:
-            at = _place(self.text, began.index, self.file)
-        return WorkerError(at, sentence.format(line=self.open[-1].mark.line if self.open else at.line))
-
-
-def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
-    """YAML 1.1 finds numbers and booleans in ``0777``, ``12:30`` and ``off``; here they are what they look like."""
-    value: str = event.value
-    if _SURROGATE.search(value):
-        raise WorkerError(mark, _ESCAPE)
-    if not event.implicit[0]:
-        return value
-    if value in _NULL:
-        return None
-    if value in _BOOLEANS:
-        return _BOOLEANS[value]
-    if _INTEGER.fullmatch(value):
-        return _integer(value, mark)
-    if _FLOAT.fullmatch(value):
-        return _float(value, mark)
-    return value
-
-
-def _integer(value: str, mark: Mark) -> int:
-    if len(value) > 20 or not -(2**63) <= int(value) < 2**64:
-        raise WorkerError(mark, "this number does not fit in 64 bits; quote it if it is meant as text")
-    return int(value)
-
-
-def _float(value: str, mark: Mark) -> float:
-    number = float(value)
-    if math.isinf(number):
-        raise WorkerError(mark, "this number is too large; quote it if it is meant as text")
-    return number
-
-
-def _not_a_mapping(value: Any, mark: Mark) -> WorkerError:
-    return WorkerError(mark, f"the file must hold keys and values ('key: value'), not just {_kind(value)}")
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "empty"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case dict():
-            return "a mapping"
-        case _:
-            return "text"

@@ -31,7 +31,7 @@ class McpServer(Config):
 
     command: str | None = None
     """The program that is the server."""
-    args: list[str] = Field(default_factory=list)
+    args: list[str] = Field(default=[])
     """Its arguments."""
     env: dict[str, str] = Field(default_factory=dict)
     """Its environment, besides a clean one without your keys."""

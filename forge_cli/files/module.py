@@ -8,6 +8,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -108,10 +109,10 @@ def imported_beside(path: Path) -> set[Path]:
     folder, found, waiting = path.parent, {path}, [path] if path.is_file() else []
     while waiting:
         try:
-            tree = ast.parse(read_regular(waiting.pop()))
+            names = _imported_names(read_regular(waiting.pop()))
         except (OSError, SyntaxError, ValueError):
             continue
-        for name in _imported_names(tree):
+        for name in names:
             for file in _files_of(folder, name):
                 if file not in found and file.is_file():
                     found.add(file)
@@ -119,14 +120,17 @@ def imported_beside(path: Path) -> set[Path]:
     return found
 
 
-def _imported_names(tree: ast.Module) -> Iterator[tuple[str, ...]]:
-    for node in ast.walk(tree):
+@lru_cache(maxsize=32)
+def _imported_names(source: bytes) -> list[tuple[str, ...]]:
+    """Of the import statements in a source, which is asked for several times while a worker is opened."""
+    names: list[tuple[str, ...]] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (tuple(alias.name.split(".")) for alias in node.names)
+            names += (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = tuple(node.module.split(".")) if node.module else ()
-            yield module
-            yield from ((*module, alias.name) for alias in node.names)
+            names += [module, *((*module, alias.name) for alias in node.names)]
+    return names
 
 
 def _files_of(folder: Path, name: Sequence[str]) -> Iterator[Path]:

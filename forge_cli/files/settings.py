@@ -82,9 +82,9 @@ class Settings(Config):
 
     model: str | None = None
     """The model of workers that name none."""
-    approval: ApprovalSection = Field(default_factory=ApprovalSection)
+    approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
     """Who answers when a call asks."""
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = Field(default_factory=Limits.empty)
     """Where the work of every worker ends; the smaller limit counts."""
     trace: TraceLevel | None = None
     """How much is told of the work."""
@@ -94,11 +94,11 @@ class Settings(Config):
     """What forge cannot know of a model, by PROVIDER:MODEL."""
     aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
     """Short names for models, which ``-m`` and ``model:`` take as well."""
-    mcp: McpServers = Field(default_factory=McpServers)
+    mcp: McpServers = Field(default_factory=McpServers.empty)
     """Servers that a worker can name under toolsets.mcp.servers."""
     tool_share: ToolShare | None = None
     """The share of the model's window that the definitions of tools may take before they are loaded on demand."""
-    hooks: list[HookConfig] = Field(default_factory=list)
+    hooks: list[HookConfig] = Field(default=[])
     """What is run when tools are called and sessions begin and end; it may tighten a verdict, never loosen one."""
     titles: bool = True
     """Whether the model is asked for the title of a conversation."""
@@ -110,7 +110,7 @@ class Settings(Config):
 
     def options(self, model: str) -> ModelOptions:
         """What is said of one model."""
-        return self.models.get(model, ModelOptions())
+        return self.models.get(model, ModelOptions.empty())
 
     def provider_options(self, model: str, kind: type[Config] | None) -> Config | None:
         """What is said of a model in keys of its provider, as the class reads it that the provider has for them."""
@@ -157,7 +157,7 @@ def load_user_settings(home: Path) -> Settings:
     """What the user's file says; one that is missing, or holds nothing but comments, says nothing."""
     file = home / "config.yaml"
     if not _is_there(file, hint="make it readable for you, or let FORGE_HOME name another folder"):
-        return Settings()
+        return Settings.empty()
     return _read_settings(file)
 
 

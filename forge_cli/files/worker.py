@@ -56,9 +56,9 @@ class WorkerConfig(Config):
     """The system prompt; in .md and .worker files it is the body instead."""
     model: str | None = None
     """PROVIDER:MODEL, or an alias of one."""
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = Field(default_factory=Limits.empty)
     """Where the work ends even if the model would continue."""
-    approval: ApprovalSection = Field(default_factory=ApprovalSection)
+    approval: ApprovalSection = Field(default_factory=ApprovalSection.empty)
     """Who answers when a call asks."""
     agents_md: bool | None = None
     """Whether AGENTS.md joins the instructions; where nobody says, if it is trusted."""
@@ -72,7 +72,7 @@ class WorkerConfig(Config):
     """The JSON Schema of the final answer, or the path of one from the worker file."""
     sandbox: dict[str, Any] | None = None
     """Which files can be reached, and what confines commands."""
-    plugins: list[str] = Field(default_factory=list)
+    plugins: list[str] = Field(default=[])
     """Python files, packages or projects beside the worker that bring toolsets, renderers or models."""
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
     """What the worker can use, by name, and nothing else."""

@@ -35,7 +35,7 @@ class ScriptedTurn(Config):
 
     expect: TurnExpectation | None = None
     text: str = ""
-    calls: list[ScriptedCall] = Field(default_factory=list)
+    calls: list[ScriptedCall] = Field(default=[])
 
 
 class ScriptFile(Config):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from forge_cli.core.values import dataclass
+from forge_cli.core.values import FEW, dataclass
 
 Make = Callable[..., Any]
 
@@ -108,7 +108,16 @@ def ordered(make: Make) -> type:
     return Value
 
 
-SHAPES = [plain, keywords, child, own_methods, plain_child, no_fields, thawed, ordered]
+def compared_by_identity(make: Make) -> type:
+    @make(frozen=True, eq=False)
+    class Value:
+        a: int
+        b: Any = 2
+
+    return Value
+
+
+SHAPES = [plain, keywords, child, own_methods, plain_child, no_fields, thawed, ordered, compared_by_identity]
 ARGS: list[dict[str, Any]] = [{"a": 1}, {"a": 1, "b": 2}, {"a": 2}, {"a": 1, "b": "x"}, {"a": 1, "b": []}]
 
 
@@ -141,9 +150,13 @@ def behaviour(cls: Any) -> list[Any]:
     return [*seen, outcome(lambda: cls(1, 2, 3, 4, 5, 6, 7) and None), outcome(lambda: cls(z=1))]
 
 
+@pytest.mark.parametrize("before", [0, FEW], ids=["the first of them", "many of them"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_values_are_as_the_standard_library_makes_them(shape: Callable[[Make], type]) -> None:
-    assert behaviour(shape(dataclass)) == behaviour(shape(dataclasses.dataclass))
+def test_values_are_as_the_standard_library_makes_them(shape: Callable[[Make], type], before: int) -> None:
+    cls = shape(dataclass)
+    for _ in range(before):
+        cls(a=1)
+    assert behaviour(cls) == behaviour(shape(dataclasses.dataclass))
 
 
 @dataclass(frozen=True)
@@ -194,6 +207,7 @@ def test_a_value_may_not_extend_what_can_be_assigned_nor_the_other_way_round() -
 
 def test_only_the_init_of_a_value_is_compiled() -> None:
     """What the standard library would compile is what every start of the program would wait for."""
+    assert [Point(number).x for number in range(FEW + 1)] == [*range(FEW + 1)]
     compiled = {name for name, item in vars(Point).items() if getattr(item, "__code__", None)}
     own = {name for name in compiled if vars(Point)[name].__code__.co_filename == "<string>"}
     assert own == {"__init__"}
@@ -211,7 +225,7 @@ def test_a_class_has_a_signature_before_and_after_its_first_value() -> None:
     assert signatures(dataclass) == signatures(dataclasses.dataclass)
 
 
-def test_nothing_is_compiled_before_the_first_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_compiled_for_few_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Newer versions of the standard library compile a frame for the methods, also where there are none."""
     compiled: list[str] = []
     real = exec
@@ -221,9 +235,14 @@ def test_nothing_is_compiled_before_the_first_value(monkeypatch: pytest.MonkeyPa
         real(source, *where)
 
     monkeypatch.setattr("builtins.exec", noted)
-    plain(dataclass)
-    thawed(dataclass)
+    classes = [plain(dataclass), thawed(dataclass)]
+    for cls in classes:
+        assert [cls(number).a for number in range(FEW)] == [*range(FEW)]
     assert not [source for source in compiled if "self" in source]
+    for cls in classes:
+        cls(a=1)
+    assert len([source for source in compiled if "self" in source]) == len(classes)
+    compiled.clear()
     dataclasses.dataclass(type("Other", (), {"__annotations__": {"a": int}}))
     assert [source for source in compiled if "self" in source]
 

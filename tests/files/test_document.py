@@ -1,3 +1,5 @@
+"""YAML files as they are read, and how ``forge_cli.files.parsing`` reads their text."""
+
 from __future__ import annotations
 
 import json
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.config import MarkedDict, MarkedList, where_in
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
-from forge_cli.files import document
+from forge_cli.files import parsing
 from forge_cli.files.document import MAX_BYTES, Document, parse_document, read_document, split_front_matter
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ PARSERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 
 @pytest.fixture(params=PARSERS, ids=["python", "libyaml"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "LOADER", request.param)
+    monkeypatch.setattr(parsing, "LOADER", request.param)
 
 
 def refused(text: str | bytes) -> WorkerError:
@@ -463,7 +465,7 @@ def test_any_bytes(raw: bytes) -> None:
 @given(text=yaml_like)
 def test_any_text_that_looks_like_yaml(loader: Any, text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(document, "LOADER", loader)
+        patch.setattr(parsing, "LOADER", loader)
         check(text)
         check(f"a: 1\nb:\n  {text}")
 

@@ -16,6 +16,7 @@ from typing import Any
 from forge_cli import __version__
 from forge_cli.cli.looking.trace import tracing
 from forge_cli.engine.plugins.scan import installed
+from forge_cli.files.cache import forget_old
 from forge_cli.files.home import forge_home
 from forge_cli.files.replace import replace_file
 
@@ -64,7 +65,7 @@ def _keep(file: Path, said: str, paths: set[str], began: float) -> None:
     if all(stamp is None or max(stamp[:2]) < latest for stamp in seen.values()):
         with suppress(OSError):
             replace_file(file, json.dumps({"answer": said, "seen": seen}))
-            _forget_old(file.parent)
+            forget_old(file.parent, MOST)
 
 
 def _with_folders(paths: set[str]) -> set[str]:
@@ -72,12 +73,6 @@ def _with_folders(paths: set[str]) -> set[str]:
     data = (path for path in paths if not path.endswith((".py", ".so")) and os.path.isfile(path))
     passing = {tempfile.gettempdir(), os.path.realpath(tempfile.gettempdir())}
     return {*paths, *map(os.path.dirname, data)} - passing
-
-
-def _forget_old(folder: Path) -> None:
-    files = sorted(folder.glob("[!.]*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in files[:-MOST]:
-        file.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.cli.looking.looker import Looker, needs_third_party
 from forge_cli.cli.opening import opened
 from forge_cli.cli.verdict import VerdictAnswer, verdict_on
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.thirdparty import refuse, watching
+from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.assemble import Assembly
@@ -46,6 +45,8 @@ async def judging(worker: str, workspace: Path) -> AsyncIterator[JudgeCall]:
     except BaseException as error:
         if not needs_third_party(error):
             raise
+    from forge_cli.cli.looking.looker import Looker
+
     async with Looker(worker, workspace) as looker:
         await looker.in_child(open_gate, worker, str(workspace))
         yield partial(looker.in_child, judge_in_child, worker)

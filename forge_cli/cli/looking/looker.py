@@ -21,7 +21,7 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut, visible
-from forge_cli.core.thirdparty import NeedsThirdParty, refuse, watching
+from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
@@ -128,12 +128,6 @@ class Looker:
         by = wrap.mechanism if isinstance(wrap, Confined) else None
         confined_by = (by.name, by.weakness, by.own_network, by.shows_names) if by else None
         return _Conversation(child, confined_by, self._calls_tools)
-
-
-def needs_third_party(error: BaseException) -> bool:
-    """Whether that is why a function ended, alone or in a group."""
-    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return isinstance(error, NeedsThirdParty) or any(map(needs_third_party, inner))
 
 
 class _Conversation:

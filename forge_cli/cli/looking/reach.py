@@ -46,12 +46,13 @@ def confined(worker: str | Path | None, folder: Path | None) -> Confined | Uncon
         return UNCONFINED
     home, cwd = user_home(), Path.cwd()
     wanted = {*_libraries(), *_files(worker, folder)}
+    secret = frozenset(Path(os.path.realpath(home / name)) for name in HIDDEN)
     confinement = confinement_for(
         (),
         workspace=cwd,
         user_home=home,
         forge_home=forge_home(),
-        read=sorted(path for path in wanted if _may_be_seen(path, Path(os.path.realpath(home)))),
+        read=sorted(path for path in wanted if _may_be_seen(path, Path(os.path.realpath(home)), secret)),
         network=False,
         room=ROOM,
     )
@@ -151,8 +152,7 @@ def _children(worker: Worker) -> Iterator[Worker]:
             yield find_allowed(worker.folder, entry, None)
 
 
-def _may_be_seen(path: Path, home: Path) -> bool:
+def _may_be_seen(path: Path, home: Path, secret: frozenset[Path]) -> bool:
     """A home as a whole is not shown, nor what is secret in it, whoever names it."""
     real = Path(os.path.realpath(path))
-    secret = any(real.is_relative_to(os.path.realpath(home / name)) for name in HIDDEN)
-    return real.exists() and not home.is_relative_to(real) and not secret
+    return real.exists() and not home.is_relative_to(real) and secret.isdisjoint((real, *real.parents))

@@ -112,8 +112,9 @@ class Policy:
 
     def idle(self, tool: Tool) -> bool:
         """Does the worker pre-approve a tool whose verdict depends on its arguments, which never changes anything?"""
-        decides = callable(tool.needs_approval) or (tool.needs_approval is False and tool.has_paths)
-        return decides and self.named is not None and self.named.approval is Approval.PRE_APPROVED
+        if self.named is None or self.named.approval is not Approval.PRE_APPROVED:
+            return False
+        return callable(tool.needs_approval) or (tool.needs_approval is False and tool.has_paths)
 
 
 def _join(verdict: Verdict, path: Verdict) -> Verdict:

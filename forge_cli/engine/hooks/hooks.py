@@ -21,7 +21,7 @@ from forge_cli.core.observers import HookAnswer, HookCall, HookName, Observer
 from forge_cli.core.processes import Processes
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import jsonable
+from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.hooks.answers import SECONDS, Heard, HookFailed, checked, read_finished, tighten
@@ -51,6 +51,10 @@ class Hook:
     @property
     def title(self) -> str:
         return self.config.title
+
+    def facts(self) -> JsonObject:
+        config, where = self.config, str(self.where) if self.where else None
+        return {"on": config.on, "match": config.match, "hook": self.title, "run": config.run, "where": where}
 
 
 def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:

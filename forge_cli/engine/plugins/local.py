@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -107,6 +106,8 @@ def plugin_files(worker: Worker) -> Iterator[Path]:
 
 
 def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin]:
+    import tomllib
+
     file = path / PROJECT
     try:
         data = tomllib.loads(read_regular(file).decode())

@@ -18,7 +18,6 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import blocked_by_parent
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.gate.toolbox import Offer
-from forge_cli.engine.hooks.hooks import Hook
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
 from forge_cli.engine.turns.environment import CommandView, Environment
@@ -150,14 +149,8 @@ def policy_of(assembly: Assembly) -> Facts:
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
         "rules": [{"toolset": name, **_wire(rule)} for name, toolset in ruled.items() for rule in toolset.rules()],
         "zones": [_zone(zone) for zone in assembly.guard.sandbox.zones],
-        "hooks": [describe_hook(hook) for hook in (assembly.guard.hooks.all if assembly.guard.hooks else ())],
+        "hooks": [hook.facts() for hook in (assembly.guard.hooks.all if assembly.guard.hooks else ())],
     }
-
-
-def describe_hook(hook: Hook) -> Facts:
-    config = hook.config
-    where = str(hook.where) if hook.where else None
-    return {"on": config.on, "match": config.match, "hook": hook.title, "run": config.run, "where": where}
 
 
 def _said_of(offer: Offer, guard: Guard) -> Facts:

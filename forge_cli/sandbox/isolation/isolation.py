@@ -12,22 +12,22 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.aside import set_aside
-from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.hooks import KeptHooks
 from forge_cli.sandbox.isolation.inherited import inherited
-from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
-from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.network.start import NetworkProxy
 
 _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
 _SECRET = "secret"  # noqa: S105
@@ -161,6 +161,9 @@ def mechanism() -> Mechanism | None:
 
 def mechanisms() -> Iterator[Mechanism]:
     """What this machine seems to have, the strongest first."""
+    from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
+    from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
+
     if program := shutil.which("bwrap", path=_absolute_path()):
         yield Bubblewrap(program)
         yield Bubblewrap(program, shows_names=False)

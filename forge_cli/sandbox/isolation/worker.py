@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import TYPE_CHECKING, Self, TypedDict
 
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.notify import UNCONFINED_RULES, StatusLevel
@@ -23,7 +23,7 @@ from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import NOBODY, NetworkGate
 from forge_cli.sandbox.network.outside import INTERNET, Outside
-from forge_cli.sandbox.network.start import NetworkProxy, proxy_variables
+from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, Wrap, clean_environment
 from forge_cli.sandbox.processes.companions import AccompaniedWrap
 from forge_cli.sandbox.processes.limits import NO_LIMITS, ProcessLimits
@@ -31,6 +31,9 @@ from forge_cli.sandbox.processes.pieces import CommandStream
 from forge_cli.sandbox.processes.process import Child, ChildProcesses
 from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.sandbox.zones.zones import IsolationLevel
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.network.start import NetworkProxy
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
 NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
@@ -73,7 +76,7 @@ class WorkerProcesses(Processes):
         self._home = home
         self._notify = notify
         network = sandbox.isolation.network
-        self._proxy = None if isinstance(network, bool) else NetworkProxy(network, gate, outside)
+        self._proxy = None if isinstance(network, bool) else _proxy(network, gate, outside)
 
     async def __aenter__(self) -> Self:
         await self.children.__aenter__()
@@ -182,7 +185,7 @@ class WorkerProcesses(Processes):
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}
-        return own if self._proxy is None else {**own, **proxy_variables()}
+        return own if self._proxy is None else {**own, **self._proxy.variables()}
 
     def wrap(
         self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), *, names: bool = False
@@ -255,6 +258,12 @@ class WorkerProcesses(Processes):
         """Name to the person what the file tools would have asked for."""
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
+
+
+def _proxy(rules: NetworkRules, gate: NetworkGate, outside: Outside) -> NetworkProxy:
+    from forge_cli.sandbox.network.start import NetworkProxy
+
+    return NetworkProxy(rules, gate, outside)
 
 
 def _with_pipes(wrap: Confined | Unconfined, pipes: RequestPipes) -> Wrap:

@@ -25,14 +25,6 @@ PORT = 3128
 COMMAND_SHOWN = 1000
 
 
-def proxy_variables() -> dict[str, str]:
-    """The environment by which programs find the proxy; nothing is reached without it."""
-    address = f"http://127.0.0.1:{PORT}"
-    names = ("http_proxy", "https_proxy", "all_proxy")
-    found = {spelt: address for name in names for spelt in (name, name.upper())}
-    return {**found, "no_proxy": "", "NO_PROXY": ""}
-
-
 @dataclass(frozen=True)
 class NetworkProxy:
     """How the commands of a worker get to the network: names that rules cover, and those that somebody allows."""
@@ -45,6 +37,14 @@ class NetworkProxy:
     def readable(self) -> tuple[Path, ...]:
         """What has to be seen in a sandbox for the port to be opened there."""
         return _interpreter()[1]
+
+    @staticmethod
+    def variables() -> dict[str, str]:
+        """The environment by which programs find the proxy; nothing is reached without it."""
+        address = f"http://127.0.0.1:{PORT}"
+        names = ("http_proxy", "https_proxy", "all_proxy")
+        found = {spelt: address for name in names for spelt in (name, name.upper())}
+        return {**found, "no_proxy": "", "NO_PROXY": ""}
 
     @contextmanager
     def opened(self, argv: Sequence[str]) -> Iterator[tuple[list[str], int, CommandProxy]]:

@@ -54,7 +54,7 @@ class ZoneConfig(Config):
     """Its folder, from the working directory; by default the one called like the zone."""
     mode: ZoneMode = ZoneMode.RO
     """What is possible at all: reading, or writing too."""
-    approval: ZoneApprovalConfig = ZoneApprovalConfig()
+    approval: ZoneApprovalConfig = ZoneApprovalConfig.empty()
     """What needs consent."""
 
     @field_validator("name")
@@ -121,9 +121,9 @@ class SandboxConfig(Config):
     """Whether the operating system confines child processes."""
     network: NetworkConfig | None = None
     """Whether a confined process has the network, or names that it reaches while others ask."""
-    read: list[str] = Field(default_factory=list)
+    read: list[str] = Field(default=[])
     """Hidden parts of your home that confined processes may read."""
-    limits: LimitsConfig = LimitsConfig()
+    limits: LimitsConfig = LimitsConfig.empty()
     """What one command may use."""
 
     @field_validator("read")

@@ -121,9 +121,9 @@ class Manifest(Config):
     version: str = "1.0.0"
     entrypoint: Annotated[str, Field(min_length=1)]
     usage: str = ""
-    parameters: list[Parameter] = Field(default_factory=list)
+    parameters: list[Parameter] = Field(default=[])
     timeout: Annotated[float, Field(gt=0, le=3600)] = TIMEOUT
-    examples: list[Example] = Field(default_factory=list)
+    examples: list[Example] = Field(default=[])
 
     @field_validator("version", mode="before")
     @classmethod

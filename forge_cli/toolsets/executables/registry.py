@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import visible
@@ -18,7 +19,8 @@ from forge_cli.toolsets.executables.languages import INTERPRETED, MADE, PYTHON
 from forge_cli.toolsets.executables.manifest import FILE, Manifest, read_manifest
 from forge_cli.toolsets.executables.script import Requirements, read_script
 
-CREATE, RUN = "create_custom_tool", "run_custom_tool"
+CREATE: Final = "create_custom_tool"
+RUN: Final = "run_custom_tool"
 RESERVED = frozenset({CREATE, RUN})
 FILES_AT_MOST = 2000
 SETTLED = 100_000_000

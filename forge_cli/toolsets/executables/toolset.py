@@ -81,9 +81,9 @@ _RUN_INPUT: JsonObject = {
 class ExecutablesConfig(ToolsetConfig):
     """``env`` names variables that programs see besides those of every child process, ``calls`` tools they may call."""
 
-    env: list[str] = Field(default_factory=list)
+    env: list[str] = Field(default=[])
     """Variables that programs see besides those of every child process."""
-    calls: list[str] = Field(default_factory=list)
+    calls: list[str] = Field(default=[])
     """Tools of the worker that programs may call."""
 
 

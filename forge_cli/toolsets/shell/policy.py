@@ -36,20 +36,20 @@ _HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
 class ShellConfig(ToolsetConfig):
     """``rules`` match the first words of each simple command; ``default`` is for what no rule covers."""
 
-    rules: list[ShellRule] = Field(default_factory=list)
+    rules: list[ShellRule] = Field(default=[])
     """What to say of commands; blocked by any rule wins."""
     default: Approval = Approval.ASK
     """For what no rule covers."""
     timeout: Annotated[float, Field(gt=0)] = 30
     """Seconds for a command that says nothing else."""
-    env: list[str] = Field(default_factory=list)
+    env: list[str] = Field(default=[])
     """Variables that commands see besides those of every child process."""
 
 
 class UserRules(Config):
     """``policy.shell`` in the user's own config: rules that hold for every worker."""
 
-    rules: list[ShellRule] = Field(default_factory=list)
+    rules: list[ShellRule] = Field(default=[])
     """What to say of commands, whatever the worker; the strictest match counts."""
 
 

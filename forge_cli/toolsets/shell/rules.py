@@ -41,9 +41,9 @@ class ShellRule(Config):
     """What commands that match it need."""
     reason: str | None = None
     """Told to whoever is refused or asked."""
-    match: list[str] = Field(default_factory=list)
+    match: list[str] = Field(default=[])
     """Command lines that it must match, checked at load."""
-    not_match: list[str] = Field(default_factory=list)
+    not_match: list[str] = Field(default=[])
     """Command lines that it must not match."""
 
     @property

@@ -709,7 +709,7 @@ def fresh() -> Iterator[None]:
 @pytest.mark.usefixtures("fresh")
 def test_a_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(isolation_module, "landlock_version", lambda: 0)
+    monkeypatch.setattr("forge_cli.sandbox.isolation.landlock.landlock_version", lambda: 0)
     assert describe_confinement(mechanism()) == "commands: not confined"
     assert mechanism() is None
     assert isolation(IsolationLevel.AUTO) is None

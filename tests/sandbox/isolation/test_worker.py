@@ -20,7 +20,6 @@ from forge_cli.core.errors import ExitCode, ToolError, WorkerError
 from forge_cli.core.processes import Finished
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation import isolation as isolation_module
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash
@@ -51,7 +50,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def no_mechanism(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A machine that has nothing to confine a process with."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(isolation_module, "landlock_version", lambda: 0)
+    monkeypatch.setattr("forge_cli.sandbox.isolation.landlock.landlock_version", lambda: 0)
     mechanism.cache_clear()
     yield
     mechanism.cache_clear()

@@ -24,7 +24,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.network.access import Destination
-from forge_cli.sandbox.network.start import proxy_variables
+from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.zones import SandboxConfig
 
@@ -132,12 +132,12 @@ async def test_a_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(
         behind = (await processes.run(bash(line), timeout=60, env={"http_proxy": "mine", "no_proxy": "*"})).stdout
     async with opened(place, Person(), Away(), "network: false") as processes:
         without = (await processes.run(bash(line), timeout=60)).stdout
-    variables = {f"{name}={value}" for name, value in proxy_variables().items()}
+    variables = {f"{name}={value}" for name, value in NetworkProxy.variables().items()}
     kept = [each for each in behind.splitlines() if each not in variables and not each.startswith("FORGE_PROCESS")]
     assert kept == [each for each in without.splitlines() if not each.startswith("FORGE_PROCESS")]
     assert variables <= set(behind.splitlines())
-    assert proxy_variables()["ALL_PROXY"] == proxy_variables()["https_proxy"] == "http://127.0.0.1:3128"
-    assert proxy_variables()["NO_PROXY"] == ""
+    assert NetworkProxy.variables()["ALL_PROXY"] == NetworkProxy.variables()["https_proxy"] == "http://127.0.0.1:3128"
+    assert NetworkProxy.variables()["NO_PROXY"] == ""
 
 
 async def test_the_environment_is_kept_where_the_interpreter_would_change_it(place: Path) -> None:
