@@ -192,6 +192,15 @@ def test_a_broken_encoding_in_the_same_words() -> None:
     assert said.startswith(f"PROVIDER:tiny: {url} broke off before its answer was complete (tried 5 times)")
 
 
+@pytest.mark.parametrize("make", [anthropic_at, openai_at])
+def test_an_answer_that_never_ends(make: Callable[..., ModelProvider], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forge_cli.models.http.LONGEST_ANSWER", 1000)
+    with answering(200, {"content-type": "text/event-stream"}, b": hello\n\n" * 200) as url:
+        said, _ = failure_of(make, url)
+    sentence = f"PROVIDER:tiny: {url} sent something that is not an answer: an answer of more than 1000 bytes"
+    assert said.startswith(f"{sentence} (tried 5 times)")
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> Iterator[Path]:
     """One that nobody has signed, for 127.0.0.1, with its key in the same file."""
