@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CONNECT = 10.0
 LONGEST_ERROR = 64 * 1024
 LONGEST_ANSWER = 128 * 2**20
+TOO_LONG = "an answer of more than {} bytes"
 PROXIES = "proxy and certificate settings"
 
 
@@ -165,7 +166,7 @@ async def read_events(response: httpx2.Response) -> AsyncGenerator[str]:
     async for piece in response.aiter_bytes():
         size += len(piece)
         if size > LONGEST_ANSWER:
-            raise TooLong(f"an answer of more than {LONGEST_ANSWER} bytes")
+            raise TooLong(TOO_LONG.format(LONGEST_ANSWER))
         for event in reader.feed(piece):
             yield event
     for event in reader.close():

@@ -192,11 +192,12 @@ def test_a_broken_encoding_in_the_same_words() -> None:
     assert said.startswith(f"PROVIDER:tiny: {url} broke off before its answer was complete (tried 5 times)")
 
 
-@pytest.mark.parametrize("make", [anthropic_at, openai_at])
-def test_an_answer_that_never_ends(make: Callable[..., ModelProvider], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forge_cli.models.http.LONGEST_ANSWER", 1000)
-    with answering(200, {"content-type": "text/event-stream"}, b": hello\n\n" * 200) as url:
-        said, _ = failure_of(make, url)
+def test_an_answer_that_never_ends_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("http", "anthropic.sdk"):
+        monkeypatch.setattr(f"forge_cli.models.{module}.LONGEST_ANSWER", 1000)
+    event = b'event: content_block_delta\ndata: {"type": "new", "choices": [{"delta": {"content": "x"}}]}\n\n'
+    with answering(200, {"content-type": "text/event-stream"}, event * 200) as url:
+        said, _ = same_failure(url)
     sentence = f"PROVIDER:tiny: {url} sent something that is not an answer: an answer of more than 1000 bytes"
     assert said.startswith(f"{sentence} (tried 5 times)")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli.models.anthropic.access import KEY, Credentials
 from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
-from forge_cli.models.http import CONNECT, PROXIES, asked, broken, certificates, not_ready
+from forge_cli.models.http import CONNECT, LONGEST_ANSWER, PROXIES, TOO_LONG, asked, broken, certificates, not_ready
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
@@ -60,7 +60,11 @@ class SdkTransport:
             )
             async with stream:
                 check_type(stream.response.headers, self.endpoint, self._content_type)
+                size = 0
                 async for event in stream:
+                    size += len(repr(event))  # the bytes of an answer are out of sight here
+                    if size > LONGEST_ANSWER:
+                        raise self.endpoint.garbage(TOO_LONG.format(LONGEST_ANSWER))
                     yield event
         except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
             failure = self._explain(error, model)
