@@ -243,6 +243,8 @@ def leave(code: int) -> int:
     left = threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread())
     if left or (bounds and bounds.FORGOTTEN):
         os._exit(code)
+    if exits := sys.modules.get("forge_cli.core.exits"):
+        exits.fix_exit_code(code)
     if bounds:
         bounds.exit_at_last(code)
     return code

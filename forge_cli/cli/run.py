@@ -46,6 +46,7 @@ from forge_cli.cli.work_options import (
 )
 from forge_cli.cli.worker.find import WorkerArgument, find_trusted_worker, refuse_sentence
 from forge_cli.core.approval import OnAsk
+from forge_cli.core.bounds import blame
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import readable, visible
@@ -314,7 +315,7 @@ async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> Ex
             if not codes:
                 codes.append(_finish(plan, result, out, report, session))
             elif holding:
-                sys.stderr.write(f"forge: {visible(holding)} would not end, and was left behind\n")
+                sys.stderr.write(f"forge: {blame(why, visible(holding))}\n")
             kill_children()
             if session.log:
                 session.log.close()

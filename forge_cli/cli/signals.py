@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from forge_cli.cli.steady import SteadyLoop
 from forge_cli.cli.streams import erase_live_lines
-from forge_cli.core.bounds import LOOP_CLOSED, Leave, Watchdog, blame
+from forge_cli.core.bounds import DAMAGES, Leave, Watchdog, blame
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, Terminated
+from forge_cli.core.exits import exits_guarded
 from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED
 from forge_cli.core.loop import start_loop
 from forge_cli.core.upkeep import mending, standard_streams_kept
@@ -84,7 +85,12 @@ def interruptible(
     with Watchdog(leave or _leave) as dog:
         handlers = {number: signal.signal(number, handle) for number in heard}
         try:
-            with standard_streams_kept(), _wakeup_socket(loop) as wakeup, mending(_keep_signals(wakeup)):
+            with (
+                exits_guarded(),
+                standard_streams_kept(),
+                _wakeup_socket(loop) as wakeup,
+                mending(_keep_signals(wakeup)),
+            ):
                 yield dog
         finally:
             for number, handler in handlers.items():
@@ -119,7 +125,12 @@ def _leave(why: str, holding: str | None) -> int:
     """End what has no session to put in order."""
     sys.stderr.write(f"forge: {blame(why, holding or 'the work')}\n")
     kill_children()
-    return Interrupted(why).exit_code if why and why != LOOP_CLOSED else ExitCode.FAILED
+    return forced_exit_code(why)
+
+
+def forced_exit_code(why: str) -> ExitCode:
+    """How a process ends that third-party code would not let end, or has damaged."""
+    return Interrupted(why).exit_code if why and why not in DAMAGES else ExitCode.FAILED
 
 
 @contextmanager

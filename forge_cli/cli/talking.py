@@ -23,6 +23,7 @@ from forge_cli.cli.session import SessionChoice
 from forge_cli.cli.signals import interruptible
 from forge_cli.cli.streams import erase_live_lines
 from forge_cli.cli.work import Work
+from forge_cli.core.bounds import blame
 from forge_cli.core.bus import EventBus
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
@@ -75,7 +76,7 @@ async def _talk(work: Work, out: TextIO, first: str) -> tuple[ExitCode, str | No
             room.restore()
             result = runtime.end_now(why, holding)
             if holding:
-                room.terminal.write(f"forge: {visible(holding)} would not end, and was left behind\n")
+                room.terminal.write(f"forge: {blame(why, visible(holding))}\n")
             kill_children()
             if session.log:
                 session.log.close()

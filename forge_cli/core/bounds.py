@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import anyio
 
@@ -32,8 +32,12 @@ GRACE = 5.0
 _PUTTING_IN_ORDER = 3.0
 _LOOK = 0.25
 
-LOOP_CLOSED = "descriptors closed"
-"""Why a session ends whose event loop third-party code has made useless."""
+LOOP_CLOSED, EXITED = "descriptors closed", "process ended"
+"""Why a session ends whose event loop third-party code has made useless, or whose process it wanted to end."""
+DAMAGES = {
+    LOOP_CLOSED: "closed descriptors that forge works with",
+    EXITED: "called os._exit to end the process",
+}
 
 FORGOTTEN: list[asyncio.Task[Any]] = []
 """Tasks that do not end; with one of them, a process cannot be left in the usual way."""
@@ -171,8 +175,7 @@ def blame(why: str, holding: str | None) -> str | None:
     """What third-party code did, in one sentence, where it is known."""
     if holding is None:
         return None
-    did = "closed descriptors that forge works with" if why == LOOP_CLOSED else "would not end, and was left behind"
-    return f"{holding} {did}"
+    return f"{holding} {DAMAGES.get(why, 'would not end, and was left behind')}"
 
 
 class Watchdog:
@@ -289,13 +292,13 @@ class Watchdog:
                 self._standing_by = False
                 return
 
-    def give_up(self) -> None:
-        """The event loop cannot work any more: third-party code, perhaps still at work, has closed its descriptors."""
+    def give_up(self, why: str = LOOP_CLOSED) -> NoReturn:
+        """The session cannot be continued, because of what third-party code, perhaps still at work, has done."""
         mend_process()
         names = {section.what for section in list(self._sections)}
-        self._end(LOOP_CLOSED, names.pop() if len(names) == 1 else "a tool or a plugin")
+        self._end(why, names.pop() if len(names) == 1 else "a tool or a plugin")
 
-    def _end(self, why: str, holding: str | None) -> None:
+    def _end(self, why: str, holding: str | None) -> NoReturn:
         _thread.start_new_thread(self._exit_soon, ())
         with suppress(BaseException):  # whatever goes wrong now, the process ends
             self.exit_code = self._leave(why, holding)

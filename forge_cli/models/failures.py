@@ -100,6 +100,11 @@ class Endpoint:
             hint = f"look at the network, and at {self.status_page}"
         return ProviderFailure(f"{self.address} cannot be reached: {shortened(why)}", hint, quick=refused)
 
+    def astray(self, why: str) -> ProviderFailure:
+        """A redirect that cannot be followed."""
+        hint = f"does {self.address_variable} lead to the right server?"
+        return ProviderFailure(f"{self.address} sends us on, but not to a server: {shortened(why)}", hint, attempts=1)
+
     def no_connection(self, seconds: float) -> ProviderFailure:
         return self.unreachable(TimeoutError(f"no connection within {seconds:g} s"))
 

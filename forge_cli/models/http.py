@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 from urllib.request import getproxies
@@ -14,7 +14,7 @@ from forge_cli import __version__
 from forge_cli.core.errors import ModelError
 from forge_cli.core.values import dataclass
 from forge_cli.models.ahead import ConnectionAhead
-from forge_cli.models.failures import Endpoint
+from forge_cli.models.failures import Endpoint, ProviderFailure
 from forge_cli.models.sse import SseReader, TooLong
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CONNECT = 10.0
 LONGEST_ERROR = 64 * 1024
+LONGEST_ANSWER = 128 * 2**20
+TOO_LONG = "an answer of more than {} bytes"
 PROXIES = "proxy and certificate settings"
 
 
@@ -67,11 +69,11 @@ class HttpLine:
         except httpx2.ConnectTimeout:
             raise self.endpoint.no_connection(self.timeouts.connect) from None
         except (httpx2.ConnectError, httpx2.InvalidURL) as error:
-            raise self.endpoint.unreachable(error) from None
+            raise asked(error, self.endpoint, httpx2.URL(self.url)).unreachable(error) from None
         except httpx2.TimeoutException:
             raise self.endpoint.silent(self.timeouts.read) from None
-        except (httpx2.HTTPError, httpx2.StreamError):
-            raise self.endpoint.cut_off() from None
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise broken(error, self.endpoint) from None
         except TooLong as error:
             raise self.endpoint.garbage(str(error)) from None
 
@@ -140,10 +142,31 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def asked(error: Exception, endpoint: Endpoint, base: httpx2.URL) -> Endpoint:
+    """The server that an error tells of: not the one at ``base`` where that has sent us on."""
+    request: httpx2.Request | None = getattr(error, "_request", None)
+    if request is None or (request.url.host, request.url.port) == (base.host, base.port):
+        return endpoint
+    target = f"{request.url.scheme}://{request.url.netloc.decode()}"
+    return replace(endpoint, address=f"{target}, to which {endpoint.address} sends us on,")
+
+
+def broken(error: BaseException, endpoint: Endpoint) -> ProviderFailure:
+    """The failure behind an answer that did not come to its end."""
+    import httpx2
+
+    why = str(error)
+    astray = isinstance(error, httpx2.TooManyRedirects | httpx2.UnsupportedProtocol) or "location header" in why
+    return endpoint.astray(why) if astray else endpoint.cut_off()
+
+
 async def read_events(response: httpx2.Response) -> AsyncGenerator[str]:
     """The data of each server-sent event until the answer ends."""
-    reader = SseReader()
+    reader, size = SseReader(), 0
     async for piece in response.aiter_bytes():
+        size += len(piece)
+        if size > LONGEST_ANSWER:
+            raise TooLong(TOO_LONG.format(LONGEST_ANSWER))
         for event in reader.feed(piece):
             yield event
     for event in reader.close():

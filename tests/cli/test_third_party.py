@@ -1,6 +1,6 @@
 """Whatever a tool does to the process that it shares: the session ends in order, and the result object is printed.
 
-Covers forge_cli.core.upkeep, forge_cli.cli.steady, forge_cli.cli.streams.
+Covers forge_cli.core.upkeep, forge_cli.core.exits, forge_cli.cli.steady, forge_cli.cli.streams.
 """
 
 import json
@@ -66,7 +66,10 @@ CLOSING = {
     "closes what a daemon closes": "os.closerange(3, 256)",
     "closes all and opens others": "os.closerange(0, 1024); act.kept = [open(f'f{n}', 'w') for n in range(30)]",
 }
-DRAWN = {"closes sys.stdout", "removes the streams", "comes back twice", "ignores signals", "closes all descriptors"}
+DRAWN = {
+    *("closes sys.stdout", "removes the streams", "comes back twice", "ignores signals", "closes all descriptors"),
+    *("os._exit", "execvp"),
+}
 
 
 def drawn(*tables: dict[str, str]) -> list[Any]:
@@ -155,6 +158,73 @@ def test_descriptors_of_forge_that_are_closed_end_the_session_in_order(
     assert f"forge: {problem}\n" in err
     assert results(project) == ["interrupted"]
     assert [file.name for file in project.folder.glob("f[0-9]*") if file.stat().st_size] == []
+
+
+LEAVING = {
+    "os._exit": "os._exit(0)",
+    "posix._exit": "import posix; posix._exit(0)",
+    "execv": "os.execv('/bin/true', ['true'])",
+    "execvp": "os.execvp('true', ['true'])",
+    "becomes a daemon": "os.fork() and os._exit(0)",
+}
+
+
+@KINDS
+@pytest.mark.parametrize("statement", drawn(LEAVING))
+def test_ending_the_process_is_the_result_of_the_call(project: Project, statement: str, kind: str) -> None:
+    prepare(project, statement, kind)
+    code, result, err = forge(project, *ARGV)
+    assert (code, result["status"], result["response"]) == (0, "completed", "done"), err
+    assert results(project) == ["error", "success", "success"]
+
+
+def test_a_child_process_of_a_tool_may_end_itself(project: Project) -> None:
+    program = "import os, sys; os.execv('/bin/sh', ['sh', '-c', 'exit 7'])"
+    statement = (
+        "child = os.fork() or os._exit(5)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5\n"
+        "    child = os.fork() or os.execv('/bin/sh', ['sh', '-c', 'exit 6'])\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6\n"
+        f"    assert subprocess.run([sys.executable, '-c', {program!r}]).returncode == 7"
+    )
+    prepare(project, statement)
+    code, _, err = forge(project, *ARGV)
+    assert (code, results(project)) == (0, ["success"] * 3), err
+
+
+@pytest.mark.parametrize("statement", [LEAVING["os._exit"], LEAVING["execv"]])
+def test_a_module_that_ends_the_process_is_named(project: Project, statement: str) -> None:
+    prepare(project, "pass")
+    project.write("tools.py", HEAD + statement)
+    code, result, err = forge(project, *ARGV)
+    assert (code, result["exit_code"], result["status"]) == (3, 3, "failed")
+    assert "tools.py:4:1: cannot be imported: " in err
+    called = forge(project, "tools", "call", "act", "--worker", "worker.yaml")
+    assert (called[0], "tools.py:4:1: cannot be imported: " in called[2]) == (3, True)
+
+
+def test_a_check_that_ends_the_process_means_ask(project: Project) -> None:
+    prepare(project, "pass")
+    checked = "@tool(needs_approval=lambda args: os._exit(0))\ndef act"
+    project.write("tools.py", project.read("tools.py").replace("def act", checked))
+    code, _, _ = forge(project, *ARGV)
+    assert (code, results(project)) == (0, ["denied", "success", "success"])
+
+
+def test_a_thread_that_ends_the_process_ends_the_session(project: Project) -> None:
+    prepare(project, "threading.Thread(target=os._exit, args=(0,)).start(); time.sleep(1000)")
+    code, result, err = forge(project, *ARGV)
+    assert (code, result["status"], result["exit_code"]) == (1, "failed", 1)
+    assert result["error"] == "the tool act called os._exit to end the process"
+    assert results(project) == ["interrupted"]
+    assert err.count("forge: ") == 1
+    assert f"forge: {result['error']}\n  resume with: forge run worker.yaml -r {result['session_id']}\n" in err
+
+
+def test_the_end_of_the_process_keeps_its_exit_code(project: Project) -> None:
+    prepare(project, "atexit.register(os._exit, 0)")
+    code, result, _ = forge(project, *ARGV, "--max-turns", "1")
+    assert (code, result["exit_code"]) == (5, 5)
 
 
 @KINDS

@@ -192,6 +192,16 @@ def test_a_broken_encoding_in_the_same_words() -> None:
     assert said.startswith(f"PROVIDER:tiny: {url} broke off before its answer was complete (tried 5 times)")
 
 
+def test_an_answer_that_never_ends_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("http", "anthropic.sdk"):
+        monkeypatch.setattr(f"forge_cli.models.{module}.LONGEST_ANSWER", 1000)
+    event = b'event: content_block_delta\ndata: {"type": "new", "choices": [{"delta": {"content": "x"}}]}\n\n'
+    with answering(200, {"content-type": "text/event-stream"}, event * 200) as url:
+        said, _ = same_failure(url)
+    sentence = f"PROVIDER:tiny: {url} sent something that is not an answer: an answer of more than 1000 bytes"
+    assert said.startswith(f"{sentence} (tried 5 times)")
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> Iterator[Path]:
     """One that nobody has signed, for 127.0.0.1, with its key in the same file."""

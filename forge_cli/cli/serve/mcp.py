@@ -15,9 +15,10 @@ from forge_cli.cli.serve.http import HttpListener, serve_http
 from forge_cli.cli.serve.protocol import McpRequests
 from forge_cli.cli.serve.stdio import Messages, is_lost, own_input
 from forge_cli.cli.session import SessionChoice
-from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.cli.signals import forced_exit_code, in_loop, interruptible
 from forge_cli.cli.tools.choose import tool_worker
 from forge_cli.cli.work_options import ReadOnlyOption
+from forge_cli.core.bounds import blame
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, StatusEvent
@@ -76,11 +77,11 @@ async def _serve(
         def leave(why: str, holding: str | None) -> int:
             """Third-party code holds the process: put everything in order without it."""
             served.end_now(why, holding)
-            sys.stderr.write(f"forge: {visible(holding or 'the work')} would not end, and is left behind\n")
+            sys.stderr.write(f"forge: {blame(why, visible(holding or 'the work'))}\n")
             kill_children()
             if session.log:
                 session.log.close()
-            return Interrupted(why).exit_code if why else ExitCode.FAILED
+            return forced_exit_code(why)
 
         with interruptible(end, leave=leave):
             async with served:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from forge_cli.cli.signals import interruptible
+from forge_cli.cli.signals import forced_exit_code, interruptible
 from forge_cli.cli.web.api import PageRoutes
 from forge_cli.core.approval import ApprovalMode, OnAsk
+from forge_cli.core.bounds import blame
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.text import visible
@@ -76,9 +77,9 @@ class Serving:
             if live.session and live.session.log:
                 live.session.log.close()
         if holding:
-            sys.stderr.write(f"forge: {visible(holding)} would not end, and was left behind\n")
+            sys.stderr.write(f"forge: {blame(why, visible(holding))}\n")
         kill_children()
-        return Interrupted(why).exit_code if why else ExitCode.FAILED
+        return forced_exit_code(why)
 
     async def run(
         self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from typing import Any
 
-from forge_cli.core.bounds import LOOP_CLOSED, blame
+from forge_cli.core.bounds import DAMAGES, blame
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.ended import Ended, Interrupted, ResultStatus
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, ToolError
@@ -107,7 +107,7 @@ class Ending:
     def forced(cls, why: str, holding: str | None, budget: Budget | None, last_text: str) -> Ending:
         """The end of a task that third-party code would not let end; ``why`` is that of an interrupt, or empty."""
         fault = blame(why, holding)
-        if not why or why == LOOP_CLOSED:
+        if not why or why in DAMAGES:
             return cls(last_text, "failed", ExitCode.FAILED, fault)
         if why == OUT_OF_TIME:
             cause: Ended = budget.out_of_time() if budget else LimitReached("the time limit was reached")

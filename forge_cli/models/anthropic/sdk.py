@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from forge_cli.models.anthropic.access import KEY, Credentials
 from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
-from forge_cli.models.http import CONNECT, PROXIES, certificates, not_ready
+from forge_cli.models.http import CONNECT, LONGEST_ANSWER, PROXIES, TOO_LONG, asked, broken, certificates, not_ready
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
@@ -60,7 +60,11 @@ class SdkTransport:
             )
             async with stream:
                 check_type(stream.response.headers, self.endpoint, self._content_type)
+                size = 0
                 async for event in stream:
+                    size += len(repr(event))  # the bytes of an answer are out of sight here
+                    if size > LONGEST_ANSWER:
+                        raise self.endpoint.garbage(TOO_LONG.format(LONGEST_ANSWER))
                     yield event
         except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
             failure = self._explain(error, model)
@@ -102,11 +106,12 @@ class SdkTransport:
                 return self.endpoint.no_connection(CONNECT)
             case TimeoutError() | anthropic.APITimeoutError() | httpx2.TimeoutException():
                 return self.endpoint.silent(self._silence)
-            case anthropic.APIConnectionError() if isinstance(error.__cause__, httpx2.ConnectError):
-                return self.endpoint.unreachable(error)
+            case anthropic.APIConnectionError() if isinstance(cause := error.__cause__, httpx2.ConnectError):
+                base = self._opened().base_url
+                return asked(cause, self.endpoint, base).unreachable(error)
             case anthropic.APIConnectionError() | httpx2.TransportError() | httpx2.DecodingError():
-                return self.endpoint.cut_off()
-            case json.JSONDecodeError() | UnicodeDecodeError():
+                return broken(error.__cause__ or error, self.endpoint)
+            case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
                 return self.endpoint.garbage(str(error))
             case _ if self._rewrites or isinstance(error, anthropic.AnthropicError | httpx2.HTTPError):
                 problem = f"the request to {self.endpoint.address} failed: {type(error).__name__}"
@@ -117,7 +122,7 @@ class SdkTransport:
     def _status(self, error: anthropic.APIStatusError, model: str) -> ProviderFailure:
         code, message = error.type or "", error.api_message if isinstance(error.api_message, str) else ""
         status, headers = error.status_code, error.response.headers
-        if status < 400:
+        if status < 300:
             return refused_in_stream(self.endpoint, code, message, headers, model)
         said = http_text(status, shortened(message)) + name_request(headers)
         return self.endpoint.refused(status, said, code=code, headers=headers, model=model)

@@ -72,7 +72,11 @@ class Server:
         async with self._line.request("POST", body=body) as response:
             await self._check(response, model)
             if response.headers.get("content-type", "").startswith("application/json"):
-                yield self._chunk(await read_beginning(response, _LONGEST_ANSWER), model)
+                answer = await read_beginning(response, _LONGEST_ANSWER)
+                chunk = self._chunk(answer, model)
+                if "choices" not in chunk:
+                    raise self.endpoint.garbage(answer, attempts=1)
+                yield chunk
                 return
             async with aclosing(self._events(response)) as events:
                 async for event in events:
@@ -97,12 +101,14 @@ class Server:
 
     async def _events(self, response: httpx2.Response) -> AsyncGenerator[str]:
         """Event after event until the server says that it is done; an end without that is a cut."""
+        some = False
         async with aclosing(read_events(response)) as events:
             async for event in events:
                 if event.strip() == "[DONE]":
                     return
+                some = True
                 yield event
-        raise self.endpoint.cut_off()
+        raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
 
     def _chunk(self, event: str, model: str) -> JsonObject:
         try:

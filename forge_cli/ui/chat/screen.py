@@ -171,7 +171,7 @@ class ChatScreen:
         if self._app.is_running:
             self._input.restore()
             with suppress(OSError, ValueError):
-                os.write(self._above.fileno(), f"\x1b[?2004l{FOCUS_OFF}\x1b[?25h\r\n".encode())
+                os.write(self._above.fileno(), f"\x1b[?2004l{FOCUS_OFF}\x1b[?25h\r\n\x1b[J".encode())
 
     def end_text(self) -> None:
         """The lines never wait for text here."""

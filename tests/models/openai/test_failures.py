@@ -147,10 +147,10 @@ def test_the_config_says_how_long_a_silence_may_be(server, monkeypatch) -> None:
 
 def test_silence_ends_after_a_while(server, make, told) -> None:
     server.will(*[Reply((chunk(content="hm"),), end="silence")] * 2)
-    model = make(read=0.05)
-    with pytest.raises(ModelError, match="said nothing for 0.05 s \\(tried 2 times\\)"):
+    model = make(read=0.3)
+    with pytest.raises(ModelError, match="said nothing for 0.3 s \\(tried 2 times\\)"):
         turn(model)
-    assert told == [f"openai:tiny: {server.url} said nothing for 0.05 s; trying again (2 of 2)"]
+    assert told == [f"openai:tiny: {server.url} said nothing for 0.3 s; trying again (2 of 2)"]
 
 
 @pytest.mark.parametrize(
