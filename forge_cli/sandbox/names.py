@@ -38,6 +38,8 @@ def unusable(name: str) -> str | None:
 
 def lookalike_key(name: str) -> str:
     """Equal for names that people cannot tell apart: one normal form, without the invisible characters."""
+    if name.isascii():  # nothing in it is invisible or has another form; folders may have many names
+        return name
     visible = (character for character in name if unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFKC", "".join(visible))
 
