@@ -23,7 +23,7 @@ def unusable(name: str) -> str | None:
     """Why no file may be called that, or None when one may."""
     if "\0" in name:
         return "contains a NUL character"
-    for character in name:
+    for character in "" if name.isascii() and name.isprintable() else name:
         category = unicodedata.category(character)
         if category == "Cs":
             return "contains a character that cannot be encoded"
