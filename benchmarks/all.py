@@ -26,6 +26,7 @@ MEASURED = (
     "executables",
     "mcp_calls",
     "sessions",
+    "long_session",
     "redaction",
     "chat",
     "batch",
