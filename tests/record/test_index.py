@@ -180,3 +180,13 @@ def test_several_processes_at_once() -> None:
     assert [process.wait(60) for process in running] == [0, 0, 0]
     assert seen_by_index() == seen_in_logs()
     assert [name for name in os.listdir(sessions_folder()) if FILE in name] == [FILE]
+
+
+def test_what_a_killed_process_left_of_it_is_removed() -> None:
+    keep("s1", "one", DONE)
+    seen_by_index()
+    part = sessions_folder() / f".{FILE}.0123abcd"
+    part.write_text("{")
+    keep("s2", "two", DONE)
+    assert not part.exists()
+    assert index_file().exists()
