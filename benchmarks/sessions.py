@@ -1,12 +1,16 @@
-"""The log of a session: what a line costs against a bare one, in CPU and on the disk, and how long a resume takes."""
+"""Logs of sessions: a line against a bare one, in CPU and on the disk, a resume, and a look at a great many logs."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
+import shutil
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +18,16 @@ from table import Row, least_cpu, main, take_turns
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEndEvent, TurnStart
+from forge_cli.core.events import (
+    ApprovalDecided,
+    Event,
+    MessageEvent,
+    StatusEvent,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+)
 from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
 from forge_cli.files.sync import sync_data
@@ -26,6 +39,10 @@ from forge_cli.record.writer import SessionLog, is_acted_upon
 from forge_cli.sandbox.secrets import Redactor
 
 SHORT, LONG = 1_000, 10_000
+FEW, MANY = 10, 1_000
+GIGABYTE = 1_000_000_000
+NEEDLE = "needle in the hay"
+FORGE = str(Path(sys.executable).with_name("forge"))
 
 
 def events(count: int) -> list[Event]:
@@ -105,6 +122,61 @@ def bare_read(path: Path) -> None:
         json.loads(line)
 
 
+def fill(home: Path, count: int, size: int, piece: bytes) -> None:
+    """So many logs of this size; one of them has the needle."""
+    folder = home / "sessions"
+    folder.mkdir(parents=True)
+    for number in range(count):
+        (folder / f"20260101-000000-{number:08x}.jsonl").write_bytes(piece * max(1, size // len(piece)))
+    with open(folder / "20260101-000000-00000000.jsonl", "ab") as log:
+        log.write(
+            Line.of(StatusEvent("info", NEEDLE.title()), session="s", worker="w", depth=0, redact=dict).text().encode()
+        )
+
+
+def command_cpu(argv: list[str], environment: Mapping[str, str]) -> float:
+    """Seconds of CPU that a command takes, with all processes that it starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(argv, env=environment, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        raise SystemExit(f"{argv}: exit {done.returncode}\n{done.stderr.decode(errors='replace')}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def look(piece: bytes, rounds: int) -> list[Row]:
+    """``sessions list`` with few and with many logs, and ``sessions search`` over a gigabyte of them."""
+    if not shutil.which("rg"):
+        raise SystemExit("ripgrep is the floor; install it, its command is called rg")
+    with tempfile.TemporaryDirectory() as name:
+        few, many = ({**os.environ, "FORGE_HOME": f"{name}/{count}"} for count in (FEW, MANY))
+        fill(Path(name, str(FEW)), FEW, GIGABYTE // MANY, piece)
+        fill(Path(name, str(MANY)), MANY, GIGABYTE // MANY, piece)
+        listing, search = [FORGE, "sessions", "list"], [FORGE, "sessions", "search", NEEDLE]
+        bare = [*("rg", "--no-config", "--no-ignore", "--ignore-case", "--line-number"), NEEDLE, f"{name}/{MANY}"]
+        taken = take_turns(
+            {
+                "few": partial(command_cpu, listing, few),
+                "many": partial(command_cpu, listing, many),
+                "search": partial(command_cpu, search, many),
+                "without": partial(command_cpu, search, {**many, "PATH": ""}),
+                "rg": partial(command_cpu, bare, many),
+            },
+            rounds,
+            warm_up=1,
+        )
+    best = {what: min(seconds) for what, seconds in taken.items()}
+
+    def row(what: str, mine: str, floor: str, limit: float) -> Row:
+        return Row(what, best[mine] / best[floor], limit, f"{best[mine]:.2f} / {best[floor]:.2f} s of CPU")
+
+    return [
+        row("sessions list of 1,000 sessions, x of 10", "many", "few", 5.0),
+        row("sessions search in 1 GB of logs, x ripgrep", "search", "rg", 2.0),
+        row("sessions search in 1 GB of logs without ripgrep, x ripgrep", "without", "rg", 3.0),
+    ]
+
+
 def measure(rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FORGE_HOME"] = folder
@@ -120,11 +192,13 @@ def measure(rounds: int) -> list[Row]:
         on_disk, bare = (min(taken) / SHORT * 1000 for taken in take_turns(disk, rounds).values())
         resumed = {path: least_cpu(partial(resume, path), rounds) for path in (short, long)}
         read = least_cpu(lambda: bare_read(long), rounds)
+        looks = look(short.read_bytes(), rounds)
     return [
         Row("a line of the log, ms", logged * 1000, 1.0, f"{logged / floor:.1f} x a bare dump and write"),
         Row("a line on the disk / a bare one", on_disk / bare, 4.0, f"{on_disk:.2f} / {bare:.2f} ms, on the wall"),
         Row("resume of 10,000 events, x json.loads of its lines", resumed[long] / read, 6.0, f"{resumed[long]:.2f} s"),
         Row("10,000 events / 1,000 events", resumed[long] / resumed[short], 13.0, "10 is linear"),
+        *looks,
     ]
 
 

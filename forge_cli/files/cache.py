@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -37,12 +38,19 @@ class StampedCache:
     ) -> None:
         if self._changed and kind is None:
             with suppress(OSError):
-                replace_file(self._file, json.dumps(self._entries))
+                replace_file(self._file, json.dumps(self._entries), mode=0o600)
 
     def find(self, name: str, stamp: str) -> Any:
         """The value of an entry, if its stamp is still the same; else None."""
         entry = self._entries.get(name)
         return entry.get("value") if isinstance(entry, dict) and entry.get("stamp") == stamp else None
+
+    def retain(self, names: Iterable[str]) -> None:
+        """Forget all entries but these."""
+        gone = self._entries.keys() - names
+        self._changed = self._changed or bool(gone)
+        for name in gone:
+            del self._entries[name]
 
     def put(self, name: str, stamp: str, value: Any) -> None:
         self._entries[name] = {"stamp": stamp, "value": value}

@@ -66,6 +66,8 @@ class ChangeLog:
 
     folder: Path
     _known: dict[Path, ChangedFile] | None = None
+    _size: int | None = None
+    """Bytes of all files that are kept; counted with the first one."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -107,7 +109,7 @@ class ChangeLog:
 
     def remove(self) -> None:
         """Delete all that was kept."""
-        self._known = {}
+        self._known, self._size = {}, None
         if self.folder.is_dir():
             for file in self.folder.iterdir():
                 file.unlink()
@@ -132,10 +134,13 @@ class ChangeLog:
             file = self.folder / state[1]
             if file.exists():
                 return None
-            kept = (each.stat().st_size for each in self.folder.iterdir() if each.name != _INDEX)
-            if sum(kept) + len(data) > SESSION_MAX:
+            if self._size is None:
+                kept = (each.stat().st_size for each in self.folder.iterdir() if each.name != _INDEX)
+                self._size = sum(kept)
+            if self._size + len(data) > SESSION_MAX:
                 return f"{SESSION_MAX >> 20} MB of this session were kept already"
             replace_file(file, data, mode=0o600)
+            self._size += len(data)
         except OSError as error:
             return f"it could not be kept: {error.strerror}"
         return None

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.files.lock import acquire
+from forge_cli.record.index import FILE as INDEX
 from forge_cli.record.lock import LOCK, lock_file
 from forge_cli.record.log import SUFFIX
 
@@ -25,6 +26,8 @@ def sweep(folder: Path) -> None:
         for path in _owners(folder):
             with suppress(OSError):
                 _sweep_one(path)
+        for part in folder.glob(f".{INDEX}.*"):  # whoever writes one now does without an index
+            part.unlink()
 
 
 def _owners(folder: Path) -> set[Path]:

@@ -14,6 +14,7 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, clean_text
 from forge_cli.files.worker import Worker
 from forge_cli.record.changes import ChangeLog, change_log
+from forge_cli.record.index import SessionIndex
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
     SUFFIX,
@@ -26,7 +27,6 @@ from forge_cli.record.log import (
     session_files,
     sessions_folder,
 )
-from forge_cli.record.overview import overview
 from forge_cli.record.pending import requests_of
 from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Sink
@@ -202,17 +202,18 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
     """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
-    for path in session_files():
-        try:
-            seen = overview(path)
-        except ForgeError:
-            continue
-        if seen.model == CLIENTS:  # nothing was said in it that could be resumed
-            continue
-        if seen.worker == worker.name and seen.workspace == here:
-            return path
-        if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
-            moved = path, seen.workspace
+    with SessionIndex() as index:
+        for path in session_files():
+            try:
+                seen = index.overview(path)
+            except ForgeError:
+                continue
+            if seen.model == CLIENTS:  # nothing was said in it that could be resumed
+                continue
+            if seen.worker == worker.name and seen.workspace == here:
+                return path
+            if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
+                moved = path, seen.workspace
     if moved:
         warn(f"resuming the session {moved[0].stem} of {moved[1]}, which is no longer there")
         return moved[0]

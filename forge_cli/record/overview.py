@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ class Overview:
 
 
 def overview(path: Path) -> Overview:
+    """A session at a glance; WorkerError for one that cannot be read."""
+    return with_holder(path, read_overview(path))
+
+
+def with_holder(path: Path, seen: Overview) -> Overview:
+    """The overview of a session as of now: who works on it is not in its log."""
+    pid = holder(path)
+    return replace(seen, pid=pid, status="running") if pid else seen
+
+
+def read_overview(path: Path) -> Overview:
     """Read the log of a session here and there; what is in between is not looked at."""
     try:
         data = read_regular(path)
@@ -66,20 +78,20 @@ def overview(path: Path) -> Overview:
     start = started if isinstance(started, SessionStart) else SessionStart("", "", "")
     titled, changed = _update(data, _TITLE), _update(data, _MODEL, data.rfind(_START))
     result, last = _last(data, end)
-    pid, status = holder(path), result.get("status")
+    status = result.get("status")
     return Overview(
         session=path.stem,
         started=first.time,
         ended=last.time if last else "",
         worker=first.worker,
-        status="running" if pid else status if isinstance(status, str) and status else "interrupted",
+        status=status if isinstance(status, str) and status else "interrupted",
         turns=data.count(_TURN),
         tool_calls=data.count(_CALL),
         task=said.message.text if isinstance(said, MessageEvent) else "",
         model=changed.model or start.model,
         workspace=start.workspace,
         worker_file=start.worker_file,
-        pid=pid,
+        pid=None,
         waits=status in (None, "parked"),
         title=titled.title or "",
     )

@@ -23,7 +23,7 @@ def unusable(name: str) -> str | None:
     """Why no file may be called that, or None when one may."""
     if "\0" in name:
         return "contains a NUL character"
-    for character in name:
+    for character in "" if name.isascii() and name.isprintable() else name:
         category = unicodedata.category(character)
         if category == "Cs":
             return "contains a character that cannot be encoded"
@@ -38,6 +38,8 @@ def unusable(name: str) -> str | None:
 
 def lookalike_key(name: str) -> str:
     """Equal for names that people cannot tell apart: one normal form, without the invisible characters."""
+    if name.isascii():  # nothing in it is invisible or has another form; folders may have many names
+        return name
     visible = (character for character in name if unicodedata.category(character) != "Cf")
     return unicodedata.normalize("NFKC", "".join(visible))
 

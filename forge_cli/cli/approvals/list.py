@@ -12,9 +12,9 @@ from forge_cli.cli.output import data_output
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.open import check_log
-from forge_cli.record.overview import overview
 from forge_cli.record.pending import Waiting, requests_of
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import has_mark
@@ -27,7 +27,7 @@ app = new_app()
 @app.command("list")
 def list_approvals(as_json: JsonOption = False) -> None:
     """List the requests that wait for an answer, in every session that nobody works on."""
-    rows = [request_row(path.stem, waiting) for path in session_files() for waiting in waiting_requests(path)]
+    rows = [request_row(path.stem, waiting) for path, waiting in waiting_requests()]
     if as_json:
         print_json(rows)
         return
@@ -37,14 +37,25 @@ def list_approvals(as_json: JsonOption = False) -> None:
             draw_request(row, console, find)
 
 
-def waiting_requests(path: Path, warn: Callable[[str], None] = warn) -> list[Waiting]:
-    """The requests of a session; one that cannot be resumed has none that could be answered, and that is said."""
+def waiting_requests(warn: Callable[[str], None] = warn) -> list[tuple[Path, Waiting]]:
+    """The requests of all sessions, each with its log.
+
+    A session that cannot be resumed has none that could be answered, and that is said.
+    """
+    with SessionIndex() as index:
+        parked = [path for path in session_files() if _may_wait(path, index)]
+    return [(path, waiting) for path in parked for waiting in _requests(path, warn)]
+
+
+def _may_wait(path: Path, index: SessionIndex) -> bool:
     try:
-        seen = overview(path)
+        seen = index.overview(path)
     except ForgeError:
-        return []
-    if seen.pid or not seen.waits:
-        return []
+        return False
+    return seen.waits and not seen.pid
+
+
+def _requests(path: Path, warn: Callable[[str], None]) -> list[Waiting]:
     try:
         log = read_session(path)
         check_log(log)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from datetime import datetime
 from itertools import islice
@@ -16,8 +15,8 @@ from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.cli.table import Column, print_json, print_table
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.text import cut, local_time
+from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import session_files
-from forge_cli.record.overview import overview
 
 app = new_app()
 
@@ -42,23 +41,26 @@ def list_sessions(
 ) -> None:
     """List sessions, the one that was worked on last first."""
     on_terminal = sys.stdout.isatty() and not as_json
-    found = (row for path in session_files() if (row := session_row(path)) and worker in (None, row.get("worker")))
-    rows = list(islice(found, number or (RECENT if on_terminal else None)))
+    with SessionIndex() as index:
+        every = (session_row(path, index) for path in session_files())
+        found = (row for row in every if row and worker in (None, row.get("worker")))
+        rows = list(islice(found, number or (RECENT if on_terminal else None)))
+        more = number is None and on_terminal and len(rows) == RECENT and next(found, None) is not None
     if as_json:
         print_json(rows)
     elif on_terminal:
         _print_short(rows)
-        if number is None and len(rows) == RECENT and next(found, None):
+        if more:
             sys.stdout.write(f"these are the last {RECENT}; -n shows more\n")
     else:
         columns = ["session", "started", "worker", "status", "turns", "calls", "task"]
         print_table(columns, [_shown(row) for row in rows])
 
 
-def session_row(path: Path) -> dict[str, Any] | None:
+def session_row(path: Path, index: SessionIndex) -> dict[str, Any] | None:
     """One session; one that cannot be read is a row with ``error``, one that is gone by now is none."""
     try:
-        seen = dataclasses.asdict(overview(path))
+        seen = {**vars(index.overview(path))}
     except WorkerError as error:
         return {"session": path.stem, "error": error.message} if path.exists() else None
     del seen["waits"]

@@ -10,6 +10,7 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.text import visible
+from forge_cli.record.index import forget_removed
 from forge_cli.record.log import find_kept
 from forge_cli.record.removal import remove_session
 
@@ -22,6 +23,9 @@ def rm(
 ) -> None:
     """Delete sessions, without asking; one that is in use stays."""
     paths = dict.fromkeys(find_kept(session) for session in sessions)
-    for path in paths:
-        remove_session(path)
-        sys.stdout.write(visible(f"removed {path.stem}") + "\n")
+    try:
+        for path in paths:
+            remove_session(path)
+            sys.stdout.write(visible(f"removed {path.stem}") + "\n")
+    finally:
+        forget_removed()

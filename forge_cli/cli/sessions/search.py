@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, assert_never
 
@@ -41,9 +41,8 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
-from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import session_files
+from forge_cli.record.search import Candidate, search_sessions
 
 app = new_app()
 
@@ -59,7 +58,8 @@ def search(
     """Look for TEXT in what was said, in calls and in their results."""
     if not text:
         raise UsageError("there is nothing to look for", hint="forge sessions search TEXT")
-    rows = [row for path in session_files() for row in find_hits(path, text.casefold())]
+    wanted = text.casefold()
+    rows = [row for path, lines in search_sessions(wanted) for row in find_hits(path, lines, wanted)]
     if as_json:
         print_json(rows)
     else:
@@ -67,14 +67,10 @@ def search(
         print_table([Column("session"), Column("line", drop=2), Column("event", drop=1), excerpt], shorten_ids(rows))
 
 
-def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
-    """The lines that have it; most are passed over without being parsed."""
+def find_hits(path: Path, lines: Iterable[Candidate], wanted: str) -> Iterator[dict[str, Any]]:
+    """Those of some lines of a log that have it."""
     written = json.dumps(wanted, ensure_ascii=False)[1:-1]
-    try:
-        lines = read_regular(path).split(b"\n")
-    except OSError:
-        return
-    for number, data in enumerate(lines, 1):
+    for number, data in lines:
         raw = data.decode(errors="replace").casefold()
         if written not in raw and wanted not in raw:
             continue

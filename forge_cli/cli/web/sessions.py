@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -30,8 +31,10 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
 from forge_cli.record.overview import overview
+from forge_cli.record.search import search_sessions
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.transcript.entries import read_transcript
 from forge_cli.ui.transcript.markdown import markdown
@@ -210,8 +213,7 @@ class WebSessions:
                 "html": draw_request(waiting.request, self._find),
                 "choices": list_choices(waiting.request, parked=True),
             }
-            for path in session_files()
-            for waiting in waiting_requests(path, _ignore)
+            for path, waiting in waiting_requests(_ignore)
         ]
 
     async def answer_parked(self, session: str, request: str, choice: str, feedback: str) -> None:
@@ -271,8 +273,7 @@ def _grown(path: Path, size: int) -> tuple[int, Log | None]:
 
 def _count_parked() -> int:
     """Requests that nobody has answered yet."""
-    found = (waiting for path in session_files() for waiting in waiting_requests(path, _ignore))
-    return sum(waiting.answer is None for waiting in found)
+    return sum(waiting.answer is None for _, waiting in waiting_requests(_ignore))
 
 
 def _ignore(sentence: str) -> None:
@@ -280,16 +281,19 @@ def _ignore(sentence: str) -> None:
 
 
 def _listing(wanted: str) -> list[JsonObject]:
-    rows: list[JsonObject] = []
-    for path in session_files():
-        match = next((str(hit["excerpt"]) for hit in find_hits(path, wanted)), None) if wanted else None
-        if wanted and match is None:
-            continue
-        if row := session_row(path):
-            rows.append(_listed(row, match))
-        if len(rows) == LISTED:
-            break
-    return rows
+    with SessionIndex() as index:
+        rows = ((session_row(path, index), match) for path, match in _matching(wanted))
+        return list(islice((_listed(row, match) for row, match in rows if row), LISTED))
+
+
+def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:
+    """The sessions that have a text, each with what is around it; all of them where there is none."""
+    if not wanted:
+        yield from ((path, None) for path in session_files())
+        return
+    for path, lines in search_sessions(wanted):
+        if hit := next(find_hits(path, lines, wanted), None):
+            yield path, str(hit["excerpt"])
 
 
 def _listed(row: JsonObject, match: str | None) -> JsonObject:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict
@@ -154,7 +155,8 @@ class Sandbox:
             if held.place.info is None:
                 raise ToolError(f"{shown(path)} does not exist")
             with open_for_listing(held.place.folder, held.place.name) as folder, os.scandir(folder) as found:
-                return sorted(filter(None, (self._entry(held.place, entry) for entry in found)))
+                entries = filter(None, (self._entry(held.place, entry) for entry in found))
+                return sorted(entries, key=attrgetter("name", "kind"))
 
     def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
         """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""

@@ -24,7 +24,6 @@ from forge_cli.sandbox.search.ignore import IgnoreLevel
 from forge_cli.sandbox.search.pattern import Dialects
 from forge_cli.sandbox.search.query import LINES_MAX, SIZE_MAX, Query, SearchStart
 from forge_cli.sandbox.search.scan import BINARY, LARGE, UNREADABLE
-from forge_cli.sandbox.secret import DOT_ENV
 
 Split = Callable[[bytes], tuple[list[bytes], bytes]]
 
@@ -44,11 +43,15 @@ _RIPGREP = (
     "--no-ignore-global",
     "--no-ignore-parent",
     f"--max-count={LINES_MAX}",
-    "--glob=!.git",
-    f"--iglob=!{DOT_ENV}*",
+    f"--max-filesize={SIZE_MAX}",
+    "--json",
+    "--sort=path",
+    "--binary",
+    "--debug",
 )
-_SIZE_LIMIT = f"--max-filesize={SIZE_MAX}"
-_SYSTEM_ERROR = re.compile(rb" \(os error \d+\)$", re.MULTILINE)
+_SYSTEM_ERROR = re.compile(rb"^(?!.*DEBUG\|).* \(os error \d+\)$", re.MULTILINE)
+_TOO_LARGE = re.compile(rb"DEBUG\|ignore::walk\|.*?: ignoring (?:\./)?(.*): \d+ bytes$", re.MULTILINE)
+"""The only word of ripgrep on files over its limit; to list all files twice takes longer than to search them."""
 
 
 class Listener(Protocol):
@@ -66,27 +69,19 @@ class EngineFailed(ToolError):
 
 
 async def ripgrep(program: str, start: SearchStart, query: Query, listener: Listener) -> None:
-    """Search with ripgrep; too large is what it lists only as long as it is told no limit."""
-    options, place = [program, *_RIPGREP], ["--", start.below or "."]
+    """Search with ripgrep; what it says besides its answer names files that it could not read, and too large ones."""
+    options = [program, *_RIPGREP, f"--regexp={query.pattern.rust}"]
     if query.last_name:
         options += [f"--type-add={_TYPE}:{query.last_name}", f"--type={_TYPE}"]
     with _rules_above(start) as files, TemporaryFile() as errors:
-        options += files
-        search = ["--json", "--sort=path", "--binary", _SIZE_LIMIT, f"--regexp={query.pattern.rust}"]
-        takes = _RipgrepAnswer(listener).takes
-        if await _read_matches([*options, *search, *place], start.root, _lines, takes, errors):
+        argv = [*options, *files, "--", start.below or "."]
+        if await _read_matches(argv, start.root, _lines, _RipgrepAnswer(listener).takes, errors):
             errors.seek(0)
-            for _ in _SYSTEM_ERROR.findall(errors.read()):
+            said = errors.read()
+            for _ in _SYSTEM_ERROR.findall(said):
                 listener.left_out(None, UNREADABLE)
-            listing = [*options, "--files", "--null"]
-            every = await _listed([*listing, *place], start.root)
-            for path in every - await _listed([*listing, _SIZE_LIMIT, *place], start.root):
+            for path in _TOO_LARGE.findall(said):
                 listener.left_out(path, LARGE)
-
-
-async def _listed(argv: Sequence[str], root: Path) -> set[bytes]:
-    done = await anyio.run_process(argv, cwd=root, env=clean_environment(), stderr=subprocess.DEVNULL, check=False)
-    return {path.removeprefix(b"./") for path in done.stdout.split(b"\0") if path}
 
 
 @contextmanager

@@ -112,7 +112,9 @@ class IgnoreLevel:
 
     def leaves_out(self, path: bytes, *, is_folder: bool) -> bool:
         """Whether a search goes past a file or folder; a hidden one only when a rule asks for it."""
-        name = path.rpartition(b"/")[2]
+        name = path[path.rfind(b"/") + 1 :]
+        if not self.rules and self.above is None:
+            return name.startswith(b".")
         if name == b".git" or name.lower().startswith(_SECRET):
             return True
         ignored = self.ignores(path, is_folder=is_folder)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _RULES = FILE.encode()
+_SMALL = 64 * 1024
+"""Bytes that are read at first: most files have fewer, and nothing more has to be asked about those."""
 LARGE, UNREADABLE, BINARY = "large", "unreadable", "binary"
 
 
@@ -51,7 +53,8 @@ class Scan:
 
     def files(self) -> Iterator[bytes]:
         if self.start and not os.path.isdir(self.start):
-            yield self.start
+            if stat.S_ISREG(os.lstat(self.start).st_mode):
+                yield self.start
             return
         pending = [(self.start, True, IgnoreLevel.above_folder(self.start))]
         while pending:
@@ -78,7 +81,8 @@ class Scan:
             if (is_folder or (self._is_named(prefix + name) and entry.is_file(follow_symlinks=False)))
             and not level.leaves_out(prefix + name, is_folder=is_folder)
         ]
-        return sorted(inside, key=_by_path, reverse=True)
+        inside.sort(reverse=True)  # no two have the same path, so nothing else is compared
+        return inside
 
     def _is_named(self, path: bytes) -> bool:
         if self.names is None:
@@ -86,12 +90,8 @@ class Scan:
         return self.names.matches(path[len(self.start) + 1 :] if self.start else path)
 
 
-def _by_path(found: tuple[bytes, bool, IgnoreLevel]) -> bytes:
-    return found[0]
-
-
 def read(path: bytes, size_max: int) -> bytes | None:
-    """What a regular file holds; None for other files, and LeftOut where it is too large or cannot be read."""
+    """What a file holds; None for one that is gone, and LeftOut where it is too large or cannot be read."""
     try:
         descriptor = os.open(path, _READING)
     except FileNotFoundError:
@@ -99,13 +99,13 @@ def read(path: bytes, size_max: int) -> bytes | None:
     except OSError as error:
         raise LeftOut(UNREADABLE) from error
     try:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            return None
-        if info.st_size > size_max:
+        data = os.read(descriptor, _SMALL)
+        if len(data) < _SMALL:
+            return data
+        size = os.fstat(descriptor).st_size
+        if size > size_max:
             raise LeftOut(LARGE)
-        data = os.read(descriptor, info.st_size)
-        while len(data) < info.st_size and (more := os.read(descriptor, info.st_size)):
+        while len(data) < size and (more := os.read(descriptor, size - len(data))):
             data += more
         return data
     except OSError as error:

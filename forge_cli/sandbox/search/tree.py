@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import DisplayHints, FileList
+from forge_cli.core.sandbox import FolderEntry
 from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.sandbox import Sandbox
 
@@ -17,17 +20,19 @@ def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> F
     Links to folders and ``.git`` are named but not entered.
     """
     seen: list[_Node] = []
-    folders = [_Node((), is_folder=True)]
+    folders, count = [_Node((), is_folder=True)], 0
     for _ in range(depth):
         below: list[_Node] = []
         for folder in folders:
-            below += _entries(sandbox, path, folder)
-            if len(seen) + len(below) >= SEEN_MAX:
+            found = _entries(sandbox, path, folder)
+            count += len(found)
+            below += (folder.inside(entry) for entry in islice(found, SEEN_MAX))
+            if count >= SEEN_MAX:
                 break
         seen += below
-        folders = [node for node in below if len(seen) < SEEN_MAX and _is_open(sandbox, path, node)]
+        folders = [node for node in below if count < SEEN_MAX and _is_open(sandbox, path, node)]
     return FileList(
-        sandbox.spell(path), tuple(map(str, sorted(seen[:limit]))), len(seen), DisplayHints(preferred_view="tree")
+        sandbox.spell(path), tuple(map(str, sorted(seen[:limit]))), count, DisplayHints(preferred_view="tree")
     )
 
 
@@ -41,18 +46,20 @@ class _Node:
     def __str__(self) -> str:
         return "/".join(self.names) + ("/" if self.is_folder else "")
 
+    def inside(self, entry: FolderEntry) -> _Node:
+        return _Node((*self.names, entry.name), is_folder=entry.kind == "directory")
+
     def below(self, path: str) -> str:
         return "/".join((path.rstrip("/"), *self.names)) if self.names else path
 
 
-def _entries(sandbox: Sandbox, path: str, folder: _Node) -> list[_Node]:
+def _entries(sandbox: Sandbox, path: str, folder: _Node) -> list[FolderEntry]:
     try:
-        found = sandbox.list(folder.below(path))
+        return sandbox.list(folder.below(path))
     except ToolError:
         if not folder.names:
             raise
         return []
-    return [_Node((*folder.names, entry.name), is_folder=entry.kind == "directory") for entry in found]
 
 
 def _is_open(sandbox: Sandbox, path: str, node: _Node) -> bool:

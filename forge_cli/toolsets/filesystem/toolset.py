@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import islice
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -41,6 +42,8 @@ DeleteFile = Annotated[str, PathArgument(Access.DELETE)]
 ListedFolder = Annotated[str, PathArgument(Access.LIST)]
 AnyPath = Annotated[str, PathArgument(Access.INFO)]
 PATCH_TEXT = "From '*** Begin Patch' to '*** End Patch'"
+LISTED = 5000
+"""Entries that a listing has at most; the others are counted."""
 CHANGING = frozenset({Effect.READ, Effect.WRITE})
 
 
@@ -133,11 +136,9 @@ class FilesystemToolset(Toolset):
 
     async def list_files(self, path: ListedFolder = ".", *, context: ToolContext) -> FileList:
         """List a folder; names of folders end with a slash."""
-        entries = context.sandbox.list(path)
-        return FileList.of(
-            spell(context.sandbox, path),
-            tuple(f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries),
-        )
+        entries = await to_thread.run_sync(context.sandbox.list, path, abandon_on_cancel=True)
+        names = (f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries)
+        return FileList(spell(context.sandbox, path), tuple(islice(names, LISTED)), len(entries))
 
     async def delete_file(self, path: DeleteFile, *, context: ToolContext) -> Text:
         """Delete a file, an empty folder, or a link (never what it leads to)."""
@@ -165,12 +166,13 @@ class FilesystemToolset(Toolset):
         self,
         path: ListedFolder = ".",
         depth: Annotated[int, Field(ge=1, le=20, description="How many levels of folders")] = 2,
-        limit: Annotated[int, Field(ge=1, le=5000, description="How many entries at most")] = 200,
+        limit: Annotated[int, Field(ge=1, le=LISTED, description="How many entries at most")] = 200,
         *,
         context: ToolContext,
     ) -> FileList:
         """List a folder with what is in its folders."""
-        return list_dir(whole_sandbox(context.sandbox), path, depth, limit)
+        look = partial(list_dir, whole_sandbox(context.sandbox), path, depth, limit)
+        return await to_thread.run_sync(look, abandon_on_cancel=True)
 
     async def grep_files(
         self,

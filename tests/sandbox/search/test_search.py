@@ -15,6 +15,7 @@ import pytest
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.search import tree
 from forge_cli.sandbox.search.grep import COUNTED_MAX, Engine, Matches, grep
 from forge_cli.sandbox.search.pattern import dialects
 from forge_cli.sandbox.search.query import SIZE_MAX
@@ -112,6 +113,19 @@ class TestGrep:
         (root / "scratch/large").write_bytes(b"hit\n" + b"x" * SIZE_MAX)
         found = search("hit", "/scratch/large")
         assert (found.lines, found.left_out) == ((), {"large": 1})
+
+    def test_large_files_with_odd_names_are_counted(self, search: Search, root: Path) -> None:
+        for name in ("a b", "x: ignoring y: 5 bytes", "ü", "deep/er"):
+            (root / "scratch" / name).parent.mkdir(exist_ok=True)
+            with open(root / "scratch" / name, "wb") as file:
+                file.truncate(SIZE_MAX + 1)
+        assert search("hit").left_out == {"large": 4}
+
+    def test_a_rule_does_not_bring_back_what_is_never_searched(self, search: Search, root: Path) -> None:
+        write(root, **{".gitignore": "!.*\n!.env\n!.git/\n", ".env": "hit", ".git__config": "hit", ".shown": "hit"})
+        (root / "scratch/.env.large").write_bytes(b"x" * (SIZE_MAX + 1))
+        found = search("hit")
+        assert (found.lines, found.left_out) == (("/scratch/.shown:1:hit",), {})
 
     def test_what_is_left_out_on_purpose_is_not_counted(self, search: Search, root: Path) -> None:
         write(root, **{".gitignore": "/ignored", "ignored": "x" * (SIZE_MAX + 1), ".hidden": "hit\0", ".env": "hit\0"})
@@ -370,6 +384,14 @@ class TestListDir:
         found = list_dir(sandbox, "/scratch", limit=3)
         assert found.files == ("a/", "a/0", "z")
         assert found.text().endswith("[8 more]")
+
+    def test_of_a_folder_with_a_great_many_names_all_are_counted(
+        self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tree, "SEEN_MAX", 4)
+        write(root, **{f"a__{number}": "" for number in range(9)}, b__x="", c__x="")
+        found = list_dir(sandbox, "/scratch", depth=9)
+        assert (found.files, found.count) == (("a/", "a/0", "a/1", "a/2", "a/3", "b/", "c/"), 12)
 
     def test_links_and_git_are_named_and_not_entered(self, sandbox: Sandbox, root: Path) -> None:
         write(root, real__x="", **{".git__config": ""})

@@ -1,0 +1,135 @@
+"""Looking for a text in logs: few lines are parsed, and the same are found as if all of them were."""
+
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from forge_cli import Message, Text
+from forge_cli.cli.sessions.search import find_hits
+from forge_cli.core.events import Event, MessageEvent, StatusEvent, ToolResult
+from forge_cli.record.log import session_files, sessions_folder
+from forge_cli.record.search import BLOCK, search_sessions
+
+from ..lines import lines_of
+
+TRICKY = (
+    "abfiklnst FIKLNST 019"  # letters that ligatures and others become
+    "\u017f\u212aßẞﬀﬁﬃﬅﬆŉǰẖẙẚİıʼ\u0307\u030c\u0331"
+    'éÉσςΣµμΐᾳᾼᏸꭰ日😀\n\t"\\/\x1b\x7f\u0085\u2028\ufffd'
+)
+words = st.text(st.sampled_from(TRICKY), max_size=8)
+
+
+def plain_search(wanted: str) -> list[dict[str, Any]]:
+    """The same with every line looked at."""
+    return [
+        row for path in session_files() for row in find_hits(path, enumerate(path.read_bytes().split(b"\n"), 1), wanted)
+    ]
+
+
+def search(wanted: str) -> list[dict[str, Any]]:
+    return [row for path, lines in search_sessions(wanted) for row in find_hits(path, lines, wanted)]
+
+
+def write(name: str, *events: Event, end: bytes = b"") -> Path:
+    path = sessions_folder() / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(line.text() for line in lines_of(*events)).encode() + end)
+    return path
+
+
+ENGINES = pytest.mark.parametrize(
+    "without", [pytest.param("", id="ripgrep", marks=pytest.mark.needs("rg")), pytest.param("rg", id="none")]
+)
+
+
+@ENGINES
+@settings(max_examples=settings().max_examples // 3, deadline=None)
+@example([["Fußnote"]], "uSSn")
+@example([["Kelvin"]], "kelvin")
+@example([["ﬁ", "ﬂ", "ﬃ"]], "f")
+@example([["a\nb", 'say "x"', "back\\slash"]], "A\nB")
+@example([['say "x"']], '"X"')
+@example([["\ufffd x"]], "\ufffd X")
+@example([["ΣΑΣ"]], "σας")
+@example([["x"]], "\udcff")
+@example([["s" * 60]], "s" * 55)
+@example([["ß" * 30]], "s" * 59)
+@given(st.lists(st.lists(words, max_size=4), max_size=3), words.filter(bool))
+def test_the_same_is_found_as_by_reading_every_line(without: str, logs: list[list[str]], text: str) -> None:
+    with TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FORGE_HOME", home)
+        patch.setenv("PATH", os.environ["PATH"] if not without else "")
+        for number, said in enumerate(logs):
+            events = [
+                event
+                for each in said
+                for event in (
+                    MessageEvent(Message("user", each)),
+                    ToolResult("c", "t", "success", Text(f"before {each}{text}"), 1),
+                )
+            ]
+            odd = [b'{"v": 1, "seq": 9, "type": "status", "message": "\xff%b\xc3' % text.encode(errors="replace"), b""]
+            write(f"s{number}", *events, end=odd[number % 2])
+        for wanted in {text.casefold(), text[1:].casefold(), text[:2].casefold()} - {""}:
+            assert search(wanted) == plain_search(wanted)
+
+
+@ENGINES
+def test_lines_on_the_edges_of_blocks_are_found(without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if without:
+        monkeypatch.setenv("PATH", "")
+
+    def log(filler: int) -> Path:
+        return write("s1", *(StatusEvent("info", text) for text in ("x" * filler, "Needle ß", "y" * BLOCK, "ﬃ")))
+
+    path = log(BLOCK - log(0).read_bytes().index(b"Needle") - 3)
+    assert path.read_bytes()[BLOCK - 3 : BLOCK + 3] == b"Needle"
+    assert [(row["line"], row["excerpt"]) for row in search("needle")] == [(2, "Needle ß")]
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    assert [(row["line"], row["excerpt"]) for row in search("ffi")] == [(4, "ﬃ")]
+
+
+@ENGINES
+def test_odd_names_and_files_do_no_harm(without: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if without:
+        monkeypatch.setenv("PATH", "")
+    for name in ("a\nb", ".hidden", "-e", "\udcff"):
+        write(name, StatusEvent("info", "needle"))
+    linked = write("other", StatusEvent("info", "needle")).rename(tmp_path / "elsewhere")
+    (sessions_folder() / "link.jsonl").symlink_to(linked)
+    (sessions_folder() / "notes.txt").write_text("needle")
+    (sessions_folder() / "folder.jsonl").mkdir()
+    names = {"a\nb", ".hidden", "-e", "\udcff", "link"}
+    assert {row["session"] for row in search("needle")} == names
+    (sessions_folder() / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(sessions_folder() / "pipe.jsonl")
+    assert {row["session"] for row in search("needle")} == names
+
+
+@pytest.mark.needs("rg")
+def test_a_ripgrep_that_fails_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("s1", StatusEvent("info", "needle"))
+    program = tmp_path / "rg"
+    program.write_text("#!/bin/sh\nexit 2\n")
+    program.chmod(0o755)
+    for place in (str(tmp_path), "."):
+        monkeypatch.setenv("PATH", place)
+        monkeypatch.chdir(tmp_path)
+        assert [row["line"] for row in search("needle")] == [1]
+
+
+def test_no_session_at_all() -> None:
+    assert search("needle") == []
+
+
+def test_a_line_is_as_the_record_writes_it() -> None:
+    """What is looked for is spelled as JSON spells it here."""
+    (line,) = lines_of(StatusEvent("info", 'é"\n\x1b'))
+    assert json.dumps('é"\n\x1b', ensure_ascii=False) in line.text()
