@@ -183,6 +183,8 @@ class ApprovalDecision:
     by: DecidedBy = "user"
     grant: GrantOffer | None = None
     """What is remembered: one of the request's offers; identical calls where none is named."""
+    via: str | None = None
+    """Where the answer came from, such as ``forge approvals answer``; None for the place where it was asked."""
 
     def __bool__(self) -> bool:
         return self.approved

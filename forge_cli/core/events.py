@@ -236,6 +236,8 @@ class ApprovalDecided(Event):
     """``tool:NAME`` where a tool makes the call."""
     grant: GrantOffer | None = None
     """What was allowed for the session with this answer, or, where it is ``cached``, what allows this call."""
+    via: str | None = None
+    """Where the answer came from, if that is not where it was asked."""
 
 
 @dataclass(frozen=True)

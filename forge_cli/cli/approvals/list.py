@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.open import check_log
 from forge_cli.record.overview import overview
-from forge_cli.record.pending import Waiting, requests_of
+from forge_cli.record.pending import Waiting, may_be_asking, open_requests, requests_of
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
@@ -26,7 +27,7 @@ app = new_app()
 
 @app.command("list")
 def list_approvals(as_json: JsonOption = False) -> None:
-    """List the requests that wait for an answer, in every session that nobody works on."""
+    """List the requests that wait for an answer, of parked sessions and of those that ask at their prompt right now."""
     rows = [request_row(path.stem, waiting) for path in session_files() for waiting in waiting_requests(path)]
     if as_json:
         print_json(rows)
@@ -43,11 +44,13 @@ def waiting_requests(path: Path, warn: Callable[[str], None] = warn) -> list[Wai
         seen = overview(path)
     except ForgeError:
         return []
-    if seen.pid or not seen.waits:
+    if not (may_be_asking(path) if seen.pid else seen.waits):
         return []
     try:
         log = read_session(path)
         check_log(log)
+        if seen.pid:
+            return [replace(each, pid=seen.pid) for each in open_requests(log.lines)]
         return requests_of(read_past(log.lines), log.lines)
     except ForgeError as error:
         warn(str(error).partition("\n")[0])
@@ -70,6 +73,7 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "preview": request.preview.wire() if request.preview else None,
         "distribution": request.distribution,
         "time": waiting.time,
+        "pid": waiting.pid,
         "held_secret": has_mark(dict(request.args)),
         "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,
     }

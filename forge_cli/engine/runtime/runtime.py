@@ -41,6 +41,7 @@ from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker
+from forge_cli.record.answers import take_answers
 from forge_cli.record.log import SessionLost, new_session_id
 from forge_cli.record.open import OpenSession
 from forge_cli.record.resume import Past, Resumed
@@ -92,7 +93,8 @@ class WorkerRuntime:
         if session is not None:
             resume = session.resumed
             sinks = (*session.sinks, *wiring.sinks)
-            wiring = replace(wiring, session_id=session.id, sinks=sinks, keeper=session.changes)
+            log = session.log.path if session.log else None
+            wiring = replace(wiring, session_id=session.id, sinks=sinks, keeper=session.changes, log=log)
         if isinstance(output_schema, Mapping):
             output_schema = OutputSchema.load(output_schema, where=None, folder=worker.folder)
         self._spec = spec = RuntimeSpec(
@@ -185,6 +187,8 @@ class WorkerRuntime:
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:
+                if spec.wiring.log:
+                    self._stack.callback(take_answers(self.bus, spec.wiring.log))
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
                 if hooks := opened.loop.guard.hooks:
                     await hooks.session_starts()
