@@ -28,9 +28,11 @@ class Approval(Enum):
 
     @property
     def strictness(self) -> int:
+        """How strict it is: 0 for the loosest."""
         return _ORDER.index(self)
 
     def stricter_than(self, other: Approval) -> bool:
+        """Does it allow less than another?"""
         return self.strictness > other.strictness
 
     @classmethod
@@ -97,6 +99,7 @@ class JudgedPart:
     where: Mark | None = None
 
     def wire(self) -> dict[str, Any]:
+        """As a JSON object."""
         return wire(self)
 
 
@@ -110,6 +113,7 @@ class CommandRun:
     """The arg that holds the command line, where there is one: a prompt shows it as it was written."""
 
     def wire(self) -> dict[str, Any]:
+        """As a JSON object."""
         return wire(self)
 
 

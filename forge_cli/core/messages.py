@@ -37,6 +37,7 @@ class Usage:
         )
 
     def wire(self) -> JsonObject:
+        """As a JSON object."""
         return wire(self)
 
 
@@ -187,6 +188,7 @@ class ToolSpec:
     input_schema: JsonObject
 
     def wire(self) -> JsonObject:
+        """As a JSON object."""
         return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
 
 

@@ -131,26 +131,32 @@ class WorkerRuntime:
 
     @property
     def worker(self) -> Worker:
+        """The worker that it runs."""
         return self._spec.worker
 
     @property
     def bus(self) -> EventBus:
+        """Where its events go, and answers come from."""
         return self._spec.bus
 
     @property
     def interrupt_signal(self) -> InterruptSignal:
+        """What stops it."""
         return self._spec.interrupt
 
     @property
     def session_id(self) -> str:
+        """The id of its session, which child workers share."""
         return self._spec.session_id
 
     @property
     def depth(self) -> int:
+        """How deep it is in the tree of workers: 0 for the root."""
         return self._spec.depth
 
     @property
     def is_root(self) -> bool:
+        """Has it no parent?"""
         return self._spec.is_root
 
     @property
