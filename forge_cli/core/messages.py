@@ -284,6 +284,8 @@ class ListedModel:
 
     name: str
     context: int | None = None
+    guessed: bool = False
+    """Is the window only likely, as of other models of its family?"""
 
 
 @dataclass(frozen=True)
