@@ -118,3 +118,21 @@ def test_a_process_that_cannot_take_an_answer_is_named(terminal, script, other) 
     assert f"the process {row['pid']} of the session {row['session']} did not take the answer" in done.stderr
     keyboard.type("n\n")
     assert keyboard.end() == 0
+
+
+def test_a_hook_tells_of_the_request_and_the_answer_comes_from_there(terminal, script, other, writer) -> None:
+    script(WRITE, TOLD)
+    writer.write("output/here", "")
+    writer.home.mkdir(exist_ok=True)
+    tell = "{on: approval, run: [sh, -c, 'cat > output/told.part && mv output/told.part output/told.json']}"
+    (writer.home / "config.yaml").write_text(f"hooks: [{tell}]\n")
+    keyboard = terminal("run", "worker.yaml", "go", "--trace", "quiet")
+    keyboard.asked()
+    while not (told := writer.folder / "output/told.json").exists():
+        assert keyboard.child.isalive()
+    request = json.loads(told.read_text())
+    done = other("approvals", "answer", request["session"], request["request"], "yes")
+    assert done.returncode == 0, done.stderr
+    keyboard.expect("answered by forge approvals answer: yes")
+    keyboard.expect("Told: ")
+    assert keyboard.end() == 0
