@@ -5,6 +5,7 @@ Signals wait from the first line on: until there is a handler, they would end in
 
 import _signal  # type: ignore[import-not-found]  # without the enums of signal, which take their time
 import sys
+from os import _exit, write
 
 held = _signal.pthread_sigmask(_signal.SIG_BLOCK, (1, 2, 3, 15)) if hasattr(_signal, "pthread_sigmask") else None
 if __name__ == "__main__" and not sys.flags.safe_path:
@@ -12,9 +13,18 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 
 from forge_cli.cli import app  # noqa: E402
 
+BROKEN = b"forge: a plugin or a tool has broken Python itself in this process, so it ends; --debug shows more\n"
+
 
 def main() -> int:
-    return app.main(held)
+    """Run the command line; an exception that comes here says that not even errors could be explained."""
+    try:
+        return app.main(held)
+    except Exception:
+        if "--debug" in sys.argv:
+            raise
+        write(2, BROKEN)
+        _exit(1)
 
 
 if __name__ == "__main__":
