@@ -8,12 +8,15 @@ import sys
 import typing
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jedi
+import pytest
 from pydantic import BaseModel
 
 import forge_cli
+import forge_cli.testing
 from forge_cli import Config, tool
 
 from .test_docs import blocks
@@ -112,6 +115,30 @@ def describes_itself(name: str) -> bool:
 def test_every_public_name_says_what_it_is() -> None:
     described = [name for name, value in PUBLIC.items() if isinstance(value, type) or inspect.isfunction(value)]
     assert [name for name in described if not describes_itself(name)] == []
+
+
+def methods_of(kind: type) -> Iterator[tuple[str, Any]]:
+    """The public methods and properties that forge itself defines; fields say what they are below themselves."""
+    for name in dir(kind):
+        found = inspect.getattr_static(kind, name)
+        function = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
+        own = inspect.isfunction(function) and function.__module__.startswith("forge_cli")
+        if own and not name.startswith("_") and name not in getattr(kind, "__dataclass_fields__", {}):
+            yield name, found if isinstance(found, property) else getattr(kind, name)
+
+
+@pytest.mark.parametrize("module", [forge_cli, forge_cli.testing], ids=lambda module: module.__name__)
+def test_every_method_of_a_public_class_says_what_it_does(module: ModuleType) -> None:
+    public = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    classes = {name: value for name, value in public.items() if isinstance(value, type)}
+    assert len(classes) > 3
+    silent = [
+        f"{name}.{method}"
+        for name, kind in classes.items()
+        for method, value in methods_of(kind)
+        if not inspect.getdoc(value)
+    ]
+    assert silent == []
 
 
 def test_help_says_what_each_option_of_a_tool_means() -> None:

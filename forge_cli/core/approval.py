@@ -28,9 +28,11 @@ class Approval(Enum):
 
     @property
     def strictness(self) -> int:
+        """How strict it is: 0 for the loosest."""
         return _ORDER.index(self)
 
     def stricter_than(self, other: Approval) -> bool:
+        """Does it allow less than another?"""
         return self.strictness > other.strictness
 
     @classmethod
@@ -97,6 +99,7 @@ class JudgedPart:
     where: Mark | None = None
 
     def wire(self) -> dict[str, Any]:
+        """As a JSON object."""
         return wire(self)
 
 
@@ -110,6 +113,7 @@ class CommandRun:
     """The arg that holds the command line, where there is one: a prompt shows it as it was written."""
 
     def wire(self) -> dict[str, Any]:
+        """As a JSON object."""
         return wire(self)
 
 
@@ -183,6 +187,8 @@ class ApprovalDecision:
     by: DecidedBy = "user"
     grant: GrantOffer | None = None
     """What is remembered: one of the request's offers; identical calls where none is named."""
+    via: str | None = None
+    """Where the answer came from, such as ``forge approvals answer``; None for the place where it was asked."""
 
     def __bool__(self) -> bool:
         return self.approved

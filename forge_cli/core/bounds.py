@@ -195,6 +195,7 @@ class Watchdog:
         self._asked = False
         """Whether the event loop has been asked for a sign of life that it has not given yet."""
         self._standing_by = False
+        self._left = False
         self.exit_code = 1
         """What the process ends with if putting the session in order is late, too."""
         self.signalled = False
@@ -207,13 +208,14 @@ class Watchdog:
         self._handler = signal.signal(signal.SIGALRM, self._ring)
         self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
         _watchdog = self
+        _thread.start_new_thread(self._look_after, ())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         global _watchdog
-        _watchdog = self._outer
+        _watchdog, self._left = self._outer, True
         self._deadline = self._last = math.inf
         self._sections.clear()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -277,6 +279,14 @@ class Watchdog:
         if not self._standing_by:
             self._standing_by = True
             _thread.start_new_thread(self._watch, ())
+
+    def _look_after(self) -> None:
+        """Stand by as well where no alarm rings: third-party code may have the process ignore signals."""
+        while not self._left:
+            time.sleep(GRACE)
+            due = min((section.due for section in list(self._sections)), default=math.inf)
+            if due + GRACE <= time.monotonic():
+                self._stand_by()
 
     def _watch(self) -> None:
         while True:

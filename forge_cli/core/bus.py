@@ -191,6 +191,7 @@ class RuntimeUI:
         self.bus.emit(StatusEvent(status.get("level", status.get("type", "info")), str(status["message"])))
 
     def show_tool_started(self, tool_call_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
+        """Say that a call was taken up."""
         self.bus.emit(ToolStarted(tool_call_id, tool_name, args))
 
     async def request_approval(self, request: ApprovalRequest | Mapping[str, Any]) -> ApprovalDecision:
@@ -200,6 +201,7 @@ class RuntimeUI:
         return await self.bus.ask(request)
 
     async def get_user_input(self, prompt: str = "") -> str | None:
+        """Ask for a line and wait; None when nobody can give one."""
         return await self.bus.ask_input(prompt)
 
 

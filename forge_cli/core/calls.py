@@ -109,6 +109,7 @@ class ToolOutcome:
 
     @property
     def ok(self) -> bool:
+        """Did the call succeed?"""
         return self.status == "success"
 
     def text(self) -> str:
@@ -124,5 +125,6 @@ class ToolOutcome:
     def failed(
         cls, call: ToolCall, status: OutcomeStatus, sentence: str, *, by: str | None = None, rule: str = ""
     ) -> ToolOutcome:
+        """The outcome of a call that did not succeed, with the sentence that says why."""
         kept = cut(sentence, VALUE_LIMIT)
         return cls(call, status, Text(kept), error=kept, by=by, rule=rule)

@@ -65,7 +65,8 @@ class CallContext:
 class InnerCalls(Protocol):
     """The calls that the tool of one call makes itself."""
 
-    async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome: ...
+    async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
+        """Call another tool of the worker, through the same gate."""
 
     def schema(self, name: str) -> JsonObject | None:
         """The JSON Schema of what a tool is called with; None where there is no such tool."""

@@ -44,6 +44,7 @@ class Event:
     """None for the root; on the wire it is part of the envelope, not of the payload."""
 
     def payload(self) -> JsonObject:
+        """What the wire carries beside the envelope."""
         return wire(self)
 
     @classmethod
@@ -126,6 +127,7 @@ class MessageEvent(Event):
     """Where the worker is now, where the message tells how that differs from what the model was told before."""
 
     def payload(self) -> JsonObject:
+        """The message, with what is only there where it applies."""
         said = self.message.wire()
         if self.cut_off:
             said["cutOff"] = True
@@ -211,6 +213,7 @@ class ApprovalRequired(Event):
     request: ApprovalRequest
 
     def payload(self) -> JsonObject:
+        """The request itself, without another level."""
         return wire(self.request)
 
     @classmethod
@@ -236,6 +239,8 @@ class ApprovalDecided(Event):
     """``tool:NAME`` where a tool makes the call."""
     grant: GrantOffer | None = None
     """What was allowed for the session with this answer, or, where it is ``cached``, what allows this call."""
+    via: str | None = None
+    """Where the answer came from, if that is not where it was asked."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +254,7 @@ class SessionGrant:
     """The rules, as they could stand in a policy; none for one very call."""
 
     def wire(self) -> JsonObject:
+        """As a JSON object."""
         return wire(self)
 
 
@@ -276,6 +282,7 @@ class NetworkAccess(Event):
     """Why it is refused."""
 
     def sentence(self) -> str:
+        """What happened, as a line for people."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         why = f": {self.reason}" if self.reason else ""
         return f"network: {host}:{self.port} {'allowed' if self.allowed else 'refused'} by {self.by}{why}"
@@ -365,6 +372,7 @@ class UserInput(Event):
     """Files that go along with a task."""
 
     def payload(self) -> JsonObject:
+        """What was typed, with attachments where there are some."""
         found = wire(self)
         return found if self.attachments else {key: value for key, value in found.items() if key != "attachments"}
 
@@ -378,6 +386,7 @@ class ApprovalResponse(Event):
     decision: ApprovalDecision
 
     def payload(self) -> JsonObject:
+        """The decision beside the request that it answers; who decided is for the session to say."""
         decision = wire(self.decision)
         del decision["by"]
         return {"requestId": self.request_id, **decision}
@@ -423,6 +432,7 @@ class OtherEvent(Event):
     data: JsonObject
 
     def payload(self) -> JsonObject:
+        """What was recorded, as it is."""
         return dict(self.data)
 
 

@@ -45,6 +45,7 @@ class GrantRule:
         return f"{'.'.join(self.at)}: {flow(self.says)}"
 
     def wire(self) -> dict[str, Any]:
+        """As a JSON object."""
         return wire(self)
 
 
@@ -65,10 +66,12 @@ class GrantOffer:
 
     @classmethod
     def of(cls, rules: Iterable[GrantRule]) -> GrantOffer:
+        """What one rule, or several together, would allow."""
         kept = tuple(_unique(rules))
         return cls(" and ".join(rule.title for rule in kept), kept)
 
     def wire(self) -> dict[str, Any]:
+        """As a JSON object."""
         return wire(self)
 
 

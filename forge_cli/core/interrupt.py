@@ -25,18 +25,22 @@ class InterruptSignal:
 
     @property
     def interrupted(self) -> bool:
+        """Has somebody asked to stop?"""
         return self._reason is not None
 
     @property
     def reason(self) -> str | None:
+        """Why it was stopped; None where it was not."""
         return self._reason
 
     def interrupt(self, reason: str = "interrupted") -> None:
+        """Stop what runs; the first reason counts."""
         self._reason = self._reason or reason
         for wake in list(self._wakers.values()):
             wake()
 
     def reset(self) -> None:
+        """Forget it, so that work can begin again."""
         self._reason = None
 
     @contextmanager

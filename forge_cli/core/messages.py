@@ -7,7 +7,7 @@ import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.notify import Notify
@@ -37,6 +37,7 @@ class Usage:
         )
 
     def wire(self) -> JsonObject:
+        """As a JSON object."""
         return wire(self)
 
 
@@ -187,6 +188,7 @@ class ToolSpec:
     input_schema: JsonObject
 
     def wire(self) -> JsonObject:
+        """As a JSON object."""
         return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
 
 
@@ -268,7 +270,7 @@ class ModelEnv:
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the user's config says of this very model under ``models:``, in keys that hold for every provider."""
     settings: Any = None
-    """What it says in keys of the provider's own, read by the factory's ``options``; None where it has none."""
+    """What it says in keys of the provider's own, read by the factory's ``Options``; None where it has none."""
 
     def find(self, name: str) -> Path:
         """The file of that name, in the first folder that has one."""
@@ -282,12 +284,19 @@ class ListedModel:
 
     name: str
     context: int | None = None
+    guessed: bool = False
+    """Is the window only likely, as of other models of its family?"""
 
 
 @dataclass(frozen=True)
 class ModelFactory:
-    """How a provider makes its models: ``script:demo.yaml`` asks the factory ``script`` for ``demo.yaml``."""
+    """How a provider makes its models: ``script:demo.yaml`` asks the factory ``script`` for ``demo.yaml``.
 
+    A provider with options of its own has a subclass, in which ``Options`` names them.
+    """
+
+    Options: ClassVar[type[Config] | None] = None
+    """Keys of its own under ``models.NAME`` in the user's config; they arrive as ``env.settings``."""
     prefix: str
     make: Callable[[str, ModelEnv], ModelProvider]
     needs: str = ""
@@ -300,5 +309,3 @@ class ModelFactory:
     """The models that it is known to have, without asking anybody; nothing where any name may be one."""
     ask: Callable[[], Awaitable[Sequence[ListedModel]]] | None = None
     """Asks the server which models it has, for ``forge models list``; a ModelError says why there is no answer."""
-    options: type[Config] | None = None
-    """Keys of its own under ``models.NAME`` in the user's config; they arrive as ``env.settings``."""

@@ -28,6 +28,7 @@ class HookCall:
     """The id of an approval that is waited for."""
 
     def wire(self) -> JsonObject:
+        """The JSON object that a command reads on standard input."""
         told: JsonObject = {"event": self.event, "session": self.session, "worker": self.worker}
         told |= {"tool": self.tool, "input": None if self.args is None else dict(self.args), "verdict": self.verdict}
         more = {"status": self.status, "request": self.request}

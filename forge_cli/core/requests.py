@@ -32,7 +32,8 @@ class SampleReply:
 class SessionRequests(Protocol):
     """Serves what others ask of a session; what is refused is a ToolError."""
 
-    async def sample(self, request: SampleRequest) -> SampleReply: ...
+    async def sample(self, request: SampleRequest) -> SampleReply:
+        """Have the worker's model answer; ToolError where that is refused or fails."""
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
         """What a person fills into a form; None where that is declined, or nobody is there."""

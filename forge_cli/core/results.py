@@ -57,6 +57,7 @@ class Text(KnownResult):
     display: DisplayHints | None = None
 
     def text(self) -> str:
+        """What the model reads: the content."""
         return self.content
 
 
@@ -76,10 +77,12 @@ class Diff(KnownResult):
 
     @classmethod
     def of(cls, path: str, original: str | None, modified: str) -> Diff:
+        """The change of a file from one text to another."""
         shown = original if original is not None and len(original) <= ORIGINAL_LIMIT else None
         return cls(path, shown, modified, is_new=original is None, bytes_written=len(modified.encode()))
 
     def text(self) -> str:
+        """What the model reads: what was written."""
         if self.model_text is not None:
             return self.model_text
         if self.original == self.modified:
@@ -102,6 +105,7 @@ class FileContent(KnownResult):
     """The model reads each line with its number."""
 
     def text(self) -> str:
+        """What the model reads: the content, with what was left out."""
         if self.first_line is None:
             return self.content
         lines = self.content.removesuffix("\n").split("\n") if self.content else []
@@ -130,9 +134,11 @@ class FileList(KnownResult):
 
     @classmethod
     def of(cls, path: str, files: tuple[str, ...]) -> FileList:
+        """The files of a folder, all of them."""
         return cls(path, files, len(files))
 
     def text(self) -> str:
+        """What the model reads: a file a line."""
         more = [f"[{self.count - len(self.files)} more]"] if self.count > len(self.files) else []
         return "\n".join([*self.files, *more]) or f"{self.path} is empty."
 
@@ -148,9 +154,11 @@ class Json(KnownResult):
     """What the model reads, where a sentence says it better than JSON."""
 
     def text(self) -> str:
+        """What the model reads: the data as JSON, unless the tool says it otherwise."""
         return self.model_text if self.model_text is not None else self.json()
 
     def json(self) -> str:
+        """The data as JSON text."""
         return json.dumps(jsonable(self.data), ensure_ascii=False)
 
 
@@ -172,9 +180,11 @@ class Custom:
             raise ValueError(f"{self.kind!r} is not a kind for a custom result: use {remedy}")
 
     def wire(self) -> dict[str, Any]:
+        """As a JSON object, with its kind."""
         return wire(self)
 
     def text(self) -> str:
+        """What the model reads: the summary, where there is one, and the data."""
         if self.model_text is not None:
             return self.model_text
         data = self.data if isinstance(self.data, str) else json.dumps(jsonable(self.data), ensure_ascii=False)

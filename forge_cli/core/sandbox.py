@@ -44,7 +44,8 @@ class SandboxView(Protocol):
     """
 
     @property
-    def zones(self) -> Sequence[Zone]: ...
+    def zones(self) -> Sequence[Zone]:
+        """The folders that the worker reaches, in their order."""
 
     def judge(self, path: str, access: Access | str) -> Verdict:
         """What zone and protected names say of an access, and why; a ToolError when it is not possible at all."""
@@ -70,9 +71,11 @@ class SandboxView(Protocol):
         """Delete a file, a link (never what it leads to), or an empty folder."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Is there a file or folder of this path?"""
 
-    def stat(self, path: str) -> FileInfo: ...
+    def stat(self, path: str) -> FileInfo:
+        """Size, times and kind of a file or folder."""
 
     def list(self, path: str) -> list[FolderEntry]:
         """What is in a folder, sorted; ``/`` holds the zones."""

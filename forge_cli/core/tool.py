@@ -148,10 +148,12 @@ class Tool:
 
     @property
     def mode(self) -> ToolMode:
+        """Who may call it: ``llm``, ``manual`` or ``both``."""
         return self.manual.mode if self.manual else "llm"
 
     @property
     def read_only(self) -> bool:
+        """Is it declared to read only?"""
         return self.effects is not None and self.effects <= READ_ONLY
 
     @property
@@ -161,6 +163,7 @@ class Tool:
 
     @property
     def risk(self) -> Risk:
+        """How much it can do, from its declared effects."""
         return risk_of(self.effects)
 
     @cached_property

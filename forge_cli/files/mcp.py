@@ -49,6 +49,8 @@ class McpServer(Config):
     """Whether it may have the worker's model answer; where nothing is said, what the toolset says holds."""
     elicitation: bool | None = None
     """Whether it may ask the person for input."""
+    believe_hints: bool = False
+    """Whether a tool that it calls read-only counts as one; it asks as before."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

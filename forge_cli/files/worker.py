@@ -135,10 +135,12 @@ class Worker:
 
     @property
     def name(self) -> str:
+        """What it is called."""
         return self.config.name
 
     @property
     def folder(self) -> Path:
+        """The folder that its file is in."""
         return self.path.parent
 
     def content(self) -> bytes:

@@ -61,6 +61,7 @@ class ScriptedModel:
         self._seen = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """The next turn of the script; a ModelError where there is none, or where it expected something else."""
         if request.system == TITLE_INSTRUCTIONS:
             yield TextDelta(self._script.title)
             yield TurnEnd()

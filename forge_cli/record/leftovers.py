@@ -1,4 +1,4 @@
-"""What a killed process left among the sessions: locks that nobody has, copies not finished, logs without a line."""
+"""What a killed process left among the sessions: locks that nobody has, copies not finished, answers, empty logs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.files.lock import acquire
+from forge_cli.record.answers import ANSWER, answer_file
 from forge_cli.record.index import FILE as INDEX
 from forge_cli.record.lock import LOCK, lock_file
 from forge_cli.record.log import SUFFIX
@@ -35,7 +36,7 @@ def _owners(folder: Path) -> set[Path]:
     found = set[Path]()
     with os.scandir(folder) as entries:
         for entry in entries:
-            for ending in (LOCK, _PART):
+            for ending in (LOCK, _PART, ANSWER):
                 if entry.name.startswith(".") and entry.name.endswith(ending):
                     found.add(folder / entry.name[1 : -len(ending)])
             if entry.name.endswith(SUFFIX) and _is_empty(Path(entry.path)):
@@ -47,6 +48,7 @@ def _sweep_one(path: Path) -> None:
     descriptor = acquire(lock_file(path), wait=False)
     try:
         part_file(path).unlink(missing_ok=True)
+        answer_file(path).unlink(missing_ok=True)
         if _is_empty(path):
             path.unlink()
         lock_file(path).unlink()

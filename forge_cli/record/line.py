@@ -73,6 +73,7 @@ class Line:
         return cls(data, where)
 
     def text(self) -> str:
+        """The line as it stands in a file, with its end."""
         return f"{_line_text(self.data)}\n"
 
     def copied(self, session: str, after: Line | None) -> Line:
@@ -97,6 +98,7 @@ class Line:
 
     @property
     def version(self) -> Any:
+        """That of the format."""
         return self.data.get("v")
 
     @property
@@ -111,22 +113,27 @@ class Line:
 
     @property
     def type(self) -> str:
+        """The event's name on the wire."""
         return str(self.data["type"])
 
     @property
     def time(self) -> str:
+        """When it was written, in UTC."""
         return self._text("time")
 
     @property
     def session(self) -> str:
+        """The id of the session."""
         return self._text("session")
 
     @property
     def worker(self) -> str:
+        """The worker that it is about."""
         return self._text("worker")
 
     @property
     def depth(self) -> int:
+        """How deep its worker is: 0 for the root."""
         depth = self.data.get("depth")
         return depth if isinstance(depth, int) else 0
 
@@ -137,10 +144,12 @@ class Line:
 
     @property
     def prev(self) -> Any:
+        """The hash of the line before; None for the first."""
         return self.data.get("prev")
 
     @property
     def hash(self) -> Any:
+        """The seal over everything else in it."""
         return self.data.get("hash")
 
     @property

@@ -48,6 +48,7 @@ class OpenSession:
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
+        """What gets each line: the log, where there is one."""
         return (self.log,) if self.log else ()
 
     @property

@@ -1,14 +1,25 @@
-"""What a session waits for: requests that were put on disk, and the answers that came since."""
+"""What a session waits for: requests that were put on record, and the answers that came since."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.events import ApprovalRequired, WorkerUpdate
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ApprovalResponse,
+    SessionStart,
+    ToolResult,
+    WorkerUpdate,
+)
 from forge_cli.core.values import dataclass
-from forge_cli.record.line import Line
+from forge_cli.files.regular import read_regular
+from forge_cli.record.line import Line, line_at
 from forge_cli.record.resume import Past, Pending
+
+_REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
 
 
 @dataclass(frozen=True)
@@ -20,9 +31,12 @@ class Waiting:
     path: tuple[str, ...]
     """The workers from the root down to the one that asks."""
     answer: ApprovalDecision | None
+    pid: int | None = None
+    """The process that asks right now, and takes an answer at once."""
 
     @property
     def id(self) -> str:
+        """The id of the request."""
         return self.request.request_id
 
 
@@ -41,6 +55,42 @@ def requests_of(past: Past, lines: Iterable[Line]) -> list[Waiting]:
         Waiting(request, line.time, _path(line, tasks), pending[request.request_id].answer)
         for request, line in asked.values()
     ]
+
+
+def open_requests(lines: Iterable[Line]) -> list[Waiting]:
+    """The requests of a session at work that nobody has answered yet."""
+    asked: dict[str, tuple[ApprovalRequest, Line]] = {}
+    tasks: dict[str, WorkerUpdate] = {}
+    for line in lines:
+        match line.event:
+            case SessionStart():
+                asked.clear()
+            case WorkerUpdate() as update:
+                tasks[line.delegation or ""] = update
+            case ApprovalRequired(request=request):
+                asked[request.request_id] = request, line
+            case ApprovalResponse(request_id=known) | ApprovalDecided(request_id=str() as known):
+                asked.pop(known, None)
+            case ToolResult(tool_call_id=call):
+                ended = line.delegation, call
+                asked = {
+                    key: each for key, each in asked.items() if (each[1].delegation, each[0].tool_call_id) != ended
+                }
+    return [Waiting(request, line.time, _path(line, tasks), None) for request, line in asked.values()]
+
+
+def may_be_asking(path: Path) -> bool:
+    """Could a session at work wait for an answer? A look at the end of its log, without reading it all."""
+    try:
+        data = read_regular(path)
+    except OSError:
+        return False
+    place = data.rfind(_REQUIRED)
+    asked = line_at(data, place)
+    return (
+        asked is not None
+        and data.find(f'"requestId": "{asked.data.get("requestId")}"'.encode(), data.find(b"\n", place)) < 0
+    )
 
 
 def _pending(past: Past) -> Iterator[Pending]:

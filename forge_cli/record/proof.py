@@ -16,7 +16,7 @@ from pathlib import Path
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
 from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.core.values import dataclass
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import forge_home, make_private
 from forge_cli.files.sync import sync_data
 from forge_cli.record.line import Line
 
@@ -62,6 +62,12 @@ def is_proven(log: Path, lines: Iterable[Line]) -> bool:
         return hmac.compare_digest(proof_file(log).read_text(), _mac(_key(), last))
     except (OSError, ValueError):
         return False
+
+
+def prove(text: str) -> str:
+    """The keyed hash of a text that only this user's forge can make."""
+    make_private(forge_home() / FOLDER)
+    return hmac.digest(_key(), text.encode(), "sha256").hex()
 
 
 def proof_file(log: Path) -> Path:

@@ -300,7 +300,8 @@ class _Reader:
     def answered(self, event: ApprovalResponse) -> None:
         for call, pending in self.requests.items():
             if pending.request_id == event.request_id:
-                decision = ApprovalDecision(event.decision.approved, note=event.decision.note)
+                said = event.decision
+                decision = ApprovalDecision(said.approved, note=said.note, via=said.via)
                 self.requests[call] = replace(pending, answer=decision)
 
     def decided(self, event: ApprovalDecided) -> None:

@@ -34,10 +34,12 @@ class MemoryToolset(Toolset):
 
     @property
     def folder(self) -> Path:
+        """Where the memories of this worker are kept."""
         place = digest_of(os.path.realpath(self.env.worker_dir).encode(errors="surrogateescape"))
         return self.env.home / "memory" / f"{self.env.worker}-{place[:12]}"
 
     def topics(self) -> list[str]:
+        """The ids of all memories, sorted."""
         return sorted(path.stem for path in self.folder.glob("*.md"))
 
     @tool(needs_approval=False, read_only=True)

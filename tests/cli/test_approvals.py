@@ -93,6 +93,7 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
         "where": None,
         "preview": None,
         "distribution": None,
+        "pid": None,
         "held_secret": False,
         "answer": None,
     }

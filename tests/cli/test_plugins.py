@@ -220,7 +220,7 @@ def test_nothing_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def uv(project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """An environment that uv tool made; its uv writes down what it was told, and then does as the test says."""
+    """An environment that uv tool made; its uv writes down what it was told to do, and does as the test says."""
     prefix, log = tmp_path / "tool", tmp_path / "argv"
     (tmp_path / "bin").mkdir()
     prefix.mkdir()
@@ -233,7 +233,8 @@ def uv(project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def does(script: str) -> Path:
         program = tmp_path / "bin" / "uv"
-        program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {log}\necho printed by uv\n{script}\n')
+        looks = 'test "$1" = pip && { echo looked; grep . "$7" > constraints; exit; }'
+        program.write_text(f'#!/bin/sh\n{looks}\nprintf "%s\\n" "$@" > {log}\necho printed by uv\n{script}\n')
         program.chmod(0o755)
         return log
 
@@ -250,29 +251,31 @@ def test_installing_says_by_what_and_shows_it(cli: Cli, uv: Callable[[str], Path
     log = uv(BIRDS)
     done = cli("plugins", "install", "forge-tools-birds>=2")
     assert (done.code, done.out) == (0, "installed forge-tools-birds 3: toolset birds\n")
-    first, second, last = done.err.splitlines()
-    assert first.startswith("uv tool manages this environment: ")
-    assert first.endswith(" /src/forge")
-    assert (second, last) == ("printed by uv", "forge plugins check forge-tools-birds says whether it is sound")
-    argv = log.read_text().splitlines()
-    constraints = argv.pop(argv.index("--constraints") + 1)
-    assert argv == [
-        *("tool", "install", "--constraints", "--upgrade-package", "forge-tools-birds"),
+    look, looked, make, made, last = done.err.splitlines()
+    for said in (look, make):
+        assert said.startswith(f"uv tool manages this environment: UV_TOOL_DIR={Path(sys.prefix).parent} /")
+    assert "uv pip install --dry-run --python" in look
+    assert make.endswith(" /src/forge")
+    assert (looked, made) == ("looked", "printed by uv")
+    assert last == "forge plugins check forge-tools-birds says whether it is sound"
+    assert log.read_text().splitlines() == [
+        *("tool", "install", "--upgrade-package", "forge-tools-birds"),
         *("--with", "forge-tools-web", "--with", "forge-tools-birds>=2", "/src/forge"),
     ]
+    assert project.read("constraints") == f"forge-workers=={__version__}\n"
+    constraints = look.split()[look.split().index("--constraint") + 1]
     assert not Path(constraints).exists()
 
 
 def test_a_folder_is_installed_by_its_path_and_built_anew(
     cli: Cli, uv: Callable[[str], Path], project: Project
 ) -> None:
-    log = uv('grep . "$4" > constraints')
+    log = uv("")
     project.write("mine/pyproject.toml", '[project]\nname = "forge-tools-words"\n')
     done = cli("plugins", "install", "./mine")
     assert (done.code, done.out) == (0, "installed forge-tools-words 1.2: renderer words; toolset words\n")
-    assert log.read_text().splitlines()[4:6] == ["--reinstall-package", "forge-tools-words"]
+    assert log.read_text().splitlines()[2:4] == ["--reinstall-package", "forge-tools-words"]
     assert str(project.folder / "mine") in log.read_text().splitlines()
-    assert project.read("constraints") == f"forge-workers=={__version__}\n"
 
 
 def test_a_package_without_plugins_is_said(cli: Cli, uv: Callable[[str], Path]) -> None:

@@ -139,11 +139,33 @@ def test_plugins_have_their_sections_and_broken_ones_take_anything(project: Proj
 def test_a_new_worker_names_it_for_editors(cli, project: Project) -> None:
     assert cli("worker", "new", "helper").code == 0
     first = project.read("helper.yaml").splitlines()[0]
-    file = Path(first.removeprefix("# yaml-language-server: $schema="))
-    assert file == project.home / "schemas" / "worker.json"
+    file = project.home / "schemas" / "worker.json"
+    assert first == f"# yaml-language-server: $schema={file.resolve().as_uri()}"
     schema = json.loads(file.read_text())
     assert Draft202012Validator(schema).is_valid(yaml.safe_load(project.read("helper.yaml")))
     assert json.loads(cli("worker", "schema").out) == schema
+
+
+@pytest.mark.parametrize(
+    ("folder", "home", "named"),
+    [
+        ("work/a", ".forge", "../../.forge/schemas/worker.json"),
+        (".", ".forge", ".forge/schemas/worker.json"),
+        ("work", "my forge", "file:///.../my%20forge/schemas/worker.json"),
+        ("../elsewhere", ".forge", "file:///.../.forge/schemas/worker.json"),
+    ],
+)
+def test_inside_the_home_it_is_named_relative_to_the_worker(
+    folder: str, home: str, named: str, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    (user / folder).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(user))
+    monkeypatch.setenv("FORGE_HOME", str(user / home))
+    monkeypatch.chdir(user / folder)
+    assert cli("worker", "new", "helper").code == 0
+    first = Path("helper.yaml").read_text().splitlines()[0]
+    assert first == f"# yaml-language-server: $schema={named.replace('/...', str(user.resolve()))}"
 
 
 def test_a_home_that_cannot_be_written_costs_a_new_worker_nothing_else(cli, project: Project) -> None:

@@ -22,9 +22,10 @@ from collections.abc import AsyncGenerator
 from forge_cli import Config, Delta, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd, hookimpl
 
 
-class AcmeOptions(Config):
-    region: str = "us"
-    retries: int = 1
+class AcmeFactory(ModelFactory):
+    class Options(Config):
+        region: str = "us"
+        retries: int = 1
 
 
 class Acme:
@@ -42,13 +43,13 @@ class Acme:
 
 
 def make(name: str, env: ModelEnv) -> Acme:
-    settings: AcmeOptions = env.settings
+    settings: AcmeFactory.Options = env.settings
     return Acme(name, [settings.region, settings.retries, dict(env.options)])
 
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
-    return [ModelFactory("acme", make, options=AcmeOptions)]
+    return [AcmeFactory("acme", make)]
 """
 
 
@@ -79,6 +80,14 @@ def test_a_wrong_key_of_a_provider_has_its_place(project: Project, said: str, se
     done = project.forge("run", "worker.yaml", "hi", "-p")
     assert done.returncode == 3
     assert sentence in done.stderr
+
+
+def test_options_that_are_not_a_config_are_blamed_on_the_provider(project: Project) -> None:
+    configured(project, "{}")
+    project.write("acme.py", ACME.replace("class Options(Config)", "class Options"))
+    done = project.forge("run", "worker.yaml", "hi", "-p")
+    assert done.returncode == 7
+    assert "the model acme:big cannot be made: the Options of its provider are not a Config" in done.stderr
 
 
 def test_an_unknown_key_of_a_built_in_provider_is_an_error_wherever_the_config_is_read(project: Project) -> None:

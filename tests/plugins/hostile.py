@@ -58,7 +58,7 @@ BORROWED = (
     *("a very long error", "a metaclass that refuses", "a Config that is not one", "opening never ends"),
     *("closing leaves", "closing never ends", "tools are junk", "tools raise", "tools loop"),
 )
-DRAWN = ("leaves with 0",)
+DRAWN = ("leaves with 0", "replaces builtins")
 
 PACKAGES: dict[str, Package] = {
     **{

@@ -122,7 +122,7 @@ def test_every_kind_passes_its_tests_and_the_checks(
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", ",".join(f"{kind.package}my-{kind.value}" for kind in PluginKind))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "."]
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=100, check=False)
-    assert (done.returncode, "5 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (done.returncode, "6 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
     checked = [cli("plugins", "check", f"{kind.package}my-{kind.value}", "--json") for kind in PluginKind]
     assert [done.code for done in checked] == [0] * len(PluginKind), checked

@@ -1,10 +1,11 @@
-"""``forge approvals answer``: yes or no to a request of a parked session, written to its log."""
+"""``forge approvals answer``: yes or no to a request, written to a parked log or taken by the session at work."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +15,14 @@ import typer
 from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.core.errors import UsageError
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import ApprovalResponse
 from forge_cli.core.text import visible
-from forge_cli.record.log import Log, find_session
+from forge_cli.record.answers import leave_answer
+from forge_cli.record.lock import holder
+from forge_cli.record.log import Log, find_session, read_session
 from forge_cli.record.open import check_log
-from forge_cli.record.pending import Waiting, requests_of
+from forge_cli.record.pending import Waiting, open_requests, requests_of
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import last_start, read_past
 from forge_cli.record.writer import SessionLog
@@ -27,6 +30,8 @@ from forge_cli.sandbox.secrets import has_mark, own_redactor
 from forge_cli.ui.transcript.requests import LOST
 
 app = new_app()
+
+VIA = "forge approvals answer"
 
 
 class YesOrNo(StrEnum):
@@ -43,18 +48,25 @@ def answer(
         str | None, typer.Argument(metavar="FEEDBACK", help="After no: words for the model to read.")
     ] = None,
 ) -> None:
-    """Answer a request of a parked session.
+    """Answer a request of a parked session, or of one that asks at its prompt right now.
 
-    The answer counts once the session is resumed. Until then a later answer replaces an earlier one.
+    A session at work takes the answer at once, if nobody was faster. For a parked one it counts when the session is
+    resumed; until then a later answer replaces an earlier one.
     """
-    decision = ApprovalDecision(word is YesOrNo.yes, note=feedback or None)
+    decision = ApprovalDecision(word is YesOrNo.yes, note=feedback or None, via=VIA)
     read, chosen, waiting = answer_request(find_session(session), request, decision)
     left = [each for each in waiting if each.answer is None and each is not chosen]
-    sys.stdout.write(visible(_told(read, chosen, word, left), keep="\n") + "\n")
+    sys.stdout.write(visible(_describe_answer(read, chosen, word, left), keep="\n") + "\n")
 
 
 def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tuple[Log, Waiting, Sequence[Waiting]]:
-    """Write an answer to the log of a session; returns that log, the request, and all that wait."""
+    """Answer a request of a session, parked or at work; returns its log, the request, and all that wait."""
+    if (pid := holder(path)) is not None:
+        read = read_session(path)
+        check_log(read)
+        chosen = replace(_chosen(read, open_requests(read.lines), request), pid=pid)
+        _hand_over(read, chosen, decision)
+        return read, chosen, [chosen]
     log, read = SessionLog.resume(path)
     with log:
         check_log(read)
@@ -62,6 +74,17 @@ def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tupl
         chosen = _chosen(read, waiting, request)
         _record(log, read, ApprovalResponse(chosen.id, decision))
     return read, chosen, waiting
+
+
+def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
+    """Let the process that asks take an answer; what it puts on record is what counts."""
+    counted = leave_answer(read, chosen.request, decision)
+    if counted is None:
+        hint = "answer it where it was asked; forge approvals list shows what waits"
+        raise ForgeError(f"the process {chosen.pid} of the session {read.session} did not take the answer", hint=hint)
+    if (counted.approved, counted.via) != (decision.approved, decision.via):
+        word, where = "yes" if counted.approved else "no", f", by {counted.via}" if counted.via else ""
+        raise ForgeError(f"{chosen.id} was answered before: {word}{where}", hint="the first answer counts")
 
 
 def _chosen(read: Log, waiting: Sequence[Waiting], request: str) -> Waiting:
@@ -90,9 +113,11 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
     recorder(event)
 
 
-def _told(read: Log, chosen: Waiting, word: YesOrNo, left: Sequence[Waiting]) -> str:
+def _describe_answer(read: Log, chosen: Waiting, word: YesOrNo, left: Sequence[Waiting]) -> str:
     """What was answered, and what to do next."""
     said = [f"{word.value} to {chosen.request.tool_name} ({chosen.id})"]
+    if chosen.pid:
+        return f"{said[0]}: the session {read.session} has taken it"
     if word is YesOrNo.yes and has_mark(dict(chosen.request.args)):
         said.append(f"but {LOST}")
     for each in left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import read_session, session_files
 from forge_cli.record.open import check_log
-from forge_cli.record.pending import Waiting, requests_of
+from forge_cli.record.overview import Overview
+from forge_cli.record.pending import Waiting, may_be_asking, open_requests, requests_of
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import has_mark
 from forge_cli.ui.terminal.console import new_console
@@ -26,7 +28,7 @@ app = new_app()
 
 @app.command("list")
 def list_approvals(as_json: JsonOption = False) -> None:
-    """List the requests that wait for an answer, in every session that nobody works on."""
+    """List the requests that wait for an answer, of parked sessions and of those that ask at their prompt right now."""
     rows = [request_row(path.stem, waiting) for path, waiting in waiting_requests()]
     if as_json:
         print_json(rows)
@@ -43,22 +45,25 @@ def waiting_requests(warn: Callable[[str], None] = warn) -> list[tuple[Path, Wai
     A session that cannot be resumed has none that could be answered, and that is said.
     """
     with SessionIndex() as index:
-        parked = [path for path in session_files() if _may_wait(path, index)]
-    return [(path, waiting) for path in parked for waiting in _requests(path, warn)]
+        found = [(path, seen.pid) for path in session_files() if (seen := _waiting(path, index))]
+    return [(path, waiting) for path, pid in found for waiting in _requests(path, pid, warn)]
 
 
-def _may_wait(path: Path, index: SessionIndex) -> bool:
+def _waiting(path: Path, index: SessionIndex) -> Overview | None:
+    """A session that may wait for an answer, parked or at work; None for any other."""
     try:
         seen = index.overview(path)
     except ForgeError:
-        return False
-    return seen.waits and not seen.pid
+        return None
+    return seen if (may_be_asking(path) if seen.pid else seen.waits) else None
 
 
-def _requests(path: Path, warn: Callable[[str], None]) -> list[Waiting]:
+def _requests(path: Path, pid: int | None, warn: Callable[[str], None]) -> list[Waiting]:
     try:
         log = read_session(path)
         check_log(log)
+        if pid:
+            return [replace(each, pid=pid) for each in open_requests(log.lines)]
         return requests_of(read_past(log.lines), log.lines)
     except ForgeError as error:
         warn(str(error).partition("\n")[0])
@@ -81,6 +86,7 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "preview": request.preview.wire() if request.preview else None,
         "distribution": request.distribution,
         "time": waiting.time,
+        "pid": waiting.pid,
         "held_secret": has_mark(dict(request.args)),
         "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,
     }

@@ -85,7 +85,9 @@ def _offered(settings: Settings, providers: Iterable[ProviderRow]) -> Iterator[M
     for provider in providers:
         for model in provider["models"]:
             name = f"{provider['provider']}:{model['name']}"
-            yield {**_model_row(settings, name, model["context"], model["source"]), **_state(provider)}
+            row = _model_row(settings, name, model["context"], model["source"])
+            guessed = model["guessed"] and settings.options(name).context is None
+            yield {**row, **({"context_guessed": True} if guessed else {}), **_state(provider)}
         if not provider["models"]:
             name = f"{provider['provider']}:..."
             yield {"model": name, "price": None, "context": None, "source": "provider", **_state(provider)}
@@ -115,7 +117,7 @@ def _cells(row: ModelRow) -> dict[str, Any]:
         "model": row["model"],
         "in $/M": f"{price['input']:g}" if price else "-",
         "out $/M": f"{price['output']:g}" if price else "-",
-        "window": _window(row["context"]),
+        "window": f"{'~' * row.get('context_guessed', False)}{_window(row['context'])}",
         "note": _note(row),
         **({"error": row["error"]} if "error" in row else {}),
     }
@@ -205,4 +207,4 @@ async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
 
 
 def _listed(model: ListedModel, source: str) -> dict[str, Any]:
-    return {"name": model.name, "context": model.context, "source": source}
+    return {"name": model.name, "context": model.context, "guessed": model.guessed, "source": source}

@@ -30,7 +30,7 @@ def install(
     """
     wanted, manager = read_wanted(distribution), current_manager()
     before = installed_plugins()
-    change(manager, lambda constraints: manager.install(wanted, constraints))
+    change(manager, lambda scratch: manager.install(wanted, scratch))
     found = _arrived(wanted, before)
     for name, plugins in found.items():
         sys.stdout.write(visible(f"installed {plugins[0]}: {describe_offers(plugins)}") + "\n")

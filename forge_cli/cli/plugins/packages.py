@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import invalidate_caches
 from pathlib import Path
 
 from forge_cli import __version__
-from forge_cli.cli.plugins.managers import PackageManager, Wanted
+from forge_cli.cli.plugins.managers import CONSTRAINTS, PackageManager, Wanted
 from forge_cli.cli.stdin import is_interactive
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
@@ -23,7 +24,7 @@ from forge_cli.engine.plugins.scan import Plugin, installed
 from forge_cli.files.home import forge_home
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\]\s*)?($|[=<>!~;@,(\s].*)", re.DOTALL)
-WriteArgv = Callable[[str], list[str]]
+WriteCommands = Callable[[Path], list[list[str]]]
 
 
 def read_wanted(spelled: str) -> Wanted:
@@ -62,29 +63,34 @@ def _not_forge(wanted: Wanted) -> Wanted:
     return wanted
 
 
-def change(manager: PackageManager, argv: WriteArgv) -> None:
+def change(manager: PackageManager, write: WriteCommands) -> None:
     """Say what is run, and run it in front of the person; what it prints is not data."""
-    with _constraints() as file:
-        command = argv(file)
-        sys.stderr.write(visible(f"{manager.label} manages this environment: {shlex.join(command)}") + "\n")
-        sys.stderr.flush()
-        stdin = None if is_interactive() else subprocess.DEVNULL
-        try:
-            code = subprocess.run(command, stdin=stdin, stdout=sys.stderr.fileno(), check=False).returncode
-        except OSError as error:
-            raise ForgeError(f"{manager.label} cannot be started: {error}") from None
-    if code != 0:
-        raise ForgeError(f"{manager.label} failed with exit code {code}; what it says is above")
+    with _constraints() as scratch:
+        added = manager.environment(scratch)
+        said = [f"{name}={value}" for name, value in added.items() if os.environ.get(name) != value]
+        for argv in write(scratch):
+            sys.stderr.write(visible(f"{manager.label} manages this environment: {shlex.join([*said, *argv])}") + "\n")
+            sys.stderr.flush()
+            _run(manager.label, argv, {**os.environ, **added})
     invalidate_caches()
 
 
+def _run(label: str, argv: list[str], environment: Mapping[str, str]) -> None:
+    stdin = None if is_interactive() else subprocess.DEVNULL
+    try:
+        done = subprocess.run(argv, env=environment, stdin=stdin, stdout=sys.stderr.fileno(), check=False)
+    except OSError as error:
+        raise ForgeError(f"{label} cannot be started: {error}") from None
+    if done.returncode != 0:
+        raise ForgeError(f"{label} failed with exit code {done.returncode}; what it says is above")
+
+
 @contextmanager
-def _constraints() -> Iterator[str]:
-    """A file by which no installer changes the version of forge."""
+def _constraints() -> Iterator[Path]:
+    """A folder with the file by which no installer changes the version of forge."""
     with tempfile.TemporaryDirectory(prefix="forge-plugins-") as folder:
-        file = Path(folder) / "constraints.txt"
-        file.write_text(f"{OWN}=={__version__}\n")
-        yield str(file)
+        (Path(folder) / CONSTRAINTS).write_text(f"{OWN}=={__version__}\n")
+        yield Path(folder)
 
 
 def installed_plugins() -> tuple[Plugin, ...]:

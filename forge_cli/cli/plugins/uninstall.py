@@ -26,7 +26,7 @@ def uninstall(
     Nothing of it is imported, so that a broken one can be removed, too. Packages without plugins are left alone.
     """
     name, manager = installed_distribution(distribution), current_manager()
-    change(manager, lambda constraints: manager.uninstall(name, constraints))
+    change(manager, lambda scratch: manager.uninstall(name, scratch))
     if any(plugin.distribution == name for plugin in installed_plugins()):
         raise ForgeError(f"{name} is still there: it lies in a folder that {manager.label} does not manage")
     sys.stdout.write(visible(f"uninstalled {name}") + "\n")

@@ -143,8 +143,8 @@ class LiveSession:
         match event:
             case ApprovalRequired(request=request):
                 self._requests[request.request_id] = request
-            case ApprovalResponse(request_id=request_id):
-                self._answered.setdefault(request_id, "user")
+            case ApprovalResponse(request_id=request_id, decision=decision):
+                self._answered.setdefault(request_id, decision.via or "user")
             case ApprovalDecided(request_id=str() as request_id):
                 self._answered.setdefault(request_id, event.by)
                 self._attend()

@@ -1,7 +1,8 @@
-"""All sessions of a server: those that are worked on, those that are only looked at, and what waits in parked ones."""
+"""All sessions of a server: those that are worked on, those that are only looked at, and what waits in others."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -34,6 +35,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
 from forge_cli.record.overview import overview
+from forge_cli.record.pending import Waiting
 from forge_cli.record.search import search_sessions
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.transcript.entries import read_transcript
@@ -43,6 +45,8 @@ from forge_cli.ui.web.drawing import SessionDrawing
 from forge_cli.ui.web.view import SessionView
 
 T = TypeVar("T")
+VIA = "forge web"
+"""How answers of this page are called in other sessions."""
 POLL = 1.0
 """Seconds between two looks at a log that another process writes."""
 LISTED = 200
@@ -213,14 +217,14 @@ class WebSessions:
                 "html": draw_request(waiting.request, self._find),
                 "choices": list_choices(waiting.request, parked=True),
             }
-            for path, waiting in waiting_requests(_ignore)
+            for path, waiting in _waiting_elsewhere()
         ]
 
     async def answer_parked(self, session: str, request: str, choice: str, feedback: str) -> None:
         if choice not in ("once", "no"):
             raise UsageError(f"'{visible(choice)}' is not one of the choices", hint="there are: once, no")
         note = " ".join(feedback.split()) or None
-        decision = ApprovalDecision(choice == "once", note=note if choice == "no" else None)
+        decision = ApprovalDecision(choice == "once", note=note if choice == "no" else None, via=VIA)
         await in_thread(lambda: answer_request(find_kept(session), request, decision))
 
     # --- the end
@@ -273,7 +277,12 @@ def _grown(path: Path, size: int) -> tuple[int, Log | None]:
 
 def _count_parked() -> int:
     """Requests that nobody has answered yet."""
-    return sum(waiting.answer is None for _, waiting in waiting_requests(_ignore))
+    return sum(waiting.answer is None for _, waiting in _waiting_elsewhere())
+
+
+def _waiting_elsewhere() -> list[tuple[Path, Waiting]]:
+    """What is parked, or asked at the prompt of another process; the sessions of this one show theirs themselves."""
+    return [(path, waiting) for path, waiting in waiting_requests(_ignore) if waiting.pid != os.getpid()]
 
 
 def _ignore(sentence: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.files.home import user_home
 
 app = new_app()
 T = TypeVar("T")
@@ -53,7 +55,7 @@ class Draft:
 
     def _lines(self) -> Iterator[str]:
         if self.schema:
-            yield f"# yaml-language-server: $schema={self.schema}"
+            yield f"# yaml-language-server: $schema={_address(self.schema, Path.cwd())}"
         first = re.split(r"(?<=[.!?])\s|\n", self.instructions)[0]
         yield f"name: {_quoted(self.name)}"
         yield f"description: {_quoted(first)}   # what forge worker list and parent workers say of it"
@@ -207,6 +209,18 @@ def _block(key: str, text: str) -> Iterator[str]:
         return
     yield f"{key}: |"
     yield from (f"  {line.rstrip()}".rstrip() for line in text.split("\n"))
+
+
+def _address(schema: Path, folder: Path) -> str:
+    """How a file in this folder names the schema: inside the home relative to itself, which names nobody's home.
+
+    A language server takes relative paths and URIs, no ``~``, and stops at a space.
+    """
+    home = user_home().resolve()
+    schema, folder = schema.resolve(), folder.resolve()
+    relative = os.path.relpath(schema, folder)
+    inside = schema.is_relative_to(home) and folder.is_relative_to(home)
+    return relative if inside and not re.search(r"[\s#]", relative) else schema.as_uri()
 
 
 def _quoted(text: str | None) -> str:

@@ -128,6 +128,7 @@ class Consent:
                 request_id=request_id,
                 caller=_tool_caller(judged),
                 grant=decision.grant,
+                via=decision.via,
             )
         )
 

@@ -117,5 +117,6 @@ class NetworkConsent:
                 cached=decision.by == "memory",
                 request_id=request.request_id,
                 grant=decision.grant,
+                via=decision.via,
             )
         )

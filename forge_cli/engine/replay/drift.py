@@ -44,6 +44,7 @@ class Drift(ForgeError):
         return self
 
     def wire(self) -> JsonObject:
+        """As a JSON object."""
         return {
             "kind": self.kind,
             "turn": self.turn,

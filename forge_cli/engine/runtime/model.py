@@ -8,6 +8,7 @@ from typing import Protocol
 
 from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.config import Config
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.notify import Notify
@@ -58,7 +59,10 @@ class NamedModel:
             raise not_a_model(self.name, settings)
         options = settings.options(self.name).model_dump(exclude_none=True)
         factory = host.model(prefix)
-        own = settings.provider_options(self.name, factory.options)
+        kind: object = factory.Options
+        if kind is not None and not (isinstance(kind, type) and issubclass(kind, Config)):
+            raise ModelError(f"the model {self.name} cannot be made: the Options of its provider are not a Config")
+        own = settings.provider_options(self.name, factory.Options)
         env = ModelEnv(folders=self.folders, notify=notify, options=options, settings=own)
         try:
             return call_within(OPENING, "making it", factory.make, name, env)

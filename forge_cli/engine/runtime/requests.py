@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Effect, risk_of
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Effect, fingerprint, risk_of
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
 from forge_cli.core.errors import ForgeError, ToolError
@@ -109,16 +109,18 @@ class WorkerRequests:
     def _approval_request(self, wanted: SampleRequest) -> ApprovalRequest:
         said = "\n".join(f"{message.role}: {message.text}" for message in wanted.messages)
         system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
+        args = {"asker": wanted.asker, **system, "messages": cut(said, SHOWN)}
         return ApprovalRequest(
             request_id=new_id("approval"),
             tool_call_id=new_id(SAMPLING),
             tool_name=SAMPLING,
-            args={"asker": wanted.asker, **system, "messages": cut(said, SHOWN)},
+            args=args,
             description=f"{wanted.asker} wants {self.model.name if self.model else 'the model'} to answer",
             reason="the server reads the answer; a yes holds for whatever it asks of the model in this session",
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule="toolsets.mcp.sampling",
             where=None,
+            fingerprint=fingerprint(worker=self.worker, source=wanted.asker, digest=None, tool=SAMPLING, args=args),
             once=True,
         )
 
@@ -134,6 +136,7 @@ class WorkerRequests:
                 reason=request.reason if decision.note is None else f"{request.reason}; {decision.note}",
                 cached=False,
                 request_id=request.request_id,
+                via=decision.via,
             )
         )
 

@@ -50,6 +50,7 @@ class WorkerResult:
 
     @classmethod
     def without_work(cls, ending: Ending, *, session_id: str, worker: str, model: str = "") -> WorkerResult:
+        """The result of a worker that was never open."""
         return cls(
             status=ending.status,
             exit_code=ending.exit_code,
@@ -62,6 +63,7 @@ class WorkerResult:
 
     @property
     def success(self) -> bool:
+        """Did it come to its end, or was it only interrupted?"""
         return self.status in ("completed", "interrupted")
 
     def wire(self) -> dict[str, Any]:

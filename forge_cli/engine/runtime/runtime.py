@@ -41,6 +41,7 @@ from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker
+from forge_cli.record.answers import take_answers
 from forge_cli.record.log import SessionLost, new_session_id
 from forge_cli.record.open import OpenSession
 from forge_cli.record.resume import Past, Resumed
@@ -92,7 +93,8 @@ class WorkerRuntime:
         if session is not None:
             resume = session.resumed
             sinks = (*session.sinks, *wiring.sinks)
-            wiring = replace(wiring, session_id=session.id, sinks=sinks, keeper=session.changes)
+            log = session.log.path if session.log else None
+            wiring = replace(wiring, session_id=session.id, sinks=sinks, keeper=session.changes, log=log)
         if isinstance(output_schema, Mapping):
             output_schema = OutputSchema.load(output_schema, where=None, folder=worker.folder)
         self._spec = spec = RuntimeSpec(
@@ -129,26 +131,32 @@ class WorkerRuntime:
 
     @property
     def worker(self) -> Worker:
+        """The worker that it runs."""
         return self._spec.worker
 
     @property
     def bus(self) -> EventBus:
+        """Where its events go, and answers come from."""
         return self._spec.bus
 
     @property
     def interrupt_signal(self) -> InterruptSignal:
+        """What stops it."""
         return self._spec.interrupt
 
     @property
     def session_id(self) -> str:
+        """The id of its session, which child workers share."""
         return self._spec.session_id
 
     @property
     def depth(self) -> int:
+        """How deep it is in the tree of workers: 0 for the root."""
         return self._spec.depth
 
     @property
     def is_root(self) -> bool:
+        """Has it no parent?"""
         return self._spec.is_root
 
     @property
@@ -185,6 +193,8 @@ class WorkerRuntime:
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))
             if self.is_root:
+                if spec.wiring.log:
+                    self._stack.callback(take_answers(self.bus, spec.wiring.log))
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
                 if hooks := opened.loop.guard.hooks:
                     await hooks.session_starts()

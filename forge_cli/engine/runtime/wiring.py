@@ -48,6 +48,8 @@ class Wiring:
     """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
     keeper: ChangeKeeper | None = None
     """Keeps what files held before the session changed them."""
+    log: Path | None = None
+    """The session's file, beside which other processes leave answers."""
 
 
 @dataclass(frozen=True, kw_only=True)

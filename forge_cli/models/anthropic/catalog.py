@@ -61,4 +61,8 @@ def known_models() -> list[ListedModel]:
     except OSError:
         text = ""
     names = dict.fromkeys(re.findall(r"""["'](claude-[a-z0-9.-]+)["']""", text))
-    return [ListedModel(name, context_window(name)) for name in names]
+    return [ListedModel(name, context_window(name), guessed=_is_guessed(name)) for name in names]
+
+
+def _is_guessed(model: str) -> bool:
+    return listed_window("anthropic", model) is None and context_window(model) is not None

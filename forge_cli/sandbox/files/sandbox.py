@@ -82,6 +82,7 @@ class Sandbox:
 
     @property
     def zones(self) -> tuple[Zone, ...]:
+        """The zones of the worker."""
         return self._zones
 
     def view(self, judged: Sequence[JudgedPath] = (), *, changes: bool = True) -> CallSandbox:
@@ -112,6 +113,7 @@ class Sandbox:
             return JudgedPath(use, use.path, None, Verdict(Approval.PRE_APPROVED, str(nothing), by="rule"))
 
     def parse(self, path: str) -> ParsedPath:
+        """A path as it was written, understood: its zone, and the place in it."""
         return parse(path, self._zones, self.workspace)
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
@@ -132,6 +134,7 @@ class Sandbox:
             return held.place.real
 
     def exists(self, path: str) -> bool:
+        """Is there a file or folder of this path, in a zone that may be read?"""
         if self.parse(path).base is None:
             return True
         try:

@@ -132,6 +132,7 @@ class ExecutablesToolset(Toolset):
 
     @property
     def root(self) -> Path:
+        """The folder that holds the tools."""
         return self._registry.root
 
     @contextmanager

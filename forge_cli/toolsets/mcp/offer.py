@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from forge_cli.core.approval import Effect
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
@@ -48,6 +49,7 @@ def offered_tool(
     execute: Execute,
     drift: ToolChange | None,
     notice: Callable[[str], None],
+    believe_hints: bool = False,
 ) -> Tool:
     """A tool of a server; ``Quarantined`` where nobody could judge what it says of itself."""
     description = (tool.description or tool.title or tool.name).strip()
@@ -68,7 +70,16 @@ def offered_tool(
         execute=execute,
         needs_approval=drift.verdict if drift else None,
         preview=drift.preview if drift else None,
+        effects=_hinted_effects(tool) if believe_hints else None,
         timeout=LONGEST,
         source=Source("mcp", server),
         digest=digest_of(json.dumps([identity, tool.name, tool.description, schema], sort_keys=True).encode()),
     )
+
+
+def _hinted_effects(tool: mcp_types.Tool) -> frozenset[Effect] | None:
+    """What a server says of a tool, where it says that it changes nothing; None is unknown."""
+    hints = tool.annotations
+    if hints is None or hints.read_only_hint is not True:
+        return None
+    return frozenset({Effect.READ, Effect.NETWORK} if hints.open_world_hint else {Effect.READ})

@@ -169,6 +169,7 @@ class McpToolset(Toolset):
             execute=partial(self._call, name, connection, tool),
             drift=drift,
             notice=self._warn,
+            believe_hints=connection.server.believe_hints,
         )
         if drift:
             self._warn(f"{name}: {drift.verdict.reason}")

@@ -128,14 +128,16 @@ class TerminalUI:
             yield
 
     def _show(self, event: Event) -> None:
-        prompt = None
+        key, prompt = None, None
         if isinstance(event, ToolResult | ApprovalDecided):
-            prompt = self._prompts.get(call_key(event, event.tool_call_id))
+            key = call_key(event, event.tool_call_id)
+            prompt = self._prompts.get(key)
         if prompt or isinstance(event, Interrupt):
             self._lines.leave()
         with self._lines.aside():
             self._draw(event)
-        if prompt:
+        if key and prompt:
+            del self._prompts[key]
             prompt.cancel()
 
     def _draw(self, event: Event) -> None:
@@ -151,6 +153,10 @@ class TerminalUI:
                 self._trace(event)
             case ApprovalRequired() if self._interactive:
                 self._tasks.start_soon(self._ask, event.request, call_key(event, event.request.tool_call_id))
+            case ApprovalDecided(via=str() as via) if call_key(event, event.tool_call_id) in self._prompts:
+                answer = "yes" if event.approved else "no"
+                self._console.print(plain(visible(f"answered by {via}: {answer}"), style="bold"))
+                self._trace(event)
             case InputPrompt() if self._interactive:
                 self._tasks.start_soon(self._ask_input, event)
             case _:
@@ -259,7 +265,7 @@ class TerminalUI:
                     with self.paused():
                         decision = await ask_on_terminal(asked, self._lines, self._find)
             finally:
-                del self._prompts[call]
+                self._prompts.pop(call, None)
             self._bus.answer(request.request_id, decision)
 
     async def _ask_input(self, event: InputPrompt) -> None:

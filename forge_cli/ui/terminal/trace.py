@@ -245,7 +245,8 @@ class Trace:
             call.by_mode = True
         place = f" ({event.where})" if event.where else ""
         answer = "yes" if event.approved else "no"
-        self._line(3, f"  {event.verdict} -> {answer} by {event.by}: {event.reason}{place}", "dim")
+        via = f" ({event.via})" if event.via else ""
+        self._line(3, f"  {event.verdict} -> {answer} by {event.by}{via}: {event.reason}{place}", "dim")
 
     def _end_call(self, event: ToolResult) -> None:
         """Show a result below its own call: where calls run side by side, each waits for those before it."""

@@ -260,7 +260,8 @@ class TranscriptReader:
     def decided(self, line: Line, event: ApprovalDecided) -> None:
         if called := self.calls.get((line.delegation, event.tool_call_id)):
             place = f" ({event.where})" if event.where else ""
-            settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}"
+            via = f" ({event.via})" if event.via else ""
+            settled = f"{event.verdict} -> {_yes_or_no(event.approved)} by {event.by}{via}"
             called.verdict = f"{settled}: {event.reason}{place}"
             self._touched.append(called)
         if event.grant and event.approved:

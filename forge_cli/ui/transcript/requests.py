@@ -36,8 +36,10 @@ def draw_request(row: Mapping[str, Any], console: Console, find: FindRenderer = 
         console.print(Indented(render(preview, find, row["distribution"], exact=True), 4, bar=True), end="")
     place = f" ({row['where']})" if row["where"] else ""
     line(f"  why: {row['reason']}{place}", "dim")
-    if row["held_secret"]:
+    if row["held_secret"] and row["pid"] is None:
         line(f"  {LOST}", "red")
+    if row["pid"] is not None:
+        line(f"  asked at a prompt right now, by the process {row['pid']}: the first answer counts", "dim")
     if answer := row["answer"]:
         note = f": {answer['note']}" if answer["note"] else ""
         line(f"  answered: {'yes' if answer['approved'] else 'no'}{note}", "green")

@@ -222,7 +222,8 @@ class SessionDrawing:
                 self._pending.others.append(self._draw_request(request, line))
                 self._changed("status")
             case ApprovalResponse(request_id=request_id, decision=decision):
-                self._close_request(line, None, request_id, "yes" if decision.approved else "no", "user")
+                verdict = "yes" if decision.approved else "no"
+                self._close_request(line, None, request_id, verdict, decision.via or "user")
             case ApprovalDecided(approved=approved):
                 verdict = "yes" if approved else "no"
                 self._close_request(line, event.tool_call_id, event.request_id, verdict, event.by)

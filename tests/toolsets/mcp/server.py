@@ -45,6 +45,13 @@ def tools() -> list[dict]:
             return [{**TOOL, "name": f"tool {number}"} for number in range(2000)]
         case "described":
             return [{**TOOL, "description": DESCRIBED.read_text()}]
+        case "hints":
+            says = {
+                "reads": {"readOnlyHint": True, "openWorldHint": False},
+                "surfs": {"readOnlyHint": True, "openWorldHint": True},
+            }
+            says |= {"writes": {"readOnlyHint": False}, "silent": None, "plain": {"readOnlyHint": True}}
+            return [{**TOOL, "name": name, **({"annotations": each} if each else {})} for name, each in says.items()]
         case "alike":
             return [{**TOOL, "name": name} for name in ("a b", "a/b", "a_b", "x" * 100, "x" * 101)]
     return [TOOL]

@@ -69,6 +69,30 @@ def test_they_ask_unless_the_worker_says_otherwise(project: Project) -> None:
     assert run(project, "s__echo").statuses == ["blocked"]
 
 
+HINTED = ("s__reads", "s__plain", "s__surfs", "s__writes", "s__silent")
+
+
+@pytest.mark.parametrize(
+    ("more", "statuses"),
+    [
+        ("", ["blocked"] * 5),
+        (", believe_hints: false", ["blocked"] * 5),
+        (", believe_hints: true", ["success", "success", "blocked", "blocked", "blocked"]),
+    ],
+)
+def test_what_a_server_says_of_its_tools_counts_only_where_it_is_believed(
+    project: Project, more: str, statuses: list[str]
+) -> None:
+    worker(project, "hints", more)
+    assert run(project, *HINTED, read_only=True).statuses == statuses
+    assert run(project, *HINTED).statuses == ["success"] * 5
+
+
+def test_a_hint_is_not_consent(project: Project) -> None:
+    worker(project, "hints", ", believe_hints: true", approval="{}")
+    assert run(project, *HINTED).statuses == ["denied"] * 5
+
+
 @pytest.mark.parametrize(
     ("mode", "more", "status", "sentence"),
     [

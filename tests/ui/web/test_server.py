@@ -7,15 +7,18 @@ forge_cli.ui.web.tabs, forge_cli.ui.queue, forge_cli.cli.conversing and forge_cl
 
 import base64
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
-from forge_cli.core.approval import OnAsk
+from forge_cli.cli.approvals.answer import answer_request
+from forge_cli.core.approval import ApprovalDecision, OnAsk
 from forge_cli.record.line import Line
-from forge_cli.record.log import read_session, session_files
+from forge_cli.record.log import find_kept, read_session, session_files
 from forge_cli.testing import Project
 from forge_cli.ui.web import tabs, view
 
@@ -393,6 +396,40 @@ def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) ->
 
     play(tester, story, on_ask=OnAsk.PARK)
     assert tester.read("a.py") == "x = 1\n"
+
+
+def test_the_first_answer_counts_also_one_from_another_terminal(tester: Project) -> None:
+    async def story(browser: Browser) -> None:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "input", text="go")
+        request = (await tab.request())["request"]
+        assert await browser.get("/api/inbox") == []  # the session itself shows it
+        decision = ApprovalDecision(True, via="forge approvals answer")
+        await to_thread.run_sync(lambda: answer_request(find_kept(session), request, decision))
+        await tab.until("ask -&gt; yes by user (forge approvals answer)")
+        late = await browser.act(session, "answer", 409, request=request, choice="no")
+        assert late["by"] == "forge approvals answer"
+        await tab.until("Done: go")
+
+    play(tester, story)
+    assert tester.read("a.py") == "x = 1\n"
+
+
+def test_the_inbox_answers_the_prompt_of_another_process(tester: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(browser: Browser) -> None:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "input", text="go")
+        request = (await tab.request())["request"]
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # as another server sees it
+        (row,) = await browser.get("/api/inbox")
+        assert (row["session"], row["request"], row["answer"]) == (session, request, None)
+        await browser.post(f"/api/inbox/{session}/{request}", {"choice": "no", "feedback": "not yet"})
+        await tab.until("the user said no: not yet")
+        await tab.until("no by user (forge web)")
+
+    play(tester, story)
 
 
 def test_with_a_tab_open_nothing_is_parked(tester: Project) -> None:

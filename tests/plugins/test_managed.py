@@ -1,0 +1,86 @@
+"""``forge plugins install`` and ``uninstall`` where ``uv tool`` or ``pipx`` has installed forge, with the real ones.
+
+Covers forge_cli.cli.plugins.install, forge_cli.cli.plugins.uninstall, forge_cli.cli.plugins.managers.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+TOOLSETS = "forge-tools-words  0.1.0    toolset words\n"
+
+
+@dataclass(frozen=True)
+class Managed:
+    """A forge that a manager has installed; the folders of the manager are not in its environment."""
+
+    folder: Path
+    env: Mapping[str, str]
+
+    def forge(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.folder / "bin" / "forge"), *argv]
+        return subprocess.run(command, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with uv and pipx, fresh from the index."""
+    folder = tmp_path_factory.mktemp("programs")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    subprocess.run([folder / "bin" / "pip", "install", "-q", "uv", "pipx"], check=True, timeout=600)
+    return folder / "bin"
+
+
+def run(env: Mapping[str, str], *argv: str) -> None:
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(params=["uv tool", "pipx", "pipx with pip"])
+def managed(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> tuple[Managed, str]:
+    outer = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIPX_", "PYTHON"))}
+    outer |= {"PATH": f"{programs}:{outer['PATH']}", "FORGE_HOME": str(tmp_path / "home")}
+    bins, label = tmp_path / "bin", request.param.partition(" with")[0]
+    if label == "uv tool":
+        folders = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(bins)}
+        run(outer | folders, "uv", "tool", "install", str(REPOSITORY))
+    else:
+        outer["PIPX_DEFAULT_BACKEND"] = "pip" if "pip" in request.param.split() else "uv"
+        folders = {
+            "PIPX_HOME": str(tmp_path / "pipx"),
+            "PIPX_BIN_DIR": str(bins),
+            "PIPX_MAN_DIR": str(tmp_path / "man"),
+        }
+        run(outer | folders, "pipx", "install", str(REPOSITORY))
+    return Managed(tmp_path, outer), label
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_plugin_comes_and_goes_by_the_program_that_installed_forge(managed: tuple[Managed, str]) -> None:
+    here, label = managed
+    assert here.forge("plugins", "new", "words").returncode == 0
+    for _ in range(2):  # the second time it is brought up to date
+        done = here.forge("plugins", "install", "./forge-tools-words")
+        assert (done.returncode, done.stdout) == (0, "installed forge-tools-words 0.1.0: toolset words\n"), done.stderr
+        assert f"{label} manages this environment: " in done.stderr
+        assert here.forge("plugins", "list").stdout.endswith(TOOLSETS)
+    assert here.forge("plugins", "check", "forge-tools-words").returncode == 0
+    pyproject = here.folder / "forge-tools-words" / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace("forge-workers>=0.1.0", "forge-workers>=9"))
+    refused = here.forge("plugins", "install", "./forge-tools-words")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"forge: {label} failed with exit code 1; what it says is above" in refused.stderr
+    assert here.forge("plugins", "list").stdout.endswith(TOOLSETS)
+    assert here.forge("plugins", "install", "forge-workers").returncode == 2
+    done = here.forge("plugins", "uninstall", "forge-tools-words")
+    assert (done.returncode, done.stdout) == (0, "uninstalled forge-tools-words\n"), done.stderr
+    assert "forge-tools-words" not in here.forge("plugins", "list").stdout
+    left = [*here.folder.rglob("uv-receipt.toml"), *here.folder.rglob("pipx_metadata.json")]
+    assert [file for file in left if "constraint" in file.read_text()] == []  # forge can be upgraded later
