@@ -140,14 +140,14 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-async def read_events(response: httpx2.Response) -> AsyncGenerator[str]:
-    """The data of each server-sent event until the answer ends."""
+async def read_events(response: httpx2.Response) -> AsyncGenerator[list[str]]:
+    """The data of the server-sent events that came together, never none, until the answer ends."""
     reader = SseReader()
     async for piece in response.aiter_bytes():
-        for event in reader.feed(piece):
-            yield event
-    for event in reader.close():
-        yield event
+        if events := reader.feed(piece):
+            yield events
+    if events := reader.close():
+        yield events
 
 
 async def read_beginning(response: httpx2.Response, limit: int = LONGEST_ERROR) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import field
 
 from forge_cli.core.values import dataclass
@@ -43,16 +44,15 @@ class SseReader:
 
     def _end_line(self, last: bytes) -> str | None:
         self._keep(last)
-        line = b"".join(self._line).decode("utf-8-sig", "replace")
+        line = (last if len(self._line) == 1 else b"".join(self._line)).removeprefix(BOM_UTF8)
         self._line.clear()
         if not line:
             return self._dispatch()
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "data":
-            self._data.append(value)
-        elif name == "error":  # llama.cpp has sent its errors in a field of their own
-            self._data.append(f'{{"error":{value}}}')
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+        elif name == b"error":  # llama.cpp has sent its errors in a field of their own
+            self._data.append(f'{{"error":{value.removeprefix(b" ").decode("utf-8", "replace")}}}')
         return None
 
     def _keep(self, part: bytes) -> None:

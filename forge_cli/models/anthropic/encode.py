@@ -85,6 +85,8 @@ class Encoder:
         self._sent: list[_Sent] = []
         self._history = bytearray()
         self._ids = RequestIds()
+        self.call_ids: set[str] = set()
+        """The ids of the calls in the messages so far."""
 
     def body(self, request: ModelRequest, unfinished: Sequence[Block] = ()) -> bytes:
         """The whole request; ``unfinished`` is what the model has said of a turn that it paused."""
@@ -130,6 +132,7 @@ class Encoder:
         for message in messages[len(self._seen) :]:
             self._add(self._ids.mend(message))
             self._seen.append(message)
+            self.call_ids.update(call.id for call in message.calls)
 
     def _add(self, message: Message) -> None:
         """One message at the end; the API refuses one without content, so an empty one is left out."""

@@ -49,7 +49,7 @@ class SdkTransport:
     def connect_ahead(self) -> None:
         """Its import would take longer than what a connection saves."""
 
-    async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
+    async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         client = self._opened()
         import anthropic
 
@@ -61,7 +61,7 @@ class SdkTransport:
             async with stream:
                 check_type(stream.response.headers, self.endpoint, self._content_type)
                 async for event in stream:
-                    yield event
+                    yield [event]
         except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
             failure = self._explain(error, model)
             if failure is None:

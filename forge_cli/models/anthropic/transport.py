@@ -39,8 +39,11 @@ class Transport(Protocol):
         """Begin to open a connection, where that is cheap; nothing is sent, and a failure is silent."""
         ...
 
-    def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
-        """Send a request that is encoded already; its events as data. What goes wrong is a ProviderFailure."""
+    def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
+        """Send a request that is encoded already; its events as data, those that came together in one list.
+
+        What goes wrong is a ProviderFailure.
+        """
         ...
 
     def redact(self, text: str) -> str:
@@ -70,12 +73,19 @@ class HttpTransport:
     def connect_ahead(self) -> None:
         self._line.connect_ahead()
 
-    async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
+    async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         async with self._line.request("POST", body=body) as response:
             await self._check(response, model)
             async with aclosing(read_events(response)) as events:
-                async for event in events:
-                    yield self._read(event, response.headers, model)
+                async for together in events:
+                    read: list[Any] = []
+                    try:
+                        for event in together:
+                            read.append(self._read(event, response.headers, model))
+                    except ProviderFailure:
+                        yield read
+                        raise
+                    yield read
 
     async def _check(self, response: httpx2.Response, model: str) -> None:
         """Refuse what is not a stream of the API."""

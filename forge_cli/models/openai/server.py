@@ -98,10 +98,11 @@ class Server:
     async def _events(self, response: httpx2.Response) -> AsyncGenerator[str]:
         """Event after event until the server says that it is done; an end without that is a cut."""
         async with aclosing(read_events(response)) as events:
-            async for event in events:
-                if event.strip() == "[DONE]":
-                    return
-                yield event
+            async for together in events:
+                for event in together:
+                    if event.strip() == "[DONE]":
+                        return
+                    yield event
         raise self.endpoint.cut_off()
 
     def _chunk(self, event: str, model: str) -> JsonObject:
