@@ -36,6 +36,8 @@ def snake_case(name: str) -> str:
 
 def clean_text(text: str) -> str:
     """Text that UTF-8 can carry: lone surrogates become visible escapes."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -63,6 +65,17 @@ def read(kind: type[T], data: Any) -> T:
     """A value of a frozen dataclass as ``wire`` wrote it; keys that are not known come from a newer forge."""
     made: Any = kind
     return cast(T, reader(made)(data))
+
+
+def is_sound(value: Any) -> bool:
+    """Whether every field has the plain type that it is read as, so that the value can be read back for sure."""
+    held: dict[str, Any] = vars(value)
+    kind: Any = type(value)
+    for name, _, plain, _, absent in _expected(kind):
+        item = held[name]
+        if item is not absent and (plain is None or type(item) is not plain):
+            return False
+    return True
 
 
 def own_reader(kind: Any, function: Callable[[Any], Any]) -> None:
@@ -136,6 +149,8 @@ def _plain_type(hint: Any) -> Any:
 
 def _write_text(item: Any) -> Any:
     """What a field of text holds is text on the wire, also where third-party code put something else into it."""
+    if type(item) is str:
+        return clean_text(item)
     plain = jsonable(item)
     return plain if plain is None or isinstance(plain, str) else clean_text(_safe_text(item))
 
@@ -153,6 +168,8 @@ _WRITERS: dict[Any, Callable[[Any], Any]] = {str: _write_text, float: _write_num
 
 
 def _field(item: Any) -> Any:
+    if type(item) in _ATOMS:
+        return _plain(item, ())
     if hasattr(item, "wire"):
         return item.wire()
     if isinstance(item, Mark):
@@ -256,7 +273,12 @@ def jsonable(value: Any) -> Any:
     return _plain(value, ())
 
 
+_ATOMS = frozenset({str, int, float, bool})
+
+
 def _plain(value: Any, enclosing: tuple[int, ...]) -> Any:
+    if type(value) is str:
+        return clean_text(value)
     if isinstance(value, Enum):
         return _plain(value.value, enclosing)
     if value is None or isinstance(value, bool):

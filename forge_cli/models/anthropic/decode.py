@@ -96,8 +96,9 @@ class MessageAnswer:
         except (ValueError, RecursionError):
             value = None
         block["input"] = value if isinstance(value, dict) else {}
-        own = isinstance(block["id"], str) and is_legal(block["id"]) and not any(block["id"] in ids for ids in self.taken)
-        if not own or any(call.id == block["id"] for call in self.calls):
+        taken = (*self.taken, {call.id for call in self.calls})
+        own = isinstance(block["id"], str) and is_legal(block["id"])
+        if not own or any(block["id"] in ids for ids in taken):
             block["id"] = f"toolu_{token_hex(12)}"
         return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)
 
