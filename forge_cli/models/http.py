@@ -54,7 +54,7 @@ class HttpLine:
         """Send one request; what goes wrong until its answer is read to the end is a ProviderFailure."""
         async with (
             self._translated(),
-            self.open().stream(method, url or self.url, content=body or None) as response,
+            self.open().stream(method, url or self._target, content=body or None) as response,
         ):
             yield response
 
@@ -74,6 +74,13 @@ class HttpLine:
             raise self.endpoint.cut_off() from None
         except TooLong as error:
             raise self.endpoint.garbage(str(error)) from None
+
+    @cached_property
+    def _target(self) -> httpx2.URL:
+        """The address, read once."""
+        import httpx2
+
+        return httpx2.URL(self.url)
 
     def open(self) -> httpx2.AsyncClient:
         """The client of the connections; the first call imports and reads what it needs."""

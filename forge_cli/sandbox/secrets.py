@@ -72,7 +72,7 @@ class Redactor:
             known = self._short
             return {
                 known.get(key) or self.redact(key): item
-                if item is None or item.__class__ in _NUMBERS
+                if item is None or type(item) in _NUMBERS
                 else self.redact(item)
                 for key, item in value.items()
             }
