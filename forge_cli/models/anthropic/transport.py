@@ -6,16 +6,13 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from forge_cli.models.anthropic.access import OFFICIAL, Credentials
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error, shortened
-from forge_cli.models.http import HttpLine, Timeouts, read_beginning, read_events
+from forge_cli.models.http import HttpAnswer, HttpLine, Timeouts, read_beginning, read_events
 from forge_cli.sandbox.secrets import own_redactor
-
-if TYPE_CHECKING:
-    import httpx2
 
 VERSION = "2026-10-21"
 """What ``anthropic-version`` says, as the SDK does."""
@@ -87,7 +84,7 @@ class HttpTransport:
                         raise
                     yield read
 
-    async def _check(self, response: httpx2.Response, model: str) -> None:
+    async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not a stream of the API."""
         status, headers = response.status_code, response.headers
         if not response.is_success:
