@@ -39,7 +39,7 @@ class NoConnection(Exception):
     """None came about in time."""
 
 
-class Unreachable(Exception):
+class CannotConnect(Exception):
     """None can be opened; its cause says why."""
 
 
@@ -238,7 +238,7 @@ class DirectClient:
         except TimeoutError:
             raise NoConnection from None
         except OSError as error:
-            raise Unreachable from _first_cause(error)
+            raise CannotConnect from _first_cause(error)
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         machine = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LARGEST_HEAD)
         return _Connection(reader, writer, machine, time.monotonic())

@@ -13,7 +13,7 @@ from urllib.request import getproxies
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
 from forge_cli.core.values import dataclass
-from forge_cli.models.direct import BrokenOff, DirectAnswer, DirectClient, NoConnection, Silent, Times, Unreachable
+from forge_cli.models.direct import BrokenOff, CannotConnect, DirectAnswer, DirectClient, NoConnection, Silent, Times
 from forge_cli.models.failures import Endpoint
 from forge_cli.models.sse import SseReader, TooLong
 
@@ -70,7 +70,7 @@ class HttpLine:
             yield
         except NoConnection:
             raise self.endpoint.no_connection(self.timeouts.connect) from None
-        except Unreachable as error:
+        except CannotConnect as error:
             raise self.endpoint.unreachable(error) from None
         except Silent:
             raise self.endpoint.silent(self.timeouts.read) from None

@@ -292,7 +292,7 @@ class Guard:
             await self._turns.give_way()
             self._check_interrupt()
             done = perform_at_once(what, clock, partial(execute.at_once, copy_args(judged.args), context))
-        return done or await perform(what, clock, lambda: judged.tool.execute(copy_args(judged.args), context))
+        return done or await perform(what, clock, lambda: execute(copy_args(judged.args), context))
 
     def _success(self, call: ToolCall, returned: Any) -> ToolOutcome:
         try:
