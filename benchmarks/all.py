@@ -18,6 +18,7 @@ MEASURED = (
     "startup",
     "first_request",
     "loop",
+    "caching",
     "files",
     "search",
     "shell",
