@@ -65,7 +65,7 @@ LATE = frozenset(
     }
 )
 """Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
-SHARED = ("ahead", "failures", "http", "sse", "windows")
+SHARED = ("direct", "failures", "http", "sse", "windows")
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
     re.IGNORECASE,

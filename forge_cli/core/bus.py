@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
@@ -173,7 +173,7 @@ def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
 
 
 def new_id(kind: str) -> str:
-    return f"{kind}_{uuid.uuid4().hex[:12]}"
+    return f"{kind}_{os.urandom(6).hex()}"
 
 
 class RuntimeUI:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import field
 from pathlib import Path
@@ -28,14 +27,17 @@ def current_call() -> str | None:
     return _CALL.get()
 
 
-@contextmanager
-def executing(call_id: str) -> Iterator[None]:
+class Executing:
     """Inside of this a call is executed."""
-    before = _CALL.set(call_id)
-    try:
-        yield
-    finally:
-        _CALL.reset(before)
+
+    def __init__(self, call_id: str) -> None:
+        self._call_id = call_id
+
+    def __enter__(self) -> None:
+        self._before = _CALL.set(self._call_id)
+
+    def __exit__(self, *error: object) -> None:
+        _CALL.reset(self._before)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,34 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import TracebackType
 
 import anyio
 
 TERMINATED, HUNG_UP, QUIT = "terminated", "hung up", "quit"
 """The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
+
+
+class InterruptScope:
+    """A cancel scope for as long as an interrupt may end it."""
+
+    def __init__(self, signal: InterruptSignal) -> None:
+        self._signal = signal
+        self._scope = anyio.CancelScope()
+
+    def __enter__(self) -> anyio.CancelScope:
+        loop, scope = asyncio.get_running_loop(), self._scope
+        scope.__enter__()
+        self._signal._wakers[self] = partial(loop.call_soon_threadsafe, scope.cancel)
+        if self._signal.interrupted:
+            scope.cancel()
+        return scope
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        del self._signal._wakers[self]
+        return self._scope.__exit__(kind, error, trace)
 
 
 class InterruptSignal:
@@ -43,18 +66,9 @@ class InterruptSignal:
         """Forget it, so that work can begin again."""
         self._reason = None
 
-    @contextmanager
-    def scope(self) -> Iterator[anyio.CancelScope]:
+    def scope(self) -> InterruptScope:
         """A cancel scope that ends when the signal comes; at once, if it has come already."""
-        key, loop = object(), asyncio.get_running_loop()
-        with anyio.CancelScope() as scope:
-            self._wakers[key] = partial(loop.call_soon_threadsafe, scope.cancel)
-            try:
-                if self.interrupted:
-                    scope.cancel()
-                yield scope
-            finally:
-                del self._wakers[key]
+        return InterruptScope(self)
 
     @contextmanager
     def child(self) -> Iterator[InterruptSignal]:

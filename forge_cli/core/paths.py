@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -27,6 +27,8 @@ class PathArgument:
 
     access: Access
     kind: Literal["file"] | None = None
+    describes_only: ClassVar[bool] = True
+    """It changes the schema, and not what is valid."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
         kind = {KIND: self.kind} if self.kind else {}
@@ -52,13 +54,27 @@ class PathUse:
     """Where it stands in the args; empty for a path inside another value."""
 
     def __init__(self, path: str, access: Access | str, kind: Literal["file"] | None = None, *, at: Loc = ()) -> None:
-        for name, value in {"path": path, "access": Access(access), "kind": kind, "at": at}.items():
-            object.__setattr__(self, name, value)
+        known = access if isinstance(access, Access) else Access(access)
+        self.__dict__.update(path=path, access=known, kind=kind, at=at)
 
 
 def declared_accesses(schema: JsonObject) -> set[Access]:
     """What is done to the paths that a schema declares; empty where it declares none."""
     return {Access(each[ACCESS]) for each in subschemas(schema) if ACCESS in each}
+
+
+def flat_paths(schema: JsonObject) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:
+    """The properties that are paths; None where a schema declares paths in any other place than a plain property."""
+    named = [(name, each) for name, each in schema["properties"].items() if isinstance(each, dict) and ACCESS in each]
+    declared = sum(ACCESS in each for each in subschemas(schema))
+    if len(named) != declared or any(each.get("type") != "string" for _, each in named) or _branches(schema):
+        return None
+    return tuple((name, Access(each[ACCESS]), each.get(KIND)) for name, each in named)
+
+
+def _branches(schema: JsonObject) -> bool:
+    """May the schema of a property stand elsewhere, too?"""
+    return bool({"$ref", "allOf", "anyOf", "oneOf", "patternProperties"} & schema.keys())
 
 
 def declared_paths(schema: JsonObject, args: Mapping[str, Any]) -> list[PathUse]:

@@ -20,6 +20,7 @@ from forge_cli.core.wire import (
     camel_case,
     clean_text,
     decode_text,
+    is_sound,
     jsonable,
     own_reader,
     read,
@@ -29,6 +30,8 @@ from forge_cli.core.wire import (
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
+SMALL = 16_384
+"""Characters of a text that is looked through in no time."""
 OUTPUT_LIMIT = VALUE_LIMIT - 1000
 """Bytes that a process may have written, so that a result holds them and what stands beside, such as the exit code."""
 ORIGINAL_LIMIT = 100_000
@@ -237,8 +240,19 @@ def is_misfit(result: ResultValue) -> bool:
     return isinstance(result, Json) and isinstance(result.data, Mapping) and is_well_known_kind(result.data.get("kind"))
 
 
+def is_small(value: ResultValue) -> bool:
+    """Is nothing in it but short texts and numbers?"""
+    for item in vars(value).values():
+        fits = len(item) < SMALL if isinstance(item, str) else item is None or isinstance(item, int | float)
+        if not fits:
+            return False
+    return True
+
+
 def _sound(value: ResultValue) -> ResultValue:
     """The same, or its data as JSON where its fields do not hold what their types say: it could not be read back."""
+    if type(value) in _KNOWN and is_sound(value):
+        return value
     data = value.wire()
     try:
         read_result(data)
@@ -266,6 +280,7 @@ def from_wire(data: Any) -> ResultValue:
 _KINDS: dict[str, type[ResultValue]] = {
     each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Image, Blob)
 }
+_KNOWN = frozenset(_KINDS.values())
 own_reader(ResultValue, read_result)
 
 

@@ -38,6 +38,7 @@ from forge_cli.core.signature import (
     keyword_args,
     model_schema,
     plain_args,
+    plain_fields,
     read_strict,
     signature_model,
 )
@@ -117,8 +118,15 @@ class InputSchema:
             raise SchemaError(problem)
         return cls(_closed(_plain(schema, limit=2 * NESTING)))
 
+    def read_plainly(self, args: Any) -> JsonObject | None:
+        """What ``validate`` returns, where types and bounds alone tell it; no third-party code is called."""
+        fields = plain_fields(self.model)
+        return fields.read(args) if fields else None
+
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
+        if (plain := self.read_plainly(args)) is not None:
+            return plain
         try:
             if not isinstance(args, Mapping):
                 raise InvalidInput(f"the input must be an object, got {shown(args)}")
@@ -182,6 +190,9 @@ class InputSchema:
 
 def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
     """From validated plain args to the values that the function takes: a Path, a datetime, a nested model."""
+    fields = plain_fields(model)
+    if fields and (plain := fields.keywords(args)) is not None:
+        return plain
     try:
         return keyword_args(read_strict(model, args))
     except ValidationError as error:

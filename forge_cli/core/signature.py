@@ -15,6 +15,7 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from forge_cli.core.plain import PlainFields
 from forge_cli.core.wire import JsonObject as JsonObject
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class SignatureModel(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     parameter_names: ClassVar[dict[str, str]] = {}
+    known_plain: ClassVar[PlainFields | None] = None
 
 
 def signature_model(
@@ -77,6 +79,15 @@ def signature_model(
     model = create_model(_name(function), __base__=SignatureModel, __module__=function.__module__ or __name__, **fields)
     model.parameter_names = dict(zip(fields, seen.values(), strict=True))
     return model
+
+
+def plain_fields(model: type[BaseModel] | None) -> PlainFields | None:
+    """The fields of a model made from a signature, where all of them are plain; found once."""
+    if model is None or not issubclass(model, SignatureModel):
+        return None
+    if "known_plain" not in vars(model):
+        model.known_plain = PlainFields.of(model, model.parameter_names)
+    return model.known_plain
 
 
 def keyword_args(instance: BaseModel) -> dict[str, Any]:

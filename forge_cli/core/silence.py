@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeVar
-
-import anyio
 
 T = TypeVar("T")
 
@@ -14,11 +14,11 @@ async def until_silent(items: AsyncIterator[T], seconds: float, useful: Callable
     """The items of a stream; a TimeoutError once none that is ``useful`` has come for so many seconds."""
     left = seconds
     while True:
-        since = anyio.current_time()
-        with anyio.fail_after(left):
+        since = time.monotonic()
+        async with asyncio.timeout(left):
             try:
                 item = await anext(items)
             except StopAsyncIteration:
                 return
-        left = seconds if useful(item) else left - (anyio.current_time() - since)
+        left = seconds if useful(item) else left - (time.monotonic() - since)
         yield item

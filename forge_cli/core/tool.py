@@ -9,7 +9,7 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from anyio import to_thread
 from pydantic import BaseModel
@@ -17,13 +17,14 @@ from pydantic import BaseModel
 from forge_cli.core.approval import Approval, CommandRun, Effect, Risk, Verdict, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
-from forge_cli.core.paths import PathUse, declared_accesses, declared_paths
+from forge_cli.core.paths import PathUse, declared_accesses, declared_paths, flat_paths
 from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
 from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
 from forge_cli.core.source import Source as Source
 from forge_cli.core.source import ToolMode
 from forge_cli.core.values import dataclass
+from forge_cli.core.zones import Access
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict
@@ -181,8 +182,19 @@ class Tool:
         """The paths that a call with valid args declares."""
         if not self.has_paths:
             return []
-        inside = [] if self.touches is None else list(self.touches(args))
-        return [*declared_paths(self.schema.json_schema, args), *inside]
+        flat = self._flat_paths
+        if flat is None:
+            declared = declared_paths(self.schema.json_schema, args)
+        else:
+            given = [(args.get(name), access, kind, name) for name, access, kind in flat]
+            declared = [
+                PathUse(path, access, kind, at=(name,)) for path, access, kind, name in given if path is not None
+            ]
+        return declared if self.touches is None else [*declared, *self.touches(args)]
+
+    @cached_property
+    def _flat_paths(self) -> tuple[tuple[str, Access, Literal["file"] | None], ...] | None:
+        return flat_paths(self.schema.json_schema)
 
     def validate_input(self, input: Any) -> Validated:
         """The args as the tool would get them, or what is wrong with them; nothing is raised."""
@@ -198,12 +210,14 @@ class Tool:
         *,
         schema: JsonObject | type[BaseModel] | None = None,
         in_thread: InThread | None = None,
+        at_once: Callable[..., Any] | None = None,
         **overrides: Any,
     ) -> Tool:
         """A tool from a typed function; its schema comes from the hints unless ``schema`` decides.
 
         What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
-        function that is not async, in a thread of its choice.
+        function that is not async, in a thread of its choice. ``at_once`` takes what the function takes, and returns
+        the result where it need not wait for it; None leaves the call to the function.
         """
         context_name = _context_parameter(function)
         hidden = {context_name} if context_name else set()
@@ -213,7 +227,7 @@ class Tool:
             "name": getattr(function, "__name__", type(function).__name__),
             "description": describe(function) or f"Custom tool: {getattr(function, '__name__', 'a function')}",
             "input_schema": model,
-            "execute": partial(_call_function, function, model, context_name, in_thread or _in_pool),
+            "execute": FunctionCall(function, model, context_name, in_thread or _in_pool, at_once),
             **options.stated(),
             **overrides,
         }
@@ -248,21 +262,36 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
     return None
 
 
-async def _call_function(
-    function: Callable[..., Any],
-    model: JsonObject | type[BaseModel],
-    context_name: str | None,
-    in_thread: InThread,
-    args: Args,
-    context: ToolContext,
-) -> Any:
-    values = typed_args(model, args) if isinstance(model, type) else dict(args)
-    if context_name:
-        values[context_name] = context
-    if inspect.iscoroutinefunction(function):
-        return await function(**values)
-    result = await in_thread(partial(function, **values))
-    return await result if inspect.isawaitable(result) else result
+@dataclass(frozen=True)
+class FunctionCall:
+    """How a tool made from a function is executed."""
+
+    function: Callable[..., Any]
+    model: JsonObject | type[BaseModel]
+    context_name: str | None
+    in_thread: InThread
+    instant: Callable[..., Any] | None = None
+
+    async def __call__(self, args: Args, context: ToolContext) -> Any:
+        values = self._values(args, context)
+        if self._is_async:
+            return await self.function(**values)
+        result = await self.in_thread(partial(self.function, **values))
+        return await result if inspect.isawaitable(result) else result
+
+    def at_once(self, args: Args, context: ToolContext) -> Any:
+        """The result, where the function need not be waited for; None where it has to be called."""
+        return None if self.instant is None else self.instant(**self._values(args, context))
+
+    def _values(self, args: Args, context: ToolContext) -> dict[str, Any]:
+        values = typed_args(self.model, args) if isinstance(self.model, type) else dict(args)
+        if self.context_name:
+            values[self.context_name] = context
+        return values
+
+    @cached_property
+    def _is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
 
 
 async def _in_pool(function: Callable[[], Any]) -> Any:

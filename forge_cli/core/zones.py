@@ -101,5 +101,14 @@ class Zone:
 
 def innermost_zone(path: Path, zones: Iterable[Zone]) -> Zone | None:
     """The zone whose folder lies deepest around a real path, or is it."""
-    around = [zone for zone in zones if path.is_relative_to(zone.path)]
-    return max(around, key=lambda zone: len(zone.path.parts), default=None)
+    return innermost_zone_of(path.parts, zones)
+
+
+def innermost_zone_of(parts: tuple[str, ...], zones: Iterable[Zone]) -> Zone | None:
+    """The same for the parts of a path."""
+    found, depth = None, -1
+    for zone in zones:
+        own = zone.path.parts
+        if len(own) > depth and parts[: len(own)] == own:
+            found, depth = zone, len(own)
+    return found

@@ -7,19 +7,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.request import getproxies
 
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
 from forge_cli.core.values import dataclass
-from forge_cli.models.ahead import ConnectionAhead
+from forge_cli.models.direct import BrokenOff, CannotConnect, DirectAnswer, DirectClient, NoConnection, Silent, Times
 from forge_cli.models.failures import Endpoint, ProviderFailure
 from forge_cli.models.sse import SseReader, TooLong
 
 if TYPE_CHECKING:
     import httpx2
 
+HttpAnswer: TypeAlias = "DirectAnswer | httpx2.Response"
 CONNECT = 10.0
 LONGEST_ERROR = 64 * 1024
 LONGEST_ANSWER = 128 * 2**20
@@ -49,19 +50,39 @@ class HttpLine:
     uses_proxies: bool = False
     """Are the proxies of the environment used, and redirects followed? Else nothing goes anywhere but to the server."""
     _client: httpx2.AsyncClient | None = field(default=None, repr=False)
-    _ahead: ConnectionAhead | None = field(default=None, repr=False)
+    _direct: DirectClient | None = field(default=None, repr=False)
 
     @asynccontextmanager
-    async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[httpx2.Response]:
+    async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
         """Send one request; what goes wrong until its answer is read to the end is a ProviderFailure."""
+        if url is None and (direct := self._open_direct()):
+            async with self._translated(), direct.request(method, body) as answer:
+                if not (answer.is_redirect and self.uses_proxies):
+                    yield answer
+                    return
         async with (
-            self._translated(),
-            self.open().stream(method, url or self.url, content=body or None) as response,
+            self._translated_client(),
+            self._open_client().stream(method, url or self.url, content=body or None) as response,
         ):
             yield response
 
     @asynccontextmanager
     async def _translated(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except NoConnection:
+            raise self.endpoint.no_connection(self.timeouts.connect) from None
+        except CannotConnect as error:
+            raise self.endpoint.unreachable(error) from None
+        except Silent:
+            raise self.endpoint.silent(self.timeouts.read) from None
+        except BrokenOff:
+            raise self.endpoint.cut_off() from None
+        except TooLong as error:
+            raise self.endpoint.garbage(str(error)) from None
+
+    @asynccontextmanager
+    async def _translated_client(self) -> AsyncIterator[None]:
         import httpx2
 
         try:
@@ -77,16 +98,33 @@ class HttpLine:
         except TooLong as error:
             raise self.endpoint.garbage(str(error)) from None
 
-    def open(self) -> httpx2.AsyncClient:
-        """The client of the connections; the first call imports and reads what it needs."""
+    def open(self) -> None:
+        """Import and read what requests need."""
+        if self._open_direct() is None:
+            self._open_client()
+
+    def _open_direct(self) -> DirectClient | None:
+        """The way without a client for everything; None where the address or a proxy needs one."""
+        if self._direct is None and not self._has_proxies and DirectClient.takes(self.url):
+            try:
+                times = Times(self.timeouts.connect, self.timeouts.read)
+                self._direct = DirectClient(self.url, self._all_headers, times, self._trust)
+            except Exception as error:  # certificates are read here, as the environment names them
+                raise not_ready(error) from error
+        return self._direct
+
+    @property
+    def _all_headers(self) -> dict[str, str]:
+        return {"content-type": "application/json", "user-agent": f"forge/{__version__}", **self.headers}
+
+    def _open_client(self) -> httpx2.AsyncClient:
         import httpx2
 
         if self._client is None:
-            headers = {"content-type": "application/json", "user-agent": f"forge/{__version__}", **self.headers}
             timeout = httpx2.Timeout(self.timeouts.read, connect=self.timeouts.connect)
             try:
                 self._client = httpx2.AsyncClient(
-                    headers=headers,
+                    headers=self._all_headers,
                     timeout=timeout,
                     transport=None if self._has_proxies else httpx2.AsyncHTTPTransport(verify=self._trust),
                     verify=self._trust,
@@ -99,14 +137,9 @@ class HttpLine:
 
     def connect_ahead(self) -> None:
         """Begin to open a connection beside other work, for the first request; a proxy is left alone until then."""
-        import httpx2
-
-        if self._client is not None or self._has_proxies:
-            return
         with suppress(ModelError):  # told by the first request
-            transport = self.open()._transport
-            if isinstance(transport, httpx2.AsyncHTTPTransport):
-                self._ahead = ConnectionAhead.install(transport, self.url, self._trust, self.timeouts.connect)
+            if direct := self._open_direct():
+                direct.connect_ahead()
 
     @cached_property
     def _has_proxies(self) -> bool:
@@ -120,9 +153,9 @@ class HttpLine:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     async def aclose(self) -> None:
-        if self._ahead is not None:
-            await self._ahead.aclose()
-            self._ahead = None
+        if self._direct is not None:
+            await self._direct.aclose()
+            self._direct = None
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -160,20 +193,20 @@ def broken(error: BaseException, endpoint: Endpoint) -> ProviderFailure:
     return endpoint.astray(why) if astray else endpoint.cut_off()
 
 
-async def read_events(response: httpx2.Response) -> AsyncGenerator[str]:
-    """The data of each server-sent event until the answer ends."""
+async def read_events(response: HttpAnswer) -> AsyncGenerator[list[str]]:
+    """The data of the server-sent events that came together, never none, until the answer ends."""
     reader, size = SseReader(), 0
     async for piece in response.aiter_bytes():
         size += len(piece)
         if size > LONGEST_ANSWER:
             raise TooLong(TOO_LONG.format(LONGEST_ANSWER))
-        for event in reader.feed(piece):
-            yield event
-    for event in reader.close():
-        yield event
+        if events := reader.feed(piece):
+            yield events
+    if events := reader.close():
+        yield events
 
 
-async def read_beginning(response: httpx2.Response, limit: int = LONGEST_ERROR) -> str:
+async def read_beginning(response: HttpAnswer, limit: int = LONGEST_ERROR) -> str:
     """As much of a body as is worth reading."""
     found = bytearray()
     async for piece in response.aiter_bytes():

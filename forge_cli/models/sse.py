@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import field
 
 from forge_cli.core.values import dataclass
 
 LONGEST = 16 * 2**20
+_FIELDS = (b"data", b"error")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -32,37 +34,39 @@ class SseReader:
             return []
         self._after_cr = piece.endswith(b"\r")
         *lines, rest = _LINE_END.split(piece)
-        events = [event for line in lines if (event := self._end_line(line)) is not None]
-        self._keep(rest)
+        events: list[str] = []
+        for line in lines:
+            self._count(line)
+            if self._line:
+                line = b"".join((*self._line, line))
+                self._line.clear()
+            if not (line := line.removeprefix(BOM_UTF8)):
+                events += self._dispatch()
+            elif line.startswith(_FIELDS):
+                self._take(line)
+        self._line.append(rest)
+        self._count(rest)
         return events
 
     def close(self) -> list[str]:
         """The event that only misses its blank line; a line that is not complete does not count."""
-        event = self._dispatch()
-        return [] if event is None else [event]
+        return self._dispatch()
 
-    def _end_line(self, last: bytes) -> str | None:
-        self._keep(last)
-        line = b"".join(self._line).decode("utf-8-sig", "replace")
-        self._line.clear()
-        if not line:
-            return self._dispatch()
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "data":
-            self._data.append(value)
-        elif name == "error":  # llama.cpp has sent its errors in a field of their own
-            self._data.append(f'{{"error":{value}}}')
-        return None
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        text = value.removeprefix(b" ").decode("utf-8", "replace")
+        if name == b"data":
+            self._data.append(text)
+        elif name == b"error":  # llama.cpp has sent its errors in a field of their own
+            self._data.append(f'{{"error":{text}}}')
 
-    def _keep(self, part: bytes) -> None:
-        self._line.append(part)
+    def _count(self, part: bytes) -> None:
         self._size += len(part)
         if self._size > LONGEST:
             raise TooLong(f"an event of more than {LONGEST} bytes")
 
-    def _dispatch(self) -> str | None:
-        event = "\n".join(self._data) if self._data else None
+    def _dispatch(self) -> list[str]:
+        events = ["\n".join(self._data)] if self._data else []
         self._data.clear()
         self._size = 0
-        return event
+        return events

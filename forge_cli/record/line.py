@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from dataclasses import field, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
@@ -195,9 +197,15 @@ def _sealed(data: JsonObject, after: Line | None) -> JsonObject:
 
 def _hash(data: JsonObject) -> str:
     """The hash that seals a line: over everything in it but the hash itself, ``prev`` included."""
-    sealed = {key: value for key, value in data.items() if key != "hash"}
+    sealed = {key: value for key, value in data.items() if key != "hash"} if "hash" in data else data
     return hashlib.sha256(_seal_text(sealed).encode()).hexdigest()
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, thousandth = divmod(time.time_ns() // 1_000_000, 1000)
+    return f"{_second(second)}.{thousandth:03}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(since: int) -> str:
+    return datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from functools import lru_cache
 
 from forge_cli.core.text import cut, visible
 
@@ -21,6 +22,8 @@ def shown(text: str) -> str:
 
 def unusable(name: str) -> str | None:
     """Why no file may be called that, or None when one may."""
+    if len(name) <= NAME_MAX and name.isascii() and name.isprintable():
+        return None
     if "\0" in name:
         return "contains a NUL character"
     for character in "" if name.isascii() and name.isprintable() else name:
@@ -44,6 +47,8 @@ def lookalike_key(name: str) -> str:
     return unicodedata.normalize("NFKC", "".join(visible))
 
 
+@lru_cache(maxsize=4096)
 def folded(name: str) -> str:
     """Equal for names that some file system takes for the same: look-alikes, without case and a last dot or blank."""
-    return unicodedata.normalize("NFKC", lookalike_key(name).casefold()).rstrip(" .")
+    same = name.casefold() if name.isascii() else unicodedata.normalize("NFKC", lookalike_key(name).casefold())
+    return same.rstrip(" .")

@@ -43,6 +43,7 @@ _LONG = 4096
 _LARGE = 65_536
 _REMEMBERED = 4
 """How many large texts are remembered without their secrets."""
+_NUMBERS = frozenset({bool, int, float})
 _SHORT, _MANY = 40, 4096
 """Characters of a text that is likely to come again, such as a key of an event; and how many are remembered."""
 
@@ -68,7 +69,13 @@ class Redactor:
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, dict):
-            return {self.redact(key): self.redact(item) for key, item in value.items()}
+            known = self._short
+            return {
+                known.get(key) or self.redact(key): item
+                if item is None or type(item) in _NUMBERS
+                else self.redact(item)
+                for key, item in value.items()
+            }
         if isinstance(value, list):
             return [self.redact(item) for item in value]
         return value

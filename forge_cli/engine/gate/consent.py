@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from copy import deepcopy
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, DecidedBy
 from forge_cli.core.bounds import fault_text, is_fault
 from forge_cli.core.bus import EventBus, new_id
+from forge_cli.core.calls import copy_args
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
@@ -146,7 +146,7 @@ class Consent:
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
             tool_name=tool.name,
-            args=deepcopy(judged.args),
+            args=copy_args(judged.args),
             description=f"{self._who(judged)} call {tool.name}",
             reason=verdict.reason,
             risk=tool.risk,
@@ -184,7 +184,7 @@ class Consent:
         if judged.tool.preview is None:
             return None
         try:
-            shown = partial(judged.tool.preview, deepcopy(judged.args), new_context())
+            shown = partial(judged.tool.preview, copy_args(judged.args), new_context())
             preview: Preview = await perform_within(TIME_LIMIT, "it", shown)
             return _bounded_preview(preview)
         except ToolError as error:

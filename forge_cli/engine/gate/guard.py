@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -19,17 +18,18 @@ from anyio.lowlevel import EventLoopToken, current_token
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bounds import LATER, call_within, is_fault
 from forge_cli.core.bus import EventBus
-from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome, within_depth
-from forge_cli.core.context import Delegation, ToolContext, executing
+from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
+from forge_cli.core.context import Delegation, Executing, ToolContext
 from forge_cli.core.debugging import place_of, tell_traceback
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
 from forge_cli.core.events import StatusEvent, ToolOutput, ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import INTERRUPTED_CALL
-from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit
+from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
+from forge_cli.core.tool import FunctionCall
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text, find_unwritable
 from forge_cli.engine.gate.consent import Consent
@@ -37,7 +37,7 @@ from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.network import NetworkConsent
-from forge_cli.engine.gate.performing import TOOL, CallClock, perform
+from forge_cli.engine.gate.performing import TOOL, CallClock, LoopTurns, Performed, perform, perform_at_once
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.hooks.hooks import Hooks
@@ -92,6 +92,15 @@ class Guard:
             judge=self.judge, controller=self.controller, bus=self.bus, reopened=self.reopened, hooks=self.hooks
         )
 
+    @cached_property
+    def _turns(self) -> LoopTurns:
+        return LoopTurns()
+
+    @cached_property
+    def _home(self) -> tuple[int, EventLoopToken]:
+        """The thread and the event loop in which calls are taken up."""
+        return threading.get_ident(), current_token()
+
     async def call(self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None) -> ToolOutcome:
         """Take a call from its start to its one outcome, whatever happens on the way; Parked leaves it open."""
         call = within_depth(call)
@@ -116,8 +125,8 @@ class Guard:
         else:
             self._tell_tool(outcome)
         took = time.monotonic() - started - self._consent.waited.pop(call.id, 0.0)
-        outcome = replace(outcome, duration_ms=round(took * 1000))
-        if self.before_result:
+        outcome = outcome.lasting(round(took * 1000))
+        if self.before_result and not is_small(outcome.value):
             await self.before_result(outcome.value.wire())
         self._finish(outcome)
         if self.hooks:
@@ -135,7 +144,7 @@ class Guard:
         offer = self.offers.get(outcome.call.name)
         if offer and offer.tool.on_outcome:
             try:
-                call_within(LATER, "it", offer.tool.on_outcome, deepcopy(outcome.call.args), outcome.status)
+                call_within(LATER, "it", offer.tool.on_outcome, copy_args(outcome.call.args), outcome.status)
             except BaseException as error:  # third-party code, and nothing depends on it
                 if not is_fault(error):
                     raise
@@ -256,8 +265,8 @@ class Guard:
         self.reopened.start(call)
         clock = inner.clock = CallClock(tool.timeout)
         context = self._context(judged, stamp, clock=clock, inner=inner)
-        with executing(call.id):
-            done = await perform(f"{TOOL}{call.name}", clock, lambda: tool.execute(deepcopy(judged.args), context))
+        with Executing(call.id):
+            done = await self._perform(judged, context, clock)
         if done.late:
             self._check_interrupt()
             sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
@@ -275,6 +284,15 @@ class Guard:
                 trace, place = tell_traceback(error), place_of(error)
                 sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
                 return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
+
+    async def _perform(self, judged: Judged, context: ToolContext, clock: CallClock) -> Performed:
+        """Let the tool do its work: at once, where it says that it need not wait, or in a task of its own."""
+        what, execute, done = f"{TOOL}{judged.call.name}", judged.tool.execute, None
+        if isinstance(execute, FunctionCall) and execute.instant is not None:
+            await self._turns.give_way()
+            self._check_interrupt()
+            done = perform_at_once(what, clock, partial(execute.at_once, copy_args(judged.args), context))
+        return done or await perform(what, clock, lambda: execute(copy_args(judged.args), context))
 
     def _success(self, call: ToolCall, returned: Any) -> ToolOutcome:
         try:
@@ -311,7 +329,7 @@ class Guard:
             paths=judged.paths,
             stamp=stamp,
             basis=judged.verdict.basis,
-            report=partial(self._progress, judged.call.id, threading.get_ident(), current_token()),
+            report=partial(self._progress, judged.call.id, *self._home),
             show=lambda text: self.bus.emit(ToolOutput(judged.call.id, text)),
             delegation=partial(self._delegate, judged.call, clock or CallClock(math.inf)) if self.delegate else None,
             inner=inner,

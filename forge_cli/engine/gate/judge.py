@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from forge_cli.core.approval import Approval, Verdict, fingerprint
 from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
-from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, read_args
+from forge_cli.core.calls import TOO_DEEP, OutcomeStatus, ToolCall, copy_args, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, ToolError
 from forge_cli.core.grants import GrantRule
@@ -23,7 +22,7 @@ from forge_cli.core.text import visible
 from forge_cli.core.tool import READ_ONLY, Args, Tool
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.grants import own_rules
-from forge_cli.engine.gate.policy import own_verdict
+from forge_cli.engine.gate.policy import as_verdict, own_verdict
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.caps import seen_from
 from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
@@ -140,8 +139,9 @@ class Judge:
         if self.read_only and not offer.tool.fits_read_only:
             return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller)
         places = self._places(offer.tool, args)
-        said = [path.verdict for path in sorted(places, key=lambda path: not path.use.access.changes)]
-        if any(verdict.approval is Approval.BLOCKED for verdict in said):
+        changed_first = sorted(places, key=lambda path: not path.use.access.changes) if len(places) > 1 else places
+        said = [path.verdict for path in changed_first]
+        if Approval.BLOCKED in [verdict.approval for verdict in said]:
             return Judged(call, offer, args, places, offer.policy.combine(None, said), caller)
         own, target = await self._own_verdict(call, offer.tool, args, places, caller)
         if own and own.grants != ():
@@ -165,8 +165,11 @@ class Judge:
         if not tool.has_paths:
             return ()
         try:
-            uses = dict.fromkeys(call_within(LATER, "it", tool.paths, deepcopy(args)))
-            return tuple(self.sandbox.judge_use(use) for use in uses)
+            if tool.touches is None:
+                uses = tool.paths(args)
+            else:
+                uses = list(dict.fromkeys(call_within(LATER, "it", tool.paths, copy_args(args))))
+            return tuple([self.sandbox.judge_use(use) for use in uses])
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except BaseException as error:  # third-party code: a tool that cannot name its paths
@@ -178,8 +181,8 @@ class Judge:
         self, call: ToolCall, tool: Tool, args: Args, places: tuple[JudgedPath, ...], caller: AnyCaller
     ) -> tuple[Verdict | None, tuple[str, JsonObject] | None]:
         """The tool's own verdict, and the call that a proxy tool stands for."""
-        if tool.needs_approval is None and tool.stands_for is None:
-            return None, None
+        if not callable(tool.needs_approval) and tool.stands_for is None:
+            return None if tool.needs_approval is None else as_verdict(tool.needs_approval), None
         context = CallContext(
             call_id=call.id,
             tool=tool.name,
@@ -189,7 +192,7 @@ class Judge:
             sandbox=self.sandbox.view(places, changes=False),
         )
         try:
-            return await own_verdict(tool, deepcopy(args), context), _target_call(tool, args)
+            return await own_verdict(tool, copy_args(args), context), _target_call(tool, args)
         except InvalidInput as error:
             raise _invalid(call, error) from None
         except BlockedError as error:
@@ -242,8 +245,10 @@ class Judge:
 
     def _with_keys(self, verdict: Verdict, offer: Offer) -> Verdict:
         """The verdict, with what each of its rules is remembered by."""
+        if not verdict.grants:
+            return verdict
         needs = [[replace(rule, key=self._rule_key(rule, offer)) for rule in need] for need in verdict.grants]
-        return replace(verdict, grants=needs) if needs else verdict
+        return replace(verdict, grants=needs)
 
     def _rule_key(self, rule: GrantRule, offer: Offer) -> str:
         """The identity of a grant: a rule on the section of a toolset is bound to the content of the tool as well."""
@@ -274,6 +279,8 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
         why = _why_unreadable(call.unreadable)
         given = "" if why == TOO_DEEP else f": {call.unreadable}"
         raise Refusal("invalid", f"the input of {call.name} {why}{given}")
+    if (plain := tool.schema.read_plainly(call.args)) is not None:
+        return plain
     try:
         return call_within(LATER, "it", tool.schema.validate, call.args)
     except InvalidInput as error:
@@ -303,7 +310,7 @@ def _target_call(tool: Tool, args: Args) -> tuple[str, JsonObject] | None:
     if tool.stands_for is None:
         return None
     try:
-        name, given = call_within(LATER, "it", tool.stands_for, deepcopy(args))
+        name, given = call_within(LATER, "it", tool.stands_for, copy_args(args))
         return str(name), dict(given)
     except (ToolError, InvalidInput):
         raise

@@ -120,6 +120,8 @@ class Policy:
 def _join(verdict: Verdict, path: Verdict) -> Verdict:
     """The verdict on a path, which is at least as strict; with the other reason where both say the same."""
     same = path.approval is verdict.approval is not Approval.PRE_APPROVED
+    if not same and not verdict.details and verdict.parts == path.parts and verdict.basis is path.basis:
+        return path
     reason = f"{verdict.reason}; {path.reason}" if same else path.reason
     details = (*verdict.details, *path.details)
     return replace(path, reason=reason, details=details, parts=verdict.parts, basis=verdict.basis)

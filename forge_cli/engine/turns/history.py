@@ -20,6 +20,10 @@ class History(Sequence[Message]):
         self.redact = redact
         self.call_ids: set[str] = set()
         """Every id that a call has had here, also in messages that were taken out since."""
+        self.rewrites = 0
+        """How often it was started over: between two of them messages are added at the end only."""
+        self._rest: tuple[str, Sequence[ToolSpec], bytes] | None = None
+        """System prompt and tools of the last digest, and what they are in it."""
         self._start(messages)
 
     def _start(self, messages: Iterable[Message]) -> None:
@@ -42,6 +46,7 @@ class History(Sequence[Message]):
 
     def rewrite(self, messages: Iterable[Message]) -> None:
         """Start over with these messages, to make room."""
+        self.rewrites += 1
         self._start(tuple(messages))
 
     def apart(self, messages: Iterable[Message]) -> History:
@@ -50,9 +55,12 @@ class History(Sequence[Message]):
 
     def digest(self, system: str, tools: Sequence[ToolSpec]) -> str:
         """The hash of a whole request: history, system prompt and tools."""
-        rest = json.dumps([system, [tool.wire() for tool in tools]], sort_keys=True)
+        rest = self._rest
+        if rest is None or rest[0] is not system or rest[1] is not tools:
+            plain = json.dumps([system, [tool.wire() for tool in tools]], sort_keys=True).encode()
+            rest = self._rest = system, tools, plain
         running = self._hash.copy()
-        running.update(rest.encode())
+        running.update(rest[2])
         return running.hexdigest()
 
     @overload

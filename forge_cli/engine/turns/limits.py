@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, field
+from dataclasses import field
 
 from forge_cli.core.bounds import watchdog
 from forge_cli.core.calls import ToolOutcome
@@ -63,7 +63,7 @@ def _smallest(values: Sequence[float | None]) -> float | None:
 
 def tokens_of(usage: Usage) -> int:
     """What ``max_tokens`` counts: all that was sent and received, also what the provider's cache knew or now keeps."""
-    return sum(astuple(usage))
+    return sum(vars(usage).values())
 
 
 @dataclass(eq=False)
@@ -127,7 +127,7 @@ class Budget:
 
     def spend(self, usage: Usage) -> float | None:
         """Count what a turn has used, here and all the way up; returns what it cost, where that is known."""
-        usage = Usage(*(max(0, count) for count in astuple(usage)))
+        usage = Usage(*(max(0, count) for count in vars(usage).values()))
         cost = self.price.cost(usage) if self.price else None
         for budget in self.chain:
             budget.usage += usage

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
+from operator import is_
 from typing import Any
 
 from forge_cli.core.bounds import LATER, OutOfTime, call_within
@@ -34,6 +35,7 @@ from forge_cli.core.messages import (
 from forge_cli.core.pace import paced_request
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF
 from forge_cli.core.surrogates import TextJoiner
+from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.deferred import DeferredTools
@@ -119,6 +121,9 @@ class Loop:
     _last_prompt: tuple[str, tuple[ToolSpec, ...]] | None = None
     """System prompt and tools of the last request."""
     _told_news: bool = False
+    _tools: Sequence[Tool] = ()
+    _specs: tuple[ToolSpec, ...] = ()
+    """Those of the last turn: the same again while its tools are."""
     _refresh_ms: float | None = None
     """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
 
@@ -212,7 +217,10 @@ class Loop:
         started = time.monotonic()
         tools = await self.deferred.refresh()
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
-        specs = [ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools]
+        if len(tools) != len(self._tools) or not all(map(is_, tools, self._tools)):
+            self._tools = tools
+            self._specs = tuple(ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools)
+        specs = self._specs
         lasting = {tool.name for tool in tools if tool.lasting}
         await self.context.make_room(self.system, specs, lasting, ask)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import field
 from secrets import token_hex
 from typing import Any
@@ -23,16 +23,16 @@ class Garbled(Exception):
     """The server says something that is not an event of this API."""
 
 
-def is_useful(event: Any) -> bool:
-    """Whether an event is more than a sign of life."""
-    return not (isinstance(event, dict) and event.get("type") == "ping")
+def are_useful(events: Sequence[Any]) -> bool:
+    """Whether one of these events is more than a sign of life."""
+    return not all(isinstance(event, dict) and event.get("type") == "ping" for event in events)
 
 
 @dataclass
 class MessageAnswer:
     """One answer so far; nothing in it counts before it is ``whole``."""
 
-    taken: Set[str] = frozenset()
+    taken: Sequence[Set[str]] = ()
     """Ids of earlier calls; one that comes again, or is illegal, is replaced, or the API would refuse what follows."""
     blocks: list[Block] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -42,12 +42,15 @@ class MessageAnswer:
     _open: dict[int, list[str]] = field(default_factory=dict)
     _counts: JsonObject = field(default_factory=dict)
 
-    def take(self, event: Any) -> str:
-        """Take one event in; returns the text that it adds to what people see."""
-        try:
-            return self._take(event)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise Garbled(f"an event that cannot be read: {str(event)[:100]}") from error
+    def take(self, events: Sequence[Any]) -> tuple[str, Garbled | None]:
+        """Take events in, up to the first that cannot be read; returns the text that they add to what people see."""
+        said: list[str] = []
+        for event in events:
+            try:
+                said.append(self._take(event))
+            except (LookupError, TypeError, AttributeError):
+                return "".join(said), Garbled(f"an event that cannot be read: {str(event)[:100]}")
+        return "".join(said), None
 
     def _take(self, event: Any) -> str:
         match event["type"]:
@@ -93,8 +96,9 @@ class MessageAnswer:
         except (ValueError, RecursionError):
             value = None
         block["input"] = value if isinstance(value, dict) else {}
-        own = isinstance(block["id"], str) and is_legal(block["id"]) and block["id"] not in self.taken
-        if not own or any(call.id == block["id"] for call in self.calls):
+        taken = (*self.taken, {call.id for call in self.calls})
+        own = isinstance(block["id"], str) and is_legal(block["id"])
+        if not own or any(block["id"] in ids for ids in taken):
             block["id"] = f"toolu_{token_hex(12)}"
         return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)
 

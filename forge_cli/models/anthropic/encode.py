@@ -78,6 +78,8 @@ class Encoder:
         self._moves_cache = moves_cache
         self._fixed: tuple[str, tuple[ToolSpec, ...]] | None = None
         self._head = b""
+        self._source: tuple[object, int | None] = (None, None)
+        """The history of the last request, and how often it was rewritten; where it counts that, it only grew since."""
         self._forget()
 
     def _forget(self) -> None:
@@ -85,6 +87,8 @@ class Encoder:
         self._sent: list[_Sent] = []
         self._history = bytearray()
         self._ids = RequestIds()
+        self.call_ids: set[str] = set()
+        """The ids of the calls in the messages so far."""
 
     def body(self, request: ModelRequest, unfinished: Sequence[Block] = ()) -> bytes:
         """The whole request; ``unfinished`` is what the model has said of a turn that it paused."""
@@ -125,11 +129,14 @@ class Encoder:
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
-        if len(self._seen) > len(messages) or not all(map(is_, self._seen, messages)):
+        before, self._source = self._source, (messages, getattr(messages, "rewrites", None))
+        grows = before[0] is messages and before[1] == self._source[1] is not None
+        if len(self._seen) > len(messages) or not (grows or all(map(is_, self._seen, messages))):
             self._forget()
         for message in messages[len(self._seen) :]:
             self._add(self._ids.mend(message))
             self._seen.append(message)
+            self.call_ids.update(call.id for call in message.calls)
 
     def _add(self, message: Message) -> None:
         """One message at the end; the API refuses one without content, so an empty one is left out."""

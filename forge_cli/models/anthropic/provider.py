@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence, Set
 from contextlib import aclosing
 from itertools import count
 from typing import Any
@@ -13,7 +13,7 @@ from forge_cli.core.notify import Notify
 from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.catalog import context_window, max_tokens, thinking
-from forge_cli.models.anthropic.decode import Garbled, MessageAnswer, is_useful
+from forge_cli.models.anthropic.decode import Garbled, MessageAnswer, are_useful
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.sdk import sdk_transport
 from forge_cli.models.anthropic.transport import HttpTransport, Transport
@@ -68,10 +68,10 @@ class AnthropicModel:
         """One turn; one that the API pauses is taken up again until it is done."""
         said: list[Block] = []
         text, usage = "", Usage()
-        taken = {call.id for message in request.messages for call in message.calls}
+        taken = frozenset[str]()
         for _ in range(PAUSES):
-            answer = MessageAnswer()
-            async with aclosing(self._ask(self._encoder.body(request, said), taken)) as pieces:
+            answer, body = MessageAnswer(), self._encoder.body(request, said)
+            async with aclosing(self._ask(body, self._encoder.call_ids, taken)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, MessageAnswer):
                         answer = piece
@@ -108,16 +108,19 @@ class AnthropicModel:
             case _:
                 return [*answer.calls, TurnEnd("tool_use" if answer.calls else "end", usage, native)]
 
-    async def _ask(self, body: bytes, taken: set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
-        """Attempts, until one brings a whole answer; that comes last."""
+    async def _ask(self, body: bytes, *taken: Set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
+        """Attempts, until one brings a whole answer; that comes last. Its calls get other ids than those ``taken``."""
         for attempt in count(1):
             answer, failure, shown = MessageAnswer(taken), self._transport.endpoint.cut_off(), False
             try:
                 async with aclosing(self._hear(body)) as events:
-                    async for event in events:
-                        if text := answer.take(event):
+                    async for together in events:
+                        text, garbled = answer.take(together)
+                        if text:
                             shown = True
                             yield TextDelta(text)
+                        if garbled:
+                            raise garbled
             except ProviderFailure as error:
                 failure = error
             except (Garbled, ValueError) as error:
@@ -129,18 +132,18 @@ class AnthropicModel:
             if shown:
                 yield Restart(self._transport.redact(failure.problem))
 
-    async def _hear(self, body: bytes) -> AsyncGenerator[Any]:
+    async def _hear(self, body: bytes) -> AsyncGenerator[list[Any]]:
         """The events of one attempt; a stream without any, and a silence, are failures."""
         self._transport.open()
         endpoint, some = self._transport.endpoint, False
         try:
             async with (
                 aclosing(self._transport.events(body, self._model)) as events,
-                aclosing(until_silent(events, self._silence, is_useful)) as useful,
+                aclosing(until_silent(events, self._silence, are_useful)) as useful,
             ):
-                async for event in useful:
+                async for together in useful:
                     some = True
-                    yield event
+                    yield together
         except TimeoutError:
             raise endpoint.silent(self._silence) from None
         raise endpoint.cut_off() if some else endpoint.garbage("a stream in which there is no event")

@@ -49,7 +49,7 @@ class SdkTransport:
     def connect_ahead(self) -> None:
         """Its import would take longer than what a connection saves."""
 
-    async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
+    async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         client = self._opened()
         import anthropic
 
@@ -65,7 +65,7 @@ class SdkTransport:
                     size += len(repr(event))  # the bytes of an answer are out of sight here
                     if size > LONGEST_ANSWER:
                         raise self.endpoint.garbage(TOO_LONG.format(LONGEST_ANSWER))
-                    yield event
+                    yield [event]
         except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
             failure = self._explain(error, model)
             if failure is None:

@@ -6,16 +6,13 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from forge_cli.models.anthropic.access import OFFICIAL, Credentials
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error, shortened
-from forge_cli.models.http import HttpLine, Timeouts, read_beginning, read_events
+from forge_cli.models.http import HttpAnswer, HttpLine, Timeouts, read_beginning, read_events
 from forge_cli.sandbox.secrets import own_redactor
-
-if TYPE_CHECKING:
-    import httpx2
 
 VERSION = "2026-10-21"
 """What ``anthropic-version`` says, as the SDK does."""
@@ -39,8 +36,11 @@ class Transport(Protocol):
         """Begin to open a connection, where that is cheap; nothing is sent, and a failure is silent."""
         ...
 
-    def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
-        """Send a request that is encoded already; its events as data. What goes wrong is a ProviderFailure."""
+    def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
+        """Send a request that is encoded already; its events as data, those that came together in one list.
+
+        What goes wrong is a ProviderFailure.
+        """
         ...
 
     def redact(self, text: str) -> str:
@@ -70,14 +70,21 @@ class HttpTransport:
     def connect_ahead(self) -> None:
         self._line.connect_ahead()
 
-    async def events(self, body: bytes, model: str) -> AsyncGenerator[Any]:
+    async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         async with self._line.request("POST", body=body) as response:
             await self._check(response, model)
             async with aclosing(read_events(response)) as events:
-                async for event in events:
-                    yield self._read(event, response.headers, model)
+                async for together in events:
+                    read: list[Any] = []
+                    try:
+                        for event in together:
+                            read.append(self._read(event, response.headers, model))
+                    except ProviderFailure:
+                        yield read
+                        raise
+                    yield read
 
-    async def _check(self, response: httpx2.Response, model: str) -> None:
+    async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not a stream of the API."""
         status, headers = response.status_code, response.headers
         if not response.is_success:

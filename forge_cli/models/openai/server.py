@@ -6,18 +6,15 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
-from forge_cli.models.http import HttpLine, Timeouts, read_beginning, read_events
+from forge_cli.models.http import HttpAnswer, HttpLine, Timeouts, read_beginning, read_events
 from forge_cli.sandbox.secrets import own_redactor
-
-if TYPE_CHECKING:
-    import httpx2
 
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
@@ -90,7 +87,7 @@ class Server:
             await self._check(response, "")
             return await read_beginning(response, _LONGEST_ANSWER)
 
-    async def _check(self, response: httpx2.Response, model: str) -> None:
+    async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not an answer of the API."""
         if response.status_code != 200:
             message, code = read_error(await read_beginning(response))
@@ -99,15 +96,16 @@ class Server:
         if response.headers.get("content-type", "").startswith("text/html"):
             raise self.endpoint.garbage(await read_beginning(response), attempts=1)
 
-    async def _events(self, response: httpx2.Response) -> AsyncGenerator[str]:
+    async def _events(self, response: HttpAnswer) -> AsyncGenerator[str]:
         """Event after event until the server says that it is done; an end without that is a cut."""
         some = False
         async with aclosing(read_events(response)) as events:
-            async for event in events:
-                if event.strip() == "[DONE]":
-                    return
-                some = True
-                yield event
+            async for together in events:
+                for event in together:
+                    if event.strip() == "[DONE]":
+                        return
+                    some = True
+                    yield event
         raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
 
     def _chunk(self, event: str, model: str) -> JsonObject:

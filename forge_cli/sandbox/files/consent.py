@@ -18,6 +18,8 @@ _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.ASK: "asks before", App
 
 def consent(place: Place, access: Access, own: OwnFiles) -> Verdict:
     """The strictest verdict on a place, with every reason for it; what more than its zone asks for always asks."""
+    if not access.changes and not (access is Access.READ and secret_in(place)):
+        return _inside(place.zone)
     verdicts = list(_verdicts(place, access, own))
     approval = Approval.strictest(*(verdict.approval for verdict in verdicts))
     decisive = [verdict for verdict in verdicts if verdict.approval is approval]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import file_digest
@@ -65,6 +66,21 @@ class HeldFile:
                 raise ToolError(f"{self.asked} has {size} bytes, and at most {READ_MAX} are read as a whole")
             return data
 
+    def read_cached(self, most: int) -> bytes | None:
+        """The whole content, if it is no longer than that and the system has it in memory: then nothing waits."""
+        if sys.platform != "linux" or self._existing().st_size > most:
+            return None
+        descriptor = self._open()
+        try:
+            size = os.fstat(descriptor).st_size
+            buffer = bytearray(size + 1)
+            read = os.preadv(descriptor, [buffer], 0, os.RWF_NOWAIT)
+        except OSError:  # it would wait, or this file system cannot say whether it would
+            return None
+        finally:
+            os.close(descriptor)
+        return bytes(buffer[:size]) if read == size else None
+
     def read_lines(self, first: int, count: int | None = None) -> bytes:
         """So many lines from the ``first`` on, counted from 1; the file may be of any size."""
         with self._reading() as file:
@@ -100,10 +116,15 @@ class HeldFile:
     @contextmanager
     def _reading(self) -> Iterator[BufferedReader]:
         self._existing()
-        with open(os.open(self.place.name, _READ_FLAGS, dir_fd=self.place.folder), "rb") as file:
-            if kind_of(os.fstat(file.fileno()).st_mode) != "file":
-                raise ToolError(f"{self.asked} is not a regular file any more")
+        with open(self._open(), "rb") as file:
             yield file
+
+    def _open(self) -> int:
+        descriptor = os.open(self.place.name, _READ_FLAGS, dir_fd=self.place.folder)
+        if kind_of(os.fstat(descriptor).st_mode) != "file":
+            os.close(descriptor)
+            raise ToolError(f"{self.asked} is not a regular file any more")
+        return descriptor
 
     def _existing(self) -> os.stat_result:
         if self.place.info is None:

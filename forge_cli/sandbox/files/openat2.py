@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 # Passing through a folder needs no right to list it; only Linux has a flag that says so.
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -20,7 +21,10 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-_HOW = _How(FOLDER_FLAGS, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+_BELOW = _How(FOLDER_FLAGS, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+_ANYWHERE = _How(FOLDER_FLAGS, 0, _NO_LINKS | _NO_MAGIC_LINKS)
+_HERE = -100
+"""For the kernel: relative to the working directory, which an absolute path is not."""
 
 
 def open_folder(names: Sequence[str], *, at: int) -> int:
@@ -33,10 +37,16 @@ def try_openat2(names: Sequence[str], *, at: int) -> int | None:
     """The same in one call; None where the kernel has none, or refuses: walking there says why."""
     if not names or not has_openat2():
         return None
-    try:
-        return _openat2(names, at)
-    except OSError:
+    descriptor = _openat2("/".join(names), at, _BELOW)
+    return None if descriptor < 0 else descriptor
+
+
+def try_absolute(path: str) -> int | None:
+    """The folder at an absolute path in which no name is ``..``; None where the kernel has no such call, or refuses."""
+    if not has_openat2():
         return None
+    descriptor = _openat2(path, _HERE, _ANYWHERE)
+    return None if descriptor < 0 else descriptor
 
 
 @cache
@@ -45,28 +55,24 @@ def has_openat2() -> bool:
     if sys.platform != "linux" or os.uname().machine not in _MACHINES:
         return False
     folder = os.open("/", FOLDER_FLAGS)
-    try:
-        os.close(_openat2(["."], folder))
-    except OSError:
+    descriptor = _openat2(".", folder, _BELOW)
+    os.close(folder)
+    if descriptor < 0:
         return False
-    finally:
-        os.close(folder)
+    os.close(descriptor)
     return True
 
 
 @cache
-def _library() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+def _syscall() -> Any:
+    function = ctypes.CDLL(None).syscall
+    function.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+    return function
 
 
-def _openat2(names: Sequence[str], at: int) -> int:
-    """The kernel itself sees to it that nothing on the way is a link or leads out."""
-    path = os.fsencode("/".join(names))
-    how, size = ctypes.byref(_HOW), ctypes.c_size_t(ctypes.sizeof(_HOW))
-    descriptor: int = _library().syscall(ctypes.c_long(_OPENAT2), ctypes.c_int(at), path, how, size)
-    if descriptor < 0:
-        problem = ctypes.get_errno()
-        raise OSError(problem, os.strerror(problem))
+def _openat2(path: str, at: int, how: _How) -> int:
+    """A descriptor, or less than 0; the kernel itself sees to it that nothing on the way is a link or leads out."""
+    descriptor: int = _syscall()(_OPENAT2, at, os.fsencode(path), how, ctypes.sizeof(_How))
     return descriptor
 
 

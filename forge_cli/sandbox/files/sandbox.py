@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
+from types import TracebackType
+from typing import Generic, TypeVar
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import Stale, ToolError
@@ -28,7 +30,10 @@ from forge_cli.sandbox.files.walk import NotAFolder, locate
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.zones.zones import Isolation, checked_name, distinct, open_zone
 
+T = TypeVar("T")
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
+_PARSED = 1000
+"""How many paths are remembered."""
 _DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELETE: "DeletePath"}
 
 
@@ -72,6 +77,8 @@ class Sandbox:
         """Real paths that calls have held for writing, with consent."""
         self.keeper: ChangeKeeper | None = None
         self._own = own or OwnFiles(self.protected)
+        self._parsed: dict[str, ParsedPath] = {}
+        """What paths mean by their text alone, which is always the same."""
 
     @classmethod
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
@@ -114,7 +121,12 @@ class Sandbox:
 
     def parse(self, path: str) -> ParsedPath:
         """A path as it was written, understood: its zone, and the place in it."""
-        return parse(path, self._zones, self.workspace)
+        found = self._parsed.get(path)
+        if found is None:
+            if len(self._parsed) >= _PARSED:
+                self._parsed.clear()
+            found = self._parsed[path] = parse(path, self._zones, self.workspace)
+        return found
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
         """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
@@ -191,16 +203,17 @@ class Sandbox:
         with self.hold(path, Access.DELETE, expected) as held:
             held.delete()
 
-    @contextmanager
     def hold(
         self, path: str, access: Access, expected: str | None = None, *, follow: bool = True, folders: bool = False
-    ) -> Iterator[HeldFile]:
+    ) -> AbstractContextManager[HeldFile]:
         """Hold what a path leads to for one access that its zone is capable of; ``Stale`` if it is not ``expected``.
 
         With ``folders`` a path to be read may be a folder; without ``follow`` a link at its end is held itself.
         """
         asked = self.parse(path)
-        with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
+        located = self._locate(asked, follow=follow and access is not Access.DELETE)
+        try:
+            place = located.value
             access = _access_by_kind(place, access) if folders else access
             capability.check(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
@@ -208,7 +221,10 @@ class Sandbox:
             self._check_consent(asked, place, access)
             if access is Access.WRITE:
                 self.written.add(str(place.real))
-            yield HeldFile(asked, place, self._changed, self.keeper)
+            return _Located(asked, place, HeldFile(asked, place, self._changed, self.keeper))
+        except BaseException as error:
+            located.__exit__(type(error), error, error.__traceback__)
+            raise
 
     def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
         """The owner of this object has checked consent; CallSandbox checks it here."""
@@ -216,15 +232,14 @@ class Sandbox:
     def _changed(self, place: Place, info: os.stat_result | None) -> None:
         """Called after a change, with what is there now."""
 
-    @contextmanager
-    def _locate(self, asked: ParsedPath, *, follow: bool) -> Iterator[Place]:
+    def _locate(self, asked: ParsedPath, *, follow: bool) -> _Located[Place]:
         if asked.base is None:
             raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
         try:
-            with locate(asked, asked.base, self._zones, through_last=follow) as place:
-                yield place
+            place = locate(asked, asked.base, self._zones, through_last=follow)
+            return _Located(asked, place, place)
         except OSError as error:
-            raise ToolError(f"{asked} cannot be used: {error.strerror or error}") from error
+            raise _unusable(asked, error) from error
 
     def _entry(self, place: Place, entry: os.DirEntry[str]) -> FolderEntry | None:
         try:
@@ -243,6 +258,29 @@ class Sandbox:
         except ToolError:
             return "link", 0
         return found.kind, found.size
+
+
+class _Located(Generic[T]):
+    """A place that is held until the end, and ``value`` meanwhile; what the system refuses is told to the model."""
+
+    def __init__(self, asked: ParsedPath, place: Place, value: T) -> None:
+        self._asked = asked
+        self._place = place
+        self.value = value
+
+    def __enter__(self) -> T:
+        return self.value
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._place.folder)
+        if isinstance(error, OSError):
+            raise _unusable(self._asked, error) from error
+
+
+def _unusable(asked: ParsedPath, error: OSError) -> ToolError:
+    return ToolError(f"{asked} cannot be used: {error.strerror or error}")
 
 
 def full_sandbox(env: ToolsetEnv) -> Sandbox:
@@ -273,6 +311,7 @@ class CallSandbox(Sandbox):
             own=around._own,
         )
         self.notified, self.written, self.keeper = around.notified, around.written, around.keeper
+        self._parsed = around._parsed
         self._places = {path.use.path: path.place for path in judged if path.use.access in _DECLARATIONS}
         self._granted: dict[str, tuple[FileState | None, set[Access]]] = {}
         for path in judged:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.values import dataclass
-from forge_cli.core.zones import Zone, innermost_zone
+from forge_cli.core.zones import Zone, innermost_zone_of
 from forge_cli.sandbox.names import PATH_MAX, shown, unusable
+
+ROOT = Path("/")
 
 
 @dataclass(frozen=True)
@@ -39,35 +41,39 @@ def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> Pa
     steps = text.split("/")
     _check_names(text, steps)
     folder = steps[-1] in ("", ".", "..")
-    names = {zone.name: zone for zone in zones}
-    first = next((step for step in steps if step not in ("", ".")), None)
-    if text.startswith("/") and first is None:
-        return ParsedPath(text, None, (), True)
-    if text.startswith("/") and first in names:
-        parts = _climbed(text, steps, zones)
-        if not parts:
+    around: tuple[str, ...] = ()
+    if text.startswith("/"):
+        names = {zone.name: zone for zone in zones}
+        first = next((step for step in steps if step not in ("", ".")), None)
+        if first is None:
             return ParsedPath(text, None, (), True)
-        if parts[0] not in names:
-            raise no_zone(text, zones)
-        return ParsedPath(text, names[parts[0]].path, tuple(parts[1:]), folder)
-    around = () if text.startswith("/") else _working_directory(zones, workspace).parts[1:]
-    real = Path("/", *_climbed(text, (*around, *steps), zones))
-    zone = innermost_zone(real, zones)
-    base = Path("/") if zone is None else zone.path
-    return ParsedPath(text, base, real.relative_to(base).parts, folder)
+        if first in names:
+            below = _climbed(text, steps, zones)
+            if not below:
+                return ParsedPath(text, None, (), True)
+            if below[0] not in names:
+                raise no_zone(text, zones)
+            return ParsedPath(text, names[below[0]].path, tuple(below[1:]), folder)
+    else:
+        around = _working_directory(zones, workspace).parts[1:]
+    parts = ("/", *_climbed(text, (*around, *steps), zones))
+    zone = innermost_zone_of(parts, zones)
+    base = ROOT if zone is None else zone.path
+    return ParsedPath(text, base, parts[len(base.parts) :], folder)
 
 
 def spell(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> str:
     """The path as results name it: relative to the working directory below that, else virtual."""
     if path.base is None:
         return "/"
-    real, slash = path.base.joinpath(*path.parts), "/" if path.folder and path.parts else ""
-    zone = innermost_zone(real, zones)
-    inside = real.relative_to(zone.path) if zone else real
-    place = zone.stands_for / inside if zone and zone.stands_for else real
-    if workspace is not None and place.is_relative_to(workspace):
-        return "." if place == workspace else f"{place.relative_to(workspace)}{slash}"
-    return virtual(zone, inside.parts) + slash if zone else path.text
+    real, slash = (*path.base.parts, *path.parts), "/" if path.folder and path.parts else ""
+    zone = innermost_zone_of(real, zones)
+    inside = real[len(zone.path.parts) :] if zone else real
+    place = (*zone.stands_for.parts, *inside) if zone and zone.stands_for else real
+    own = () if workspace is None else workspace.parts
+    if own and place[: len(own)] == own:
+        return "/".join(place[len(own) :]) + slash if len(place) > len(own) else "."
+    return virtual(zone, inside) + slash if zone else path.text
 
 
 def no_zone(text: str, zones: Sequence[Zone]) -> ToolError:
@@ -92,8 +98,7 @@ def _climbed(text: str, steps: Iterable[str], zones: Sequence[Zone]) -> list[str
 
 
 def _working_directory(zones: Sequence[Zone], workspace: Path | None) -> Path:
-    default = next((zone.path for zone in zones if zone.default), None)
-    return workspace or default or Path("/")
+    return workspace or next((zone.path for zone in zones if zone.default), ROOT)
 
 
 def _check_names(text: str, steps: Sequence[str]) -> None:

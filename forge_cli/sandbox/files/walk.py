@@ -10,16 +10,16 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, innermost_zone
-from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS, open_folder, try_openat2
+from forge_cli.sandbox.files.openat2 import FOLDER_FLAGS, open_folder, try_absolute, try_openat2
 from forge_cli.sandbox.files.place import Identity, Place, identity_of, kind_of
-from forge_cli.sandbox.files.virtual import ParsedPath, no_zone, virtual
+from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, no_zone, virtual
 from forge_cli.sandbox.names import shown
 
 _LINKS_MAX = 40
@@ -42,27 +42,47 @@ class _Trail:
     links: tuple[Path, ...]
 
 
-@contextmanager
-def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Iterator[Place]:
-    """Hold the place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself."""
+def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Place:
+    """The place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself.
+
+    Whoever asks closes its ``folder``.
+    """
+    if place := _locate_plainly(path, base, zones):
+        return place
     for _ in range(_ATTEMPTS):
         trail = _trail(path, base, zones, through_last=through_last)
         sys.audit("forge.locate", str(trail.real), *map(str, trail.links))
-        try:
-            place = _pin(path, trail, zones, through_last=through_last)
-        except _Moved:
-            continue
-        try:
-            yield place
-        finally:
-            os.close(place.folder)
-        return
+        with suppress(_Moved):
+            return _pin(path, trail, zones, through_last=through_last)
     raise ToolError(f"{path} keeps changing while it is opened; try again when nothing else writes there")
+
+
+def _locate_plainly(path: ParsedPath, base: Path, zones: Sequence[Zone]) -> Place | None:
+    """The place of a file with no link on the way to it, found in one walk; None for anything else.
+
+    Only where there is one zone: of several, another could begin on the way under a name that is not its own.
+    """
+    if len(zones) != 1 or base is not zones[0].path or not path.parts or not zones[0].made:
+        return None
+    *folders, name = path.parts
+    around = "/".join((str(base), *folders))
+    sys.audit("forge.locate", f"{around}/{name}")
+    folder = try_absolute(around)
+    if folder is None:
+        return None
+    try:
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:  # the long walk finds out why
+        info = None
+    if info is None or not stat.S_ISREG(info.st_mode):
+        os.close(folder)
+        return None
+    return Place(zones[0], path.parts, folder, (), info)
 
 
 def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
     """Where a path leads; of a path of the host that ends in no zone nothing else is disclosed."""
-    if base != Path("/"):
+    if base != ROOT:
         return _follow(path, base, through_last=through_last)
     try:
         trail = _follow(path, base, through_last=through_last)

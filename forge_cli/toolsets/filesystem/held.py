@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from anyio import to_thread
@@ -33,10 +33,8 @@ def spell(view: SandboxView, path: str) -> str:
     return whole_sandbox(view).spell(path)
 
 
-@contextmanager
-def hold(view: SandboxView, path: str, access: Access, *, follow: bool = True) -> Iterator[HeldFile]:
-    with whole_sandbox(view).hold(path, access, follow=follow) as file:
-        yield file
+def hold(view: SandboxView, path: str, access: Access, *, follow: bool = True) -> AbstractContextManager[HeldFile]:
+    return whole_sandbox(view).hold(path, access, follow=follow)
 
 
 async def look_at(look: Callable[[HeldFile], T], file: HeldFile) -> T:

@@ -33,7 +33,7 @@ from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
 from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
 from forge_cli.toolsets.filesystem.editing import Edit, plan_edit
 from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, spell, whole_sandbox
-from forge_cli.toolsets.filesystem.reading import read_text
+from forge_cli.toolsets.filesystem.reading import read_cached, read_text
 from forge_cli.toolsets.filesystem.redacted import refuse_marks, refuse_marks_in, refuse_redacted
 
 ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
@@ -68,7 +68,7 @@ class FilesystemToolset(Toolset):
         reading = partial(make, needs_approval=False, effects=READ_ONLY, timeout=LONGEST)
         changing = partial(make, effects=CHANGING)
         return [
-            reading(self.read_file, Access.READ),
+            reading(self.read_file, Access.READ, at_once=self._read_cached),
             changing(self.write_file, Access.WRITE, needs_approval=_check_content, preview=self._preview_write),
             changing(self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit),
             reading(self.list_files, Access.LIST),
@@ -99,6 +99,13 @@ class FilesystemToolset(Toolset):
         """Read a text file, or some lines of it."""
         read = partial(read_text, context.sandbox, path, offset, limit, numbered=numbered)
         return await to_thread.run_sync(read, abandon_on_cancel=True)
+
+    def _read_cached(
+        self, path: str, offset: int, limit: int | None, numbered: bool, *, context: ToolContext
+    ) -> FileContent | None:
+        """What ``read_file`` returns, where it need not wait for a disk."""
+        whole = offset == 1 and limit is None
+        return read_cached(context.sandbox, path, numbered=numbered) if whole else None
 
     async def write_file(
         self,
