@@ -20,11 +20,12 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.engine.runtime.assemble import Assembly, assemble, temporary_folder
+from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import describe_zone, environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
+from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.environment import describe_changes
@@ -192,10 +193,9 @@ async def _assemble(
     spec: RuntimeSpec, workspace: Path, controller: ApprovalController, stack: AsyncExitStack, notify: Notify
 ) -> Assembly:
     spare = _spare_folder(spec, stack)
-    return await assemble(
-        spec.worker,
+    assembler = Assembler(
+        prepared=PreparedWorker(spec.worker, spec.wiring.host, spec.home),
         workspace=workspace,
-        host=spec.wiring.host,
         controller=controller,
         interrupt=spec.interrupt,
         notify=notify,
@@ -203,12 +203,12 @@ async def _assemble(
         parent=spec.parent.assembly if spec.parent else None,
         make_zones=spare is None,
         spare=spare,
-        home=spec.home,
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
         read_only=spec.read_only,
         session=spec.session_id,
     )
+    return await assembler.assemble()
 
 
 def _own_workspace(worker: Worker) -> Path | None:
