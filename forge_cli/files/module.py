@@ -8,6 +8,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -42,7 +43,13 @@ class LocalModule:
         return cls(path, content, digest.hexdigest())
 
     def load(self) -> ModuleType:
-        """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at."""
+        """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at.
+
+        Like a package that is installed, the same code is imported once a process.
+        """
+        return _load_once(self)
+
+    def _load(self) -> ModuleType:
         if self.path.suffix != ".py":
             raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
         before_third_party(str(self.path))
@@ -65,6 +72,11 @@ class LocalModule:
             problem = cut(fault_text(error), LONGEST_ERROR)
             raise WorkerError(_blame(error, self.path), f"cannot be imported: {problem}") from error
         return module
+
+
+@cache
+def _load_once(code: LocalModule) -> ModuleType:
+    return code._load()
 
 
 @dataclass(frozen=True)
@@ -108,10 +120,10 @@ def imported_beside(path: Path) -> set[Path]:
     folder, found, waiting = path.parent, {path}, [path] if path.is_file() else []
     while waiting:
         try:
-            tree = ast.parse(read_regular(waiting.pop()))
+            names = _imported_names(read_regular(waiting.pop()))
         except (OSError, SyntaxError, ValueError):
             continue
-        for name in _imported_names(tree):
+        for name in names:
             for file in _files_of(folder, name):
                 if file not in found and file.is_file():
                     found.add(file)
@@ -119,7 +131,12 @@ def imported_beside(path: Path) -> set[Path]:
     return found
 
 
-def _imported_names(tree: ast.Module) -> Iterator[tuple[str, ...]]:
+@lru_cache(256)
+def _imported_names(content: bytes) -> tuple[tuple[str, ...], ...]:
+    return tuple(_names_in(ast.parse(content)))
+
+
+def _names_in(tree: ast.Module) -> Iterator[tuple[str, ...]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)

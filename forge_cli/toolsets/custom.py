@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
@@ -110,7 +112,7 @@ class CustomToolset(Toolset):
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
         if again and keeps_open:
             raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")
-        (offered,) = self.env.register(ModuleAdapter(loaded), f"{local.path}:{local.digest}")
+        (offered,) = self.env.register(_adapter(loaded), f"{local.path}:{local.digest}")
         module = await self.stack.enter_async_context(offered(ToolsetConfig(), self.env))
         source = Source("local", self.config.module, self.config.module)
         found: list[Tool] = []
@@ -129,6 +131,12 @@ class CustomToolset(Toolset):
             return await offered.tools_named(name)
         except SchemaError as error:
             raise WorkerError(where, f"{file}: {error}") from None
+
+
+@cache
+def _adapter(module: ModuleType) -> ModuleAdapter:
+    """The same plugin for the same module."""
+    return ModuleAdapter(module)
 
 
 def _keeps_open(thing: Any) -> bool:

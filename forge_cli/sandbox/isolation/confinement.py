@@ -229,13 +229,19 @@ def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
     secret = {place: _real(place) for place in (home / name for name in (*HIDDEN, FORGE))}
     if not any(home.is_relative_to(folder) for folder in _SYSTEM) and home != Path("/"):
         yield home
-        secret = {place: real for place, real in secret.items() if _is_visible(place, real, home, visible)}
+        around, seen = _prefix(home), tuple(map(_prefix, visible))
+        secret = {place: real for place, real in secret.items() if _is_visible(place, real, around, seen)}
     yield from dict.fromkeys(secret.values())
 
 
-def _is_visible(place: Path, real: Path, home: Path, visible: Sequence[Path]) -> bool:
-    outside = not real.is_relative_to(home)
-    return outside or any(path.is_relative_to(folder) for path in (place, real) for folder in visible)
+def _is_visible(place: Path, real: Path, home: str, visible: tuple[str, ...]) -> bool:
+    """Home and visible folders are given as the texts that paths in them begin with."""
+    return not _prefix(real).startswith(home) or any(_prefix(path).startswith(visible) for path in (place, real))
+
+
+def _prefix(path: Path) -> str:
+    """What the text of every path begins with that lies there, with a slash at its end."""
+    return f"{path}/" if path.name else str(path)
 
 
 def _real(path: Path) -> Path:
