@@ -54,7 +54,8 @@ def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
     for name in ("notes.txt", "paid.txt", "lingers.txt"):
         assert max(Counter(sorter.effects(name)).values()) == 1, name
     assert len(sorter.effects("paid.txt")) == 6
-    assert "interrupted" in sorter.results()["l"]["response"]  # what the model is told of a call that may have run
+    told = sorter.results()["l"]["response"]
+    assert ("may have run" in told, "not repeated" in told) == (True, True)
     machines = Counter(path.name.split("-")[0] for path in (sorter.folder / "seen").iterdir())
     assert machines["l"] == 2  # another machine took it up
     kept = {path.stem for path in (sorter.project.home / "sessions").glob("*.jsonl")}
