@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
+
+from anyio import move_on_after
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
 from forge_cli.models.http import HttpLine, Timeouts, read_beginning, read_events
+from forge_cli.models.sse import TooLong
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
 _LONGEST_ANSWER = 16 * 2**20
+REST = 1.0
+"""Seconds in which an answer ends that is complete."""
 
 
 @dataclass(kw_only=True)
@@ -100,6 +105,7 @@ class Server:
         async with aclosing(read_events(response)) as events:
             async for event in events:
                 if event.strip() == "[DONE]":
+                    await _read_rest(events)
                     return
                 yield event
         raise self.endpoint.cut_off()
@@ -124,6 +130,15 @@ class Server:
 
     async def aclose(self) -> None:
         await self._line.aclose()
+
+
+async def _read_rest(events: AsyncGenerator[Any]) -> None:
+    """Read on to the end of an answer, which follows at once, so that its connection serves the next request."""
+    import httpx2
+
+    with move_on_after(REST), suppress(httpx2.HTTPError, httpx2.StreamError, TooLong):
+        async for _ in events:
+            pass
 
 
 def _address(base: str) -> SplitResult | None:
