@@ -80,11 +80,12 @@ def open_sandbox(
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
     if read_only:
         zones = tuple(replace(zone, mode=ZoneMode.RO) for zone in zones)
-    protected = [*prepared.protected_files(), *(parent.protected if parent else ())]
-    isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
+    if parent is None:
+        own = prepared.own_files
+        return Sandbox(zones, workspace=workspace, protected=prepared.protected, isolation=config.wanted(), own=own)
+    protected, isolation = (*prepared.protected, *parent.protected), capped_isolation(config.wanted(), parent.isolation)
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
-    if parent is not None:
-        sandbox.notified = parent.notified
+    sandbox.notified = parent.notified
     return sandbox
 
 

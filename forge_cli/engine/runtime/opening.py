@@ -36,13 +36,13 @@ from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
 from forge_cli.files.branch import git_branch
-from forge_cli.files.guidance import Guidance, guidance_for
+from forge_cli.files.guidance import Guidance
 from forge_cli.files.home import close_home
-from forge_cli.files.settings import Settings, load_settings, untrusted_project
+from forge_cli.files.settings import Settings, untrusted_project
 from forge_cli.files.worker import Worker
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.secrets import Redactor, own_redactor
+from forge_cli.sandbox.secrets import Redactor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,8 @@ class OpenWorker:
 async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate) -> OpenWorker:
     """Open everything that the worker names; ``stack`` closes it."""
     workspace = (spec.workspace or _own_workspace(spec.worker) or Path.cwd()).resolve()
-    settings, redactor = load_settings(spec.home, workspace), own_redactor(home=spec.home)
+    prepared = spec.prepare()
+    settings, redactor = prepared.settings(workspace), prepared.redactor
     closed = close_home(spec.home) if spec.is_root else None
     controller = ApprovalController(
         _approval_mode(spec, settings),
@@ -140,10 +141,10 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         if isinstance(model.provider, ConnectsAhead):
             model.provider.connect_ahead()
     price = _price(spec, settings, model)
-    assembly = await _assemble(spec, workspace, controller, stack, notify)
+    assembly = await _assemble(spec, prepared, workspace, controller, stack, notify)
     window = _window(settings, model.provider)
     deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
-    guidance = _guidance(spec, workspace)
+    guidance = prepared.guidance(workspace, spec.wiring.guidance)
     if spec.is_root and guidance.untrusted:
         names = ", ".join(str(path) for path in guidance.untrusted)
         notify("info", f"{names} is not used: it is not trusted; forge trust changes that")
@@ -165,13 +166,14 @@ async def reopen_worker(
     old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
 ) -> OpenWorker:
     """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
-    settings, controller, mode = load_settings(spec.home, old.workspace), old.controller, old.controller.mode
+    prepared, controller, mode = spec.prepare(), old.controller, old.controller.mode
+    settings = prepared.settings(old.workspace)
     try:
         controller.mode = _approval_mode(spec, settings)
-        assembly = await _assemble(spec, old.workspace, controller, stack, notify)
+        assembly = await _assemble(spec, prepared, old.workspace, controller, stack, notify)
         window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
         deferred = await _defer(spec, settings, window, assembly, notify, offered)
-        guidance = _guidance(spec, old.workspace)
+        guidance = prepared.guidance(old.workspace, spec.wiring.guidance)
         loop = _loop(spec, window, old.model, assembly, deferred, guidance, old.loop.redactor, delegate, old.loop)
     except BaseException:
         controller.mode = mode
@@ -190,11 +192,16 @@ def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, noti
 
 
 async def _assemble(
-    spec: RuntimeSpec, workspace: Path, controller: ApprovalController, stack: AsyncExitStack, notify: Notify
+    spec: RuntimeSpec,
+    prepared: PreparedWorker,
+    workspace: Path,
+    controller: ApprovalController,
+    stack: AsyncExitStack,
+    notify: Notify,
 ) -> Assembly:
     spare = _spare_folder(spec, stack)
     assembler = Assembler(
-        prepared=PreparedWorker(spec.worker, spec.wiring.host, spec.home),
+        prepared=prepared,
         workspace=workspace,
         controller=controller,
         interrupt=spec.interrupt,
@@ -333,6 +340,7 @@ def _loop(
         reopened=before.guard.reopened if before else _reopened(spec, redactor),
         delegate=delegate,
         before_result=redactor.redact_ahead,
+        keep_consent=spec.wiring.keep_consent,
         repeated=spec.wiring.replay,
     )
     output = spec.stated_schema or wanted_output(spec.worker)
@@ -362,10 +370,6 @@ def _loop(
         redactor=redactor,
     )
     return loop.taking_over(before) if before else loop
-
-
-def _guidance(spec: RuntimeSpec, workspace: Path) -> Guidance:
-    return guidance_for(spec.worker.config.agents_md, workspace, spec.home, told=spec.wiring.guidance)
 
 
 def _window(settings: Settings, provider: ModelProvider) -> int | None:

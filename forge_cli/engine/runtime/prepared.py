@@ -21,9 +21,12 @@ from forge_cli.engine.gate.toolbox import toolset_failure
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.files.guidance import Guidance, guidance_for
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+from forge_cli.sandbox.files.protected import OwnFiles
+from forge_cli.sandbox.secrets import Redactor, own_redactor
 from forge_cli.sandbox.zones.zones import SandboxConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -65,7 +68,7 @@ class PreparedWorker:
 
     def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None) -> None:
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
-        self._settings: tuple[Path, Settings] | None = None
+        self._of_folder: tuple[Path, Settings, dict[bool | None, Guidance]] | None = None
 
     @cached_property
     def toolsets(self) -> tuple[NamedToolset, ...]:
@@ -95,13 +98,14 @@ class PreparedWorker:
         named = [zone for each in self.toolsets for zone in each.zones(places)]
         return [*named, *(zone for each in self.worker.toolsets for zone in each.zones_for(each.config, places))]
 
-    def protected_files(self) -> Iterator[Path]:
+    @cached_property
+    def protected(self) -> tuple[Path, ...]:
         """The files that say what the worker may do, whether or not they exist."""
-        yield from self._protected
+        return tuple(protected_files(self.worker, self.host))
 
     @cached_property
-    def _protected(self) -> tuple[Path, ...]:
-        return tuple(protected_files(self.worker, self.host))
+    def own_files(self) -> OwnFiles:
+        return OwnFiles(self.protected)
 
     @cached_property
     def digest(self) -> str:
@@ -121,11 +125,26 @@ class PreparedWorker:
             files["worker"] = str(worker.path)
         return files
 
+    @cached_property
+    def redactor(self) -> Redactor:
+        return own_redactor(home=self.home)
+
     def settings(self, workspace: Path) -> Settings:
         """What the user says, and the project in the working directory."""
-        if self._settings is None or self._settings[0] != workspace:
-            self._settings = workspace, load_settings(self.home, workspace)
-        return self._settings[1]
+        return self._in_folder(workspace)[0]
+
+    def guidance(self, workspace: Path, told: bool | None) -> Guidance:
+        """What AGENTS.md says there; ``told`` decides for workers that leave it open."""
+        known = self._in_folder(workspace)[1]
+        if told not in known:
+            known[told] = guidance_for(self.worker.config.agents_md, workspace, self.home, told=told)
+        return known[told]
+
+    def _in_folder(self, workspace: Path) -> tuple[Settings, dict[bool | None, Guidance]]:
+        """What depends on the working directory; most items of a batch have the same."""
+        if self._of_folder is None or self._of_folder[0] != workspace:
+            self._of_folder = workspace, load_settings(self.home, workspace), {}
+        return self._of_folder[1:]
 
 
 def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
