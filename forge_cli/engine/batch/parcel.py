@@ -85,7 +85,7 @@ def pack(performer: ItemPerformer, concurrency: int) -> bytes:
         environ={name: os.environ[name] for name in PASSED_ON if name in os.environ},
         folder=os.getcwd(),
         needs=_needs(worker, performer.host, model),
-        budget=performer.pool.limits,
+        budget=performer.pool.limits.model_copy(update={"max_turns": None}),  # each item has its own
         concurrency=concurrency,
     )
     return pickle.dumps(parcel)
