@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
@@ -55,6 +53,9 @@ class _Loaded:
     stamp: _Stamp
     keeps_open: bool
     """Does one of its names stand for a toolset, which is closed only with the session?"""
+
+
+_shared: dict[tuple[LocalModule, tuple[str, ...]], _Loaded] = {}
 
 
 class CustomToolset(Toolset):
@@ -107,12 +108,20 @@ class CustomToolset(Toolset):
         return LocalModule.read(path)
 
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
+        """What sessions have in common is found once: all but toolsets, of which each session has its own."""
+        key = local, tuple(self.config.tools)
+        found = _shared.get(key) or await self._find(local, again=again)
+        if not found.keeps_open:
+            _shared[key] = found
+        return found
+
+    async def _find(self, local: LocalModule, *, again: bool) -> _Loaded:
         files = tuple(sorted(imported_beside(local.path)))
         stamp, loaded = _stamp(files), local.load()
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
         if again and keeps_open:
             raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")
-        (offered,) = self.env.register(_adapter(loaded), f"{local.path}:{local.digest}")
+        (offered,) = self.env.register(ModuleAdapter(loaded), f"{local.path}:{local.digest}")
         module = await self.stack.enter_async_context(offered(ToolsetConfig(), self.env))
         source = Source("local", self.config.module, self.config.module)
         found: list[Tool] = []
@@ -131,12 +140,6 @@ class CustomToolset(Toolset):
             return await offered.tools_named(name)
         except SchemaError as error:
             raise WorkerError(where, f"{file}: {error}") from None
-
-
-@cache
-def _adapter(module: ModuleType) -> ModuleAdapter:
-    """The same plugin for the same module."""
-    return ModuleAdapter(module)
 
 
 def _keeps_open(thing: Any) -> bool:

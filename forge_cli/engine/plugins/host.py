@@ -59,8 +59,6 @@ class PluginHost:
         self._stated, self._worker = only, worker
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
-        self._beside: dict[str, list[type[Toolset]]] = {}
-        """What modules offer that were registered by name."""
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -134,12 +132,10 @@ class PluginHost:
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
         """What a module beside a worker offers, once it is registered like every other plugin; the last one counts."""
-        if self._manager.get_plugin(name) is not plugin:
-            if self._manager.has_plugin(name):
-                self._manager.unregister(name=name)
-            self._register(plugin, name)
-            self._beside[name] = [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
-        return self._beside[name]
+        if self._manager.has_plugin(name):
+            self._manager.unregister(name=name)
+        self._register(plugin, name)
+        return [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
 
     def named(self, name: str, distribution: str) -> Plugin:
         """One of the plugins, by what tells them apart."""

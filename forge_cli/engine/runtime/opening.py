@@ -25,7 +25,7 @@ from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import describe_zone, environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
-from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.environment import describe_changes
@@ -35,10 +35,8 @@ from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
-from forge_cli.files.branch import git_branch
 from forge_cli.files.guidance import Guidance
-from forge_cli.files.home import close_home
-from forge_cli.files.settings import Settings, untrusted_project
+from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -122,7 +120,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     workspace = (spec.workspace or _own_workspace(spec.worker) or Path.cwd()).resolve()
     prepared = spec.prepare()
     settings, redactor = prepared.settings(workspace), prepared.redactor
-    closed = close_home(spec.home) if spec.is_root else None
+    folder, closed = prepared.within(workspace), prepared.home_warning if spec.is_root else None
     controller = ApprovalController(
         _approval_mode(spec, settings),
         spec.approval_callback,
@@ -133,7 +131,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     open_calls = _listen(spec, redactor, stack)
     if closed:
         notify("warning", closed)
-    if spec.is_root and spec.wiring.home is None and (file := untrusted_project(spec.home, workspace)):
+    if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
         notify("warning", f"{file} is not used: it is not trusted")
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
@@ -144,7 +142,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     assembly = await _assemble(spec, prepared, workspace, controller, stack, notify)
     window = _window(settings, model.provider)
     deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
-    guidance = prepared.guidance(workspace, spec.wiring.guidance)
+    guidance = folder.guidance(spec.wiring.guidance)
     if spec.is_root and guidance.untrusted:
         names = ", ".join(str(path) for path in guidance.untrusted)
         notify("info", f"{names} is not used: it is not trusted; forge trust changes that")
@@ -155,7 +153,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         controller=controller,
         model=model,
         price=price,
-        loop=_loop(spec, window, model, assembly, deferred, guidance, redactor, delegate),
+        loop=_loop(spec, folder, window, model, assembly, deferred, redactor, delegate),
         guidance=guidance,
         open_calls=open_calls,
         requests=assembly.requests,
@@ -173,8 +171,9 @@ async def reopen_worker(
         assembly = await _assemble(spec, prepared, old.workspace, controller, stack, notify)
         window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
         deferred = await _defer(spec, settings, window, assembly, notify, offered)
-        guidance = prepared.guidance(old.workspace, spec.wiring.guidance)
-        loop = _loop(spec, window, old.model, assembly, deferred, guidance, old.loop.redactor, delegate, old.loop)
+        folder = prepared.within(old.workspace)
+        guidance = folder.guidance(spec.wiring.guidance)
+        loop = _loop(spec, folder, window, old.model, assembly, deferred, old.loop.redactor, delegate, old.loop)
     except BaseException:
         controller.mode = mode
         raise
@@ -324,11 +323,11 @@ async def _defer(
 
 def _loop(
     spec: RuntimeSpec,
+    folder: PreparedFolder,
     window: int | None,
     model: ChosenModel,
     assembly: Assembly,
     deferred: DeferredTools,
-    guidance: Guidance,
     redactor: Redactor,
     delegate: Delegate,
     before: Loop | None = None,
@@ -344,7 +343,8 @@ def _loop(
         repeated=spec.wiring.replay,
     )
     output = spec.stated_schema or wanted_output(spec.worker)
-    environment, news = _environment(spec, assembly, redactor, before)
+    environment, news = _environment(spec, assembly, folder.branch, redactor, before)
+    guidance = folder.guidance(spec.wiring.guidance)
     history = before.history if before else History(past.messages if past else (), redactor.redact)
     context = Context(
         history=history,
@@ -377,14 +377,13 @@ def _window(settings: Settings, provider: ModelProvider) -> int | None:
 
 
 def _environment(
-    spec: RuntimeSpec, assembly: Assembly, redactor: Redactor, loop: Loop | None
+    spec: RuntimeSpec, assembly: Assembly, branch: str | None, redactor: Redactor, loop: Loop | None
 ) -> tuple[str | None, EnvironmentNews | None]:
     """What the system prompt says of where the worker is, and what has changed; a session keeps what it began with."""
     past, replay = spec.past, spec.wiring.replay
     before, last = (past.environment, past.last_environment) if past else (None, None)
     if loop:
         before, last = loop.environment, loop.told_environment
-    branch = git_branch(assembly.guard.judge.workspace)
     now = replay.environment or last if replay else environment_of(spec.worker, assembly, branch)
     if before is None or last is None or now is None:
         return now, None

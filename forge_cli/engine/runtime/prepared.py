@@ -21,9 +21,10 @@ from forge_cli.engine.gate.toolbox import toolset_failure
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.files.branch import git_branch
 from forge_cli.files.guidance import Guidance, guidance_for
-from forge_cli.files.home import forge_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.home import close_home, forge_home
+from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.secrets import Redactor, own_redactor
@@ -59,6 +60,35 @@ class NamedToolset:
         return _declared(self.name, self.plugin, self.cls.zones_for, self._section, places)
 
 
+class PreparedFolder:
+    """What a worker finds in its working directory, each part looked up when it is first asked for."""
+
+    def __init__(self, worker: Worker, workspace: Path, home: Path) -> None:
+        self.workspace = workspace
+        self._worker, self._home = worker, home
+        self._guidance: dict[bool | None, Guidance] = {}
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the user says, and the project that lies there."""
+        return load_settings(self._home, self.workspace)
+
+    @cached_property
+    def untrusted_project(self) -> Path | None:
+        return untrusted_project(self._home, self.workspace)
+
+    @cached_property
+    def branch(self) -> str | None:
+        return git_branch(self.workspace)
+
+    def guidance(self, told: bool | None) -> Guidance:
+        """What AGENTS.md says there; ``told`` decides for workers that leave it open."""
+        if told not in self._guidance:
+            found = guidance_for(self._worker.config.agents_md, self.workspace, self._home, told=told)
+            self._guidance[told] = found
+        return self._guidance[told]
+
+
 class PreparedWorker:
     """What all sessions of one worker have in common, each part looked up when it is first asked for.
 
@@ -68,7 +98,7 @@ class PreparedWorker:
 
     def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None) -> None:
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
-        self._of_folder: tuple[Path, Settings, dict[bool | None, Guidance]] | None = None
+        self._of_folder: PreparedFolder | None = None
 
     @cached_property
     def toolsets(self) -> tuple[NamedToolset, ...]:
@@ -129,22 +159,20 @@ class PreparedWorker:
     def redactor(self) -> Redactor:
         return own_redactor(home=self.home)
 
+    @cached_property
+    def home_warning(self) -> str | None:
+        """What was wrong with forge's own folder, which is closed to others by this."""
+        return close_home(self.home)
+
     def settings(self, workspace: Path) -> Settings:
         """What the user says, and the project in the working directory."""
-        return self._in_folder(workspace)[0]
+        return self.within(workspace).settings
 
-    def guidance(self, workspace: Path, told: bool | None) -> Guidance:
-        """What AGENTS.md says there; ``told`` decides for workers that leave it open."""
-        known = self._in_folder(workspace)[1]
-        if told not in known:
-            known[told] = guidance_for(self.worker.config.agents_md, workspace, self.home, told=told)
-        return known[told]
-
-    def _in_folder(self, workspace: Path) -> tuple[Settings, dict[bool | None, Guidance]]:
+    def within(self, workspace: Path) -> PreparedFolder:
         """What depends on the working directory; most items of a batch have the same."""
-        if self._of_folder is None or self._of_folder[0] != workspace:
-            self._of_folder = workspace, load_settings(self.home, workspace), {}
-        return self._of_folder[1:]
+        if self._of_folder is None or self._of_folder.workspace != workspace:
+            self._of_folder = PreparedFolder(self.worker, workspace, self.home)
+        return self._of_folder
 
 
 def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
