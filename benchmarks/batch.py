@@ -1,4 +1,4 @@
-"""Batches: items of three turns against a server that takes 200 ms, and a hundred thousand items that are done."""
+"""Batches: items of three turns against a server that takes 200 ms, here and on Dask, and many that are done."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from table import Row, main, megabytes
 
 ITEMS, TURNS, SECONDS, CONCURRENCY = 1000, 3, 0.2, 100
+SOME = 200
+"""Items whose cost on Dask is compared."""
 DONE = 100_000
 WORKER = """
 name: counter
@@ -117,6 +120,29 @@ def throughput(rounds: int) -> list[Row]:
     ]
 
 
+def on_dask() -> list[Row]:
+    """What an item costs on a cluster of processes here, beside one in this process; starting is left out of both."""
+    if find_spec("distributed") is None:
+        return []
+    argv = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock", "--concurrency", str(CONCURRENCY))
+    cost = {executor: _cost_of_an_item(*argv, "--executor", executor) for executor in ("local", "dask")}
+    figures = f"{cost['dask']:.0f} / {cost['local']:.0f} ms of CPU an item"
+    return [Row("an item on Dask, x local", cost["dask"] / cost["local"], detail=figures)]
+
+
+def _cost_of_an_item(*argv: str) -> float:
+    """Milliseconds of CPU, of all processes together."""
+    used = []
+    for items in (1, 1 + SOME):
+        with tempfile.TemporaryDirectory() as folder, slow_api() as url:
+            write(folder, items)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            forge(folder, *argv, url=url)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return (used[1] - used[0]) / SOME * 1000
+
+
 def many_done() -> list[Row]:
     """One item is done, and its line is repeated for all others."""
     with tempfile.TemporaryDirectory() as folder, slow_api() as url:
@@ -149,7 +175,7 @@ def _repeat(folder: Path, items: int) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    return [*throughput(rounds), *many_done()]
+    return [*throughput(rounds), *on_dask(), *many_done()]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.engine.runtime.assemble import Assembler, Assembly
+from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.worker import Worker, WorkerConfig
 
 
@@ -48,16 +49,15 @@ async def opened(
     """
     bus = bus or EventBus()
     async with AsyncExitStack() as stack:
-        yield await assemble(
-            worker,
+        assembler = Assembler(
+            prepared=PreparedWorker(worker, host or PluginHost(), home),
             workspace=workspace,
-            host=host or PluginHost(),
             controller=ApprovalController(mode, bus=bus),
             interrupt=interrupt or InterruptSignal(),
             notify=lambda level, message: bus.emit(StatusEvent(level, message)),
             stack=stack,
             parent=parent,
             make_zones=make_zones,
-            home=home,
             read_only=read_only,
         )
+        yield await assembler.assemble()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import asyncio
 import os
 import signal
@@ -98,18 +99,21 @@ def interruptible(
 
 
 def _keep_signals(wakeup: int) -> Callable[[], None]:
-    """What puts signals back as they are now, should third-party code change how they are handled."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    handlers = {number: signal.getsignal(number) for number in (*STOPS, signal.SIGALRM, signal.SIGCHLD)}
+    """What puts signals back as they are now, should third-party code change how they are handled.
+
+    It is called after every tool and plugin, so it looks at handlers as they are: ``signal`` makes enums of them first.
+    """
+    mask = _signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    handlers = {int(number): _signal.getsignal(number) for number in (*STOPS, signal.SIGALRM, signal.SIGCHLD)}
 
     def put_back() -> None:
         if threading.current_thread() is not threading.main_thread():
             return
         for number, handler in handlers.items():
-            if (found := signal.getsignal(number)) != handler and not _is_of_forge(found):
-                signal.signal(number, handler)
-        if signal.pthread_sigmask(signal.SIG_BLOCK, ()) != mask:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if (found := _signal.getsignal(number)) != handler and not _is_of_forge(found):
+                _signal.signal(number, handler)
+        if _signal.pthread_sigmask(signal.SIG_BLOCK, ()) != mask:
+            _signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         with suppress(OSError, ValueError):  # the socket itself may be closed
             signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 INTERRUPTED_CALL = '{"type": "interrupted"}'
-"""The result of a call that was stopped, or that has no result because the session was cut off."""
+"""The result of a call that was stopped, or not begun when the session was cut off."""
+UNCERTAIN_CALL = (
+    '{"type": "interrupted", "note": "it may have run before the session was cut off; it was not repeated"}'
+)
+"""The result of a call that was approved, and has no other result because the session was cut off."""
 INTERRUPTED_ANSWER = "[Interrupted]"
 """Takes the place of an answer when the model was stopped before it said anything."""
 SKIPPED_CALL = "not called: an earlier call was refused, and that ends the work"

@@ -7,8 +7,9 @@ import inspect
 import json
 import re
 from itertools import pairwise
-from types import MappingProxyType, SimpleNamespace
+from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -19,7 +20,7 @@ from forge_cli.core.plain import PlainFields
 from forge_cli.core.wire import JsonObject as JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 
 
 _NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
@@ -54,13 +55,28 @@ def signature_model(
     *,
     skip: Collection[str] = (),
     texts: Mapping[str, str] = MappingProxyType({}),
-    defaults: Mapping[str, Any] = MappingProxyType({}),
+    defaults: Mapping[str, Hashable] = MappingProxyType({}),
 ) -> type[BaseModel]:
     """The pydantic model of a function's parameters: hints, ``Annotated`` fields, defaults, docstring descriptions.
 
     ``skip`` names the parameters that the caller fills in itself, such as ``self`` and ``context``; ``texts`` describe
     those that ``Field`` does not, and ``defaults`` are in the place of the function's own.
+    A function has the same model in every session.
     """
+    plain = getattr(function, "__func__", function)
+    known = _models.setdefault(plain, {}) if isinstance(plain, FunctionType) else {}
+    key = plain is function, *(tuple(each.items()) for each in (dict.fromkeys(skip), texts, defaults))
+    if key not in known:
+        known[key] = _signature_model(function, skip, texts, defaults)
+    return known[key]
+
+
+_models: WeakKeyDictionary[FunctionType, dict[Hashable, type[BaseModel]]] = WeakKeyDictionary()
+
+
+def _signature_model(
+    function: Callable[..., Any], skip: Collection[str], texts: Mapping[str, str], defaults: Mapping[str, Hashable]
+) -> type[BaseModel]:
     try:
         parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in skip]
     except (TypeError, ValueError):
@@ -270,8 +286,17 @@ class _Generator(GenerateJsonSchema):
         return _in_order(encoded) if isinstance(dft, set | frozenset) else encoded
 
 
+_schemas: WeakKeyDictionary[type[BaseModel], JsonObject] = WeakKeyDictionary()
+
+
 def model_schema(model: type[BaseModel]) -> JsonObject:
     """The JSON Schema of a model: an object at the top, closed unless the model allows extras, no generated titles."""
+    if model not in _schemas:
+        _schemas[model] = _model_schema(model)
+    return _schemas[model]
+
+
+def _model_schema(model: type[BaseModel]) -> JsonObject:
     if model.__pydantic_root_model__:
         raise SchemaError(
             f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"

@@ -9,7 +9,9 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
+from types import FunctionType
 from typing import Any, Literal, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from anyio import to_thread
 from pydantic import BaseModel
@@ -249,8 +251,20 @@ def positional_count(function: Callable[..., Any]) -> int | None:
     return None
 
 
+_context_parameters: WeakKeyDictionary[FunctionType, str | None] = WeakKeyDictionary()
+
+
 def _context_parameter(function: Callable[..., Any]) -> str | None:
-    """The parameter that wants the ToolContext, by its annotation."""
+    """The parameter that wants the ToolContext, by its annotation; a function has the same in every session."""
+    plain = getattr(function, "__func__", function)
+    if not isinstance(plain, FunctionType):
+        return _find_context_parameter(function)
+    if plain not in _context_parameters:
+        _context_parameters[plain] = _find_context_parameter(function)
+    return _context_parameters[plain]
+
+
+def _find_context_parameter(function: Callable[..., Any]) -> str | None:
     try:
         hints = typing.get_type_hints(function)
     except Exception:  # hints are third-party code: a name that does not resolve is reported by signature_model

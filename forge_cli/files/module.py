@@ -8,7 +8,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -43,7 +43,13 @@ class LocalModule:
         return cls(path, content, digest.hexdigest())
 
     def load(self) -> ModuleType:
-        """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at."""
+        """Import it; what goes wrong is a WorkerError with the line of the file that it went wrong at.
+
+        Like a package that is installed, the same code is imported once a process.
+        """
+        return _load_once(self)
+
+    def _load(self) -> ModuleType:
         if self.path.suffix != ".py":
             raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
         before_third_party(str(self.path))
@@ -66,6 +72,11 @@ class LocalModule:
             problem = cut(fault_text(error), LONGEST_ERROR)
             raise WorkerError(_blame(error, self.path), f"cannot be imported: {problem}") from error
         return module
+
+
+@cache
+def _load_once(code: LocalModule) -> ModuleType:
+    return code._load()
 
 
 @dataclass(frozen=True)

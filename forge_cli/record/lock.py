@@ -24,7 +24,8 @@ def lock(path: Path) -> int:
     """Hold the lock of a log; its file, beside the log, names the process that has it."""
     descriptor = move_out_of_reach(lock_unnamed(path))
     try:
-        os.ftruncate(descriptor, 0)
+        if os.fstat(descriptor).st_size:  # ext4 writes a file to the disk that was cut to nothing, and waits for that
+            os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
     except BaseException:
         os.close(descriptor)

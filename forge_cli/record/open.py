@@ -105,17 +105,17 @@ def open_session(
 def open_item_session(worker: Worker, session: str) -> Iterator[OpenSession]:
     """The session of an item of a batch, by its whole id: resumed where it has a log, else a new one.
 
-    Other sessions are not looked at, and nothing is done without a log.
+    Other sessions are not looked at, and nothing is done without a log, whose ``keep_consent`` waits for the disk.
     """
     path = sessions_folder() / f"{session}{SUFFIX}"
     with ExitStack() as stack:
         if not path.exists():
             try:
-                yield OpenSession(session, stack.enter_context(SessionLog.create(session, apart=True)))
+                yield OpenSession(session, stack.enter_context(SessionLog.create(session, apart=True, waits=False)))
             except OSError as error:
                 raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
             return
-        log, read = SessionLog.resume(path, apart=True)
+        log, read = SessionLog.resume(path, apart=True, waits=False)
         stack.enter_context(log)
         check_log(read)
         past = read_past(read.lines)

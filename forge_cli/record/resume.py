@@ -38,7 +38,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import CallResult, Message, StopReason
-from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL
+from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
@@ -293,7 +293,8 @@ class _Reader:
     def close_turn(self) -> None:
         """The results of a turn stand together, in the order of its calls."""
         if self.calls:
-            results = [self.results.get(call.id) or interrupted_result(call) for call in self.calls]
+            in_flight = frozenset(self.in_flight.values())
+            results = [self.results.get(call.id) or interrupted_result(call, in_flight) for call in self.calls]
             self.messages.append(Message("tool", results=tuple(results)))
         self.calls, self.results, self.requests, self.delegated, self.inner = (), {}, {}, {}, {}
 
@@ -394,5 +395,11 @@ def without(message: Message, elided: Collection[str]) -> Message:
     return replace(message, results=tuple(results))
 
 
-def interrupted_result(call: ToolCall) -> CallResult:
-    return CallResult(call.id, call.name, INTERRUPTED_CALL, is_error=True)
+def interrupted_result(call: ToolCall, in_flight: Container[str]) -> CallResult:
+    """The result of a call that has none; ``in_flight`` are identities of calls that may have run."""
+    return CallResult(call.id, call.name, cut_off_text(call, in_flight), is_error=True)
+
+
+def cut_off_text(call: ToolCall, in_flight: Container[str]) -> str:
+    """What the model is told of a call that the session was cut off with."""
+    return UNCERTAIN_CALL if call_identity(call.name, call.args) in in_flight else INTERRUPTED_CALL

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from anyio import CancelScope, CapacityLimiter, Lock, to_thread
+
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.core.upkeep import move_out_of_reach
@@ -58,12 +60,17 @@ class SessionLog:
 
     After a power cut the model may take a turn again that was lost, but no call is made twice.
     """
+    waits: bool = True
+    """Does whoever writes wait for the disk? Otherwise ``keep_consent`` does, before anything follows from consent."""
     _fd: int = -1
     _lock: int = -1
     _size: int = 0
     _torn: bool = False
     _unnamed: bool = False
     """Is it not certain yet that the folder has the file after a power cut?"""
+    _unkept: bool = False
+    """Was something written that is to be on the disk before it is acted upon, and is not yet?"""
+    _keeping: Lock | None = field(default=None, repr=False)
     _written: bool = False
     _latest: int = 0
     """When any session was worked on last, by the clock of the files."""
@@ -73,23 +80,23 @@ class SessionLog:
         self._proof = Proof(self.path)
 
     @classmethod
-    def create(cls, session: str, *, apart: bool = False) -> Self:
+    def create(cls, session: str, *, apart: bool = False, waits: bool = True) -> Self:
         """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
         folder = sessions_folder()
         make_private(folder)
-        log = cls(folder / f"{session}{SUFFIX}", apart=apart)
+        log = cls(folder / f"{session}{SUFFIX}", apart=apart, waits=waits)
         log._lock = lock(log.path)
         log._look_around()
         return log
 
     @classmethod
-    def resume(cls, path: Path, *, apart: bool = False) -> tuple[Self, Log]:
+    def resume(cls, path: Path, *, apart: bool = False, waits: bool = True) -> tuple[Self, Log]:
         """The log of a session to be resumed, and what it holds; half a line at its end goes with the first write.
 
         Until then nothing is changed: it may turn out to be another file altogether. One that cannot be written is
         not resumed, for what is done without a log is done again the next time.
         """
-        log = cls(path, apart=apart)
+        log = cls(path, apart=apart, waits=waits)
         try:
             log._lock = lock(path)
             log._fd = move_out_of_reach(os.open(path, _FLAGS))
@@ -139,7 +146,8 @@ class SessionLog:
                 self._begin(data)
             else:
                 self._append(data)
-                if any(map(is_consent if self.apart else is_acted_upon, lines)):
+                self._unkept = self._unkept or any(map(is_consent if self.apart else is_acted_upon, lines))
+                if self._unkept and self.waits:
                     self._sync()
             self._written = True
             if time.time_ns() - _COARSE <= self._latest:
@@ -172,7 +180,21 @@ class SessionLog:
         for folder in self.path.parents[:3]:
             sync_folder(folder)
 
+    async def keep_consent(self, limiter: CapacityLimiter) -> None:
+        """Wait until the consent that was written is on the disk, while others work."""
+        self._keeping = self._keeping or Lock()
+        async with self._keeping:
+            if not self._unkept:
+                return
+            try:
+                with CancelScope(shield=True):
+                    await to_thread.run_sync(self._sync, limiter=limiter)
+            except OSError as error:
+                self._lost = self._why_lost(error)
+                raise self._lost from None
+
     def _sync(self) -> None:
+        self._unkept = False
         self.sync(self._fd)
         if self._unnamed:
             sync_folder(self.path.parent)

@@ -55,6 +55,9 @@ class _Loaded:
     """Does one of its names stand for a toolset, which is closed only with the session?"""
 
 
+_shared: dict[tuple[LocalModule, tuple[str, ...]], _Loaded] = {}
+
+
 class CustomToolset(Toolset):
     name = "custom"
     Config = CustomConfig
@@ -105,6 +108,14 @@ class CustomToolset(Toolset):
         return LocalModule.read(path)
 
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
+        """What sessions have in common is found once: all but toolsets, of which each session has its own."""
+        key = local, tuple(self.config.tools)
+        found = _shared.get(key) or await self._find(local, again=again)
+        if not found.keeps_open:
+            _shared[key] = found
+        return found
+
+    async def _find(self, local: LocalModule, *, again: bool) -> _Loaded:
         files = tuple(sorted(imported_beside(local.path)))
         stamp, loaded = _stamp(files), local.load()
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)

@@ -67,6 +67,19 @@ def test_what_the_model_sees() -> None:
     }
 
 
+def test_a_function_has_one_model_and_each_description_another() -> None:
+    class Files:
+        def read(self, path: str = ".") -> None: ...
+
+    read = signature_model(Files().read)
+    assert signature_model(Files().read) is read
+    assert signature_model(Files.read, skip={"self"}) is not read
+    described = signature_model(Files().read, texts={"path": "Where"}, defaults={"path": "/a"})
+    assert described is not read
+    assert InputSchema.of(described).json_schema is InputSchema.of(described).json_schema
+    assert InputSchema.of(described).json_schema["properties"]["path"]["default"] == "/a"
+
+
 def test_no_parameters() -> None:
     def nothing() -> None: ...
 

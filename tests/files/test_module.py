@@ -45,6 +45,14 @@ def test_modules_beside_it_are_found_from_it_and_from_each_other(tmp_path: Path,
     assert not {"beside_a", "beside_b", "pack_a"} & set(sys.modules)
 
 
+def test_the_same_code_is_imported_once_and_changed_code_again(tmp_path: Path) -> None:
+    module = load(tmp_path, tools="from beside import VALUE\n", beside="VALUE = 1\n")
+    assert load(tmp_path) is module
+    assert vars(load(tmp_path, beside="VALUE = 2\n"))["VALUE"] == 2
+    with pytest.raises(WorkerError):
+        load(tmp_path, tools="raise RuntimeError('not yet')\n")
+
+
 def test_no_library_can_name_them(tmp_path: Path) -> None:
     load(tmp_path, tools="import beside_c", beside_c="")
     with pytest.raises(ModuleNotFoundError):

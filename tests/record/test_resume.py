@@ -150,6 +150,8 @@ def test_a_call_that_was_approved_and_has_no_result_may_have_run(boss: Project) 
     assert (started.in_flight, [each.name for each in started.cut_off]) == (frozenset(), ["change", "look"])
     approved = read_past(lines[: decided + 1])
     assert approved.in_flight == {'["change", {"what": "x"}]'}
+    told = [result.text for result in approved.messages[-1].results]
+    assert ["may have run" in text and "not repeated" in text for text in told] == [True, False]
     done = read_past(lines[: decided + 2])
     assert (done.in_flight, [each.name for each in done.cut_off]) == (frozenset(), ["look"])
     assert [result.text for result in done.messages[-1].results] == ["changed x", '{"type": "interrupted"}']

@@ -43,12 +43,14 @@ class HostedItems:
         self._folder, self._orders, self._out = folder, orders, out
         self._writing = threading.Lock()
         self._number, self._kept = 0, 0
-        self._is_kept = threading.Condition()
+        self._more_kept = anyio.Event()
+        self._unkept: dict[str, int] = {}
+        """By session, the number of the message with its latest consent."""
         self._runs: dict[str, int] = {}
         self._signals: dict[int, InterruptSignal] = {}
         self._reason: str | None = None
         self._perform = ItemPerformer(
-            parcel.write(folder / FILES), Budget(parcel.budget, None), SharedPace(parcel.concurrency), self._sink
+            parcel.write(folder / FILES), Budget(parcel.budget, None), SharedPace(parcel.concurrency), self
         )
 
     async def run(self) -> None:
@@ -61,7 +63,7 @@ class HostedItems:
                     group.start_soon(self._work, await begun.get())
 
     def _listen(self, loop: asyncio.AbstractEventLoop, begun: asyncio.Queue[dict[str, Any]]) -> None:
-        """A thread: the loop may be waiting for what comes in here."""
+        """A thread, since standard input is read by waiting for it."""
         for line in self._orders:
             match json.loads(line):
                 case {"type": "order"} as order:
@@ -69,9 +71,7 @@ class HostedItems:
                 case {"type": "interrupt", "reason": str(reason)}:
                     loop.call_soon_threadsafe(self._interrupt, reason)
                 case {"type": "kept", "number": int(number)}:
-                    with self._is_kept:
-                        self._kept = max(self._kept, number)
-                        self._is_kept.notify_all()
+                    loop.call_soon_threadsafe(self._note_kept, number)
         kill_children()
         shutil.rmtree(self._folder, ignore_errors=True)
         os._exit(0)
@@ -94,21 +94,37 @@ class HostedItems:
         except (OSError, ForgeError) as error:
             end = self._perform.failed(item, ForgeError(f"the session cannot be resumed there: {error}"))
         del self._signals[run]
+        self._unkept.pop(item.session, None)
         for path in (log, proof_file(log)):
             path.unlink(missing_ok=True)
         facts = {"result": end.result, "opened": end.opened, "refused": end.refused}
         self._write({"type": "end", "run": run, **facts})
 
-    def _sink(self, session: str) -> Sink:
+    def sink(self, session: str) -> Sink:
         run = self._runs[session]
 
         def send(line: Line) -> None:
             if not line.transient:
-                number = self._write({"type": "line", "run": run, "line": line.text(), "waits": is_consent(line)})
-                if is_consent(line):
-                    self._wait_for(number)
+                waits = is_consent(line)
+                number = self._write({"type": "line", "run": run, "line": line.text(), "waits": waits})
+                if waits:
+                    self._unkept[session] = number
 
         return send
+
+    async def keep_consent(self, session: str) -> None:
+        """Until consent is in the log of whoever started the batch, nothing follows from it."""
+        number = self._unkept.get(session, 0)
+        with anyio.move_on_after(PATIENCE):
+            while self._kept < number:
+                await self._more_kept.wait()
+        if self._kept < number:
+            raise SessionLost("whoever started the batch does not answer any more")
+
+    def _note_kept(self, number: int) -> None:
+        self._kept = max(self._kept, number)
+        self._more_kept.set()
+        self._more_kept = anyio.Event()
 
     def _write(self, message: dict[str, Any]) -> int:
         with self._writing:
@@ -116,12 +132,6 @@ class HostedItems:
             self._out.write(json.dumps({**message, "number": self._number}).encode() + b"\n")
             self._out.flush()
             return self._number
-
-    def _wait_for(self, number: int) -> None:
-        """Until consent is in the log of whoever started the batch, nothing follows from it."""
-        with self._is_kept:
-            if not self._is_kept.wait_for(lambda: self._kept >= number, PATIENCE):
-                raise SessionLost("whoever started the batch does not answer any more")
 
 
 def _put_log(path: Path, text: str | None, *, proven: bool) -> None:

@@ -208,11 +208,11 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     with report.shown(), interruptible(interrupt.interrupt), BatchStore(call.results) as store:
         digest = worker_digest(performer.worker)
         plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
-        if call.restart:
-            store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        store.begin(str(performer.worker.path), digest, plan.counts.total, now)
         async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
+            if call.restart:
+                store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            store.begin(str(performer.worker.path), digest, plan.counts.total, now)
             batch = Batch(
                 plan=plan,
                 store=store,

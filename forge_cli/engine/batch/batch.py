@@ -95,6 +95,9 @@ class Batch:
         self._opened = self._exhausted = self._answered = False
         self._refusals = 0
         self._problem: ForgeError | None = None
+        self._ended: list[ItemEnd] = []
+        self._unsaid: list[BatchEvent] = []
+        """What is told when the results of items that have ended are on the disk."""
 
     @property
     def counts(self) -> BatchCounts:
@@ -115,11 +118,12 @@ class Batch:
         if self._running:
             self.executor.cancel(self.interrupt.reason or "interrupted")
         while self._running:
-            self._take(await self.executor.next_end())
+            await self._collect()
         for _, _, attempt in self._again:  # there is no time to try them again
             if attempt.failure:
                 self._keep(attempt, attempt.failure, cut=False)
                 self._finished(replace(attempt, number=attempt.number - 1), attempt.failure)
+        await self._tell_ends()
         if self._problem:
             raise self._problem
         code = self._exit_code()
@@ -167,14 +171,35 @@ class Batch:
         wait = max(0.0, self._again[0][0] - time.monotonic()) if self._again else None
         if wait is not None and len(self._running) >= self.concurrency:
             wait = None
-        end = None
         with self.interrupt.scope(), anyio.move_on_after(wait):
             if self._running:
-                end = await self.executor.next_end()
+                await self._collect()
             else:
                 await anyio.sleep_forever()
-        if end:
-            self._take(end)
+        if not self._is_stopped:
+            self._fill()
+        await self._tell_ends()
+
+    async def _collect(self) -> None:
+        """Take the next end, and those that have come with it."""
+        try:
+            self._ended.append(await self.executor.next_end())
+            with anyio.move_on_after(0):
+                while True:
+                    self._ended.append(await self.executor.next_end())
+        finally:
+            ended, self._ended = self._ended, []
+            for end in ended:
+                self._take(end)
+
+    async def _tell_ends(self) -> None:
+        """One wait for the disk is enough for all items that have ended meanwhile."""
+        if self._unsaid:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self.store.sync)
+            unsaid, self._unsaid = self._unsaid, []
+            for event in unsaid:
+                self.tell(event)
 
     def _take(self, end: ItemEnd) -> None:
         attempt = self._running.pop(end.key)
@@ -223,4 +248,9 @@ class Batch:
         )
 
     def _say(self, kind: BatchEventType, **facts: Any) -> None:
-        self.tell(BatchEvent(kind, self.counts, self.spending, **facts))
+        """Tell an event, after those that wait for the disk."""
+        event = BatchEvent(kind, self.counts, self.spending, **facts)
+        if self._unsaid or kind == "itemFinished":
+            self._unsaid.append(event)
+        else:
+            self.tell(event)

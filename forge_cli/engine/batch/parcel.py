@@ -18,7 +18,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import LocalPlugin
 from forge_cli.engine.plugins.requirements import OWN
 from forge_cli.engine.plugins.scan import MODEL, Plugin
-from forge_cli.engine.runtime.assemble import protected_files
+from forge_cli.engine.runtime.prepared import protected_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.regular import read_regular
 from forge_cli.files.settings import load_settings
@@ -85,7 +85,7 @@ def pack(performer: ItemPerformer, concurrency: int) -> bytes:
         environ={name: os.environ[name] for name in PASSED_ON if name in os.environ},
         folder=os.getcwd(),
         needs=_needs(worker, performer.host, model),
-        budget=performer.pool.limits,
+        budget=performer.pool.limits.model_copy(update={"max_turns": None}),  # each item has its own
         concurrency=concurrency,
     )
     return pickle.dumps(parcel)

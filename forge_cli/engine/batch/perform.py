@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from anyio import CapacityLimiter
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ForgeError
@@ -17,6 +19,7 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.core.zones import Zone
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.wiring import Wiring
@@ -25,7 +28,8 @@ from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.record.open import OpenSession, open_item_session, result_so_far
 from forge_cli.record.recorder import Sink
-from forge_cli.sandbox.secrets import Redactor, own_redactor
+
+WAITING = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,18 @@ class BatchWork:
     read_only: bool = False
 
 
+class Away(Protocol):
+    """Where the logs of sessions are kept that run here for somebody else."""
+
+    def sink(self, session: str) -> Sink:
+        """Gets each line of a session."""
+        ...
+
+    async def keep_consent(self, session: str) -> None:
+        """Wait until the consent that was given in a session is kept there."""
+        ...
+
+
 @dataclass(frozen=True)
 class ItemPerformer:
     """Does items of a batch, any number of them side by side."""
@@ -53,8 +69,8 @@ class ItemPerformer:
     pool: Budget = field(default_factory=lambda: Budget(Limits(), None))
     """What all items may use together."""
     pace: Pace | None = None
-    sink: Callable[[str], Sink] | None = None
-    """Gets each line of a session, by its id, after its log has it."""
+    away: Away | None = None
+    """Of a host of items, where the log proper is."""
 
     def __reduce__(self) -> tuple[Callable[..., ItemPerformer], tuple[Any, ...]]:
         return ItemPerformer, (self.work,)
@@ -68,8 +84,14 @@ class ItemPerformer:
         return PluginHost(only=None if self.work.plugins else (), worker=self.worker)
 
     @cached_property
-    def _redactor(self) -> Redactor:
-        return own_redactor()
+    def prepared(self) -> PreparedWorker:
+        """What the sessions of all items have in common."""
+        return PreparedWorker(self.worker, self.host)
+
+    @cached_property
+    def _disk(self) -> CapacityLimiter:
+        """How many logs wait for the disk at once; it takes hardly longer for several than for one."""
+        return CapacityLimiter(WAITING)
 
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
         """Begin or resume an item, and work on it to its end; whatever goes wrong becomes its result."""
@@ -87,7 +109,9 @@ class ItemPerformer:
             return self.failed(item, ForgeError(error_text(error)))
 
     async def _work(self, item: BatchItem, session: OpenSession, interrupt: InterruptSignal) -> ItemEnd:
-        work = self.work
+        work, away = self.work, self.away
+        log = session.log
+        keep = partial(log.keep_consent, self._disk) if log else None
         runtime = WorkerRuntime(
             worker=self.worker,
             model=work.model,
@@ -101,9 +125,11 @@ class ItemPerformer:
             read_only=work.read_only,
             wiring=Wiring(
                 host=self.host,
+                prepared=self.prepared,
                 zones=work.zones,
                 pool=self.pool,
-                sinks=(self.sink(item.session),) if self.sink else (),
+                sinks=(away.sink(item.session),) if away else (),
+                keep_consent=partial(away.keep_consent, item.session) if away else keep,
             ),
         )
         try:
@@ -116,12 +142,12 @@ class ItemPerformer:
             await runtime.conclude()
         finally:
             await runtime.aclose()
-        return ItemEnd(item.key, self._redactor.redact(result.wire()), refused=result.refused)
+        return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), refused=result.refused)
 
     def failed(self, item: BatchItem, error: ForgeError, *, opened: bool = True) -> ItemEnd:
         """The end of an item that came to no result."""
         result = WorkerResult.not_begun(error, session_id=item.session, worker=self.worker.name)
-        return ItemEnd(item.key, self._redactor.redact(result.wire()), opened)
+        return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), opened)
 
 
 def _make_folder(path: str) -> None:

@@ -56,9 +56,11 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
     ``digest`` is that of the worker.
     """
     counts, changed, keys = BatchCounts(), list[str](), set[str]()
+    wanted = restart.keys if restart and restart.keys else frozenset()
     for item in inputs.checked():
         counts.total += 1
-        keys.add(item.key)
+        if wanted:
+            keys.add(item.key)
         known = record.items.get(item.key)
         if known is None or (restart and restart.covers(item.key)):
             continue
@@ -66,8 +68,7 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
             changed.append(item.key)
         if known.digest == item.digest or known.state in _SETTLED:
             counts.add(known.state)
-    if restart and restart.keys:
-        _check_keys(restart.keys, keys)
+    _check_keys(wanted, keys)
     if changed:
         hint = f"--restart {_named(changed)} does them again, --restart does everything again, -o starts a new file"
         raise UsageError(f"the input of {_named(changed)} has changed since it was done", hint=hint)

@@ -212,13 +212,16 @@ class BatchStore:
         self._note({"type": "end", "exit_code": exit_code})
 
     def finish(self, key: str, fields: JsonObject, result: JsonObject, *, cut: bool) -> None:
-        """Write the line of an item that has ended; it is on the disk before anything else happens."""
+        """Write the line of an item that has ended; it is to be told only after ``sync``."""
         if cut:
             self._note({"type": "cut", "key": key})
         line = _encode({"key": key, "input": fields, "result": result})
         self._append(self._results, line)
-        sync_data(self._results)
         self._size += len(line)
+
+    def sync(self) -> None:
+        """Wait until all results are on the disk."""
+        sync_data(self._results)
 
     def _note(self, line: JsonObject) -> None:
         self._append(self._journal, _encode(line))

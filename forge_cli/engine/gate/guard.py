@@ -70,6 +70,8 @@ class Guard:
     delegate: Delegate | None = None
     before_result: Callable[[Any], Awaitable[None]] | None = None
     """Gets a result as it goes on record, just before it does."""
+    keep_consent: Callable[[], Awaitable[None]] | None = None
+    """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
     repeated: Repeated | None = None
     reopened: ReopenedCalls = field(default_factory=ReopenedCalls)
     network: NetworkConsent | None = None
@@ -240,6 +242,8 @@ class Guard:
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
             stamp = await self._consent.settle(judged, partial(self._context, judged, changes=False))
+            if self.keep_consent:
+                await self.keep_consent()
             self._check_interrupt()
             try:
                 return await self._execute(judged, stamp, inner)

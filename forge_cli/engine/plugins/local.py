@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
@@ -36,7 +34,7 @@ class LocalPlugin(Plugin):
         return self.version
 
     def load(self) -> Any:
-        loaded: Any = _load_once(self.code, self.module)
+        loaded: Any = self.code.load() if isinstance(self.code, LocalModule) else self.code.load(self.module)
         for attribute in filter(None, self.value.partition(":")[2].strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded
@@ -53,12 +51,6 @@ class LocalPlugin(Plugin):
 
     def __str__(self) -> str:
         return self.distribution
-
-
-@cache
-def _load_once(code: LocalModule | LocalPackage, module: str) -> ModuleType:
-    """Like a package that is installed, the same code is imported once."""
-    return code.load() if isinstance(code, LocalModule) else code.load(module)
 
 
 @dataclass(frozen=True)

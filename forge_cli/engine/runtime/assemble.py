@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
-from forge_cli.core.bounds import LATER, OPENING, call_within, wait_within
-from forge_cli.core.config import Config, Loc, parse_config
+from forge_cli.core.bounds import OPENING, call_within, wait_within
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
-from forge_cli.core.text import did_you_mean
-from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source, digest_of
-from forge_cli.core.toolset import Toolset, ToolsetEnv, ToolsetPlaces
+from forge_cli.core.toolset import Toolset, ToolsetEnv
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.controller import ApprovalController
@@ -28,30 +24,23 @@ from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
 from forge_cli.engine.hooks.hooks import Hooks, hooks_of
-from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.local import plugin_files
-from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.engine.runtime.prepared import NamedToolset, PreparedWorker, user_policies
 from forge_cli.engine.runtime.requests import WorkerRequests
-from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.home import user_home
 from forge_cli.files.trust import TrustStore
-from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+from forge_cli.files.worker import Worker
 from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
 from forge_cli.sandbox.files.held import ChangeKeeper
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
-from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
+from forge_cli.sandbox.zones.zones import distinct, open_zone, open_zones
 
 PYTHON = Source("local", "Python")
-_PACKAGE = Path(__file__).resolve().parents[2]
-T = TypeVar("T")
 
 
 def open_sandbox(
-    worker: Worker,
+    prepared: PreparedWorker,
     workspace: Path,
-    own_files: Iterable[Path],
-    brought: Sequence[Zone] = (),
     parent: Sandbox | None = None,
     *,
     make_zones: bool = True,
@@ -66,8 +55,8 @@ def open_sandbox(
     empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's. With ``read_only``
     nothing can be written in any zone, whatever a tool has declared.
     """
-    section = worker.section("sandbox")
-    config = parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
+    worker, config = prepared.worker, prepared.sandbox
+    brought = prepared.brought_zones(workspace)
     given = worker.sandbox
     if isinstance(given, Sandbox):
         zones = given.zones
@@ -91,11 +80,12 @@ def open_sandbox(
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
     if read_only:
         zones = tuple(replace(zone, mode=ZoneMode.RO) for zone in zones)
-    protected = [*own_files, *(parent.protected if parent else ())]
-    isolation = capped_isolation(config.wanted(), parent.isolation) if parent else config.wanted()
+    if parent is None:
+        own = prepared.own_files
+        return Sandbox(zones, workspace=workspace, protected=prepared.protected, isolation=config.wanted(), own=own)
+    protected, isolation = (*prepared.protected, *parent.protected), capped_isolation(config.wanted(), parent.isolation)
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
-    if parent is not None:
-        sandbox.notified = parent.notified
+    sandbox.notified = parent.notified
     return sandbox
 
 
@@ -139,130 +129,146 @@ class Assembly:
     """For what its servers ask of the session."""
 
 
-async def assemble(
-    worker: Worker,
-    *,
-    workspace: Path,
-    host: PluginHost,
-    controller: ApprovalController,
-    interrupt: InterruptSignal,
-    notify: Notify,
-    stack: AsyncExitStack,
-    parent: Assembly | None = None,
-    make_zones: bool = True,
-    spare: Path | None = None,
-    home: Path | None = None,
-    keeper: ChangeKeeper | None = None,
-    added: Sequence[Zone] = (),
-    read_only: bool = False,
-    session: str = "",
-) -> Assembly:
-    """Open the sandbox and every toolset that the worker names, and nothing else; ``stack`` closes them.
+@dataclass(frozen=True, kw_only=True)
+class Assembler:
+    """Opens the sandbox and every toolset that a worker names, and nothing else; ``stack`` closes them."""
 
-    ``parent`` is the parent worker: it caps the zones, and what it blocks is blocked. Without
-    ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too.
-    ``keeper`` keeps what files held before they are changed; a child worker's are kept by that of its parent.
-    With ``read_only``, as in the child of a worker that has it, nothing is called that does more than read. ``session``
-    is what hooks are told.
-    """
-    read_only = read_only or (parent is not None and parent.guard.judge.read_only)
-    if read_only and make_zones:
-        make_zones, spare = False, temporary_folder(stack)
-    host = host.beside(worker)
-    named = {name: host.toolset(name, worker.config.where("toolsets", name)) for name in worker.config.toolsets}
-    for problem in host.problems(named) if parent is None else ():
-        notify("warning", problem)
-    for name, (cls, _) in named.items():
-        if cls.imports:
-            before_third_party(f"toolsets.{name}")
-    home = home or forge_home()
-    places = ToolsetPlaces(worker.folder, workspace, home)
-    brought = [
-        zone
-        for name, (cls, plugin) in named.items()
-        for zone in _declared(name, plugin, cls.zones_for, worker.section("toolsets", name), places)
-    ]
-    brought += [zone for toolset in worker.toolsets for zone in toolset.zones_for(toolset.config, places)]
-    outer = parent.guard.sandbox if parent else None
-    own = protected_files(worker, host)
-    sandbox = open_sandbox(
-        worker,
-        workspace,
-        own,
-        brought,
-        outer,
-        make_zones=make_zones,
-        spare=spare,
-        added=added,
-        read_only=read_only,
-    )
-    sandbox.keeper = outer.keeper if outer else keeper
-    setting = _setting(worker, sandbox)
-    where = sandbox.isolation.network_where
-    files = _policy_files(worker, home, parent)
-    network = NetworkConsent(
-        worker=worker.name,
-        workspace=str(workspace),
-        setting=setting,
-        where=where,
-        controller=controller,
-        interrupt=interrupt,
-        policy_files=files,
-    )
-    processes = WorkerProcesses(sandbox, workspace=workspace, home=home, notify=notify, gate=network)
-    settings = load_settings(home, workspace)
-    policies = user_policies(host, settings, home)
-    requests = WorkerRequests(worker=worker.name, controller=controller, interrupt=interrupt)
-    env = ToolsetEnv(
-        worker=worker.name,
-        worker_dir=worker.folder,
-        workspace=workspace,
-        home=home,
-        sandbox=sandbox.view(),
-        processes=await stack.enter_async_context(processes),
-        notify=notify,
-        register=host.toolsets_of,
-        session=requests,
-    )
-    toolbox = Toolbox([], notify, parent=parent.toolbox if parent else None, read_only=read_only)
-    for name, (cls, plugin) in named.items():
-        its_env = replace(env, parent=toolbox.parent_toolset(name), policy=policies(name, cls))
-        toolbox.toolsets += await _open(worker, name, cls, plugin, its_env, stack)
-    for toolset in worker.toolsets:
-        its_env = replace(env, policy=policies(toolset.name, type(toolset)))
-        toolbox.toolsets.append(await _enter(partial(toolset.for_session, its_env), toolset.name, PYTHON, stack))
-    await toolbox.refresh()
-    judge = Judge(
-        offers=toolbox.offers,
-        sandbox=sandbox,
-        worker=worker.name,
-        workspace=workspace,
-        setting=setting,
-        parent=parent.guard.judge if parent else None,
-        read_only=read_only,
-        policy_files=files,
-    )
-    hooks = Hooks(
-        all=tuple(hooks_of(settings.hooks, home)),
-        session=session,
-        worker=worker.name,
-        workspace=workspace,
-        store=TrustStore(home),
-        processes=processes,
-        bus=controller.bus,
-        find_observer=host.observer,
-    )
-    hooks.check(host.observer_names() if hooks.all else ())
-    guard = Guard(
-        judge=judge,
-        controller=controller,
-        bus=controller.bus,
-        interrupt=interrupt,
-        network=network,
-        hooks=hooks if hooks.all else None,
-        ask_person=partial(requests.ask_person, consent=False),
-    )
-    return Assembly(toolbox, guard, requests)
+    prepared: PreparedWorker
+    workspace: Path
+    controller: ApprovalController
+    interrupt: InterruptSignal
+    notify: Notify
+    stack: AsyncExitStack
+    parent: Assembly | None = None
+    """The parent worker: it caps the zones, and what it blocks is blocked."""
+    make_zones: bool = True
+    """Without it calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too."""
+    spare: Path | None = None
+    keeper: ChangeKeeper | None = None
+    """Keeps what files held before they are changed; a child worker's are kept by that of its parent."""
+    added: Sequence[Zone] = ()
+    read_only: bool = False
+    """Nothing is called that does more than read, as in the child of a worker that has it."""
+    session: str = ""
+    """What hooks are told."""
+
+    @property
+    def worker(self) -> Worker:
+        return self.prepared.worker
+
+    @property
+    def _only_reads(self) -> bool:
+        return self.read_only or (self.parent is not None and self.parent.guard.judge.read_only)
+
+    async def assemble(self) -> Assembly:
+        for problem in self.prepared.problems if self.parent is None else ():
+            self.notify("warning", problem)
+        sandbox = self._open_zones()
+        network = self._network(sandbox)
+        processes = WorkerProcesses(
+            sandbox, workspace=self.workspace, home=self.prepared.home, notify=self.notify, gate=network
+        )
+        requests = WorkerRequests(worker=self.worker.name, controller=self.controller, interrupt=self.interrupt)
+        env = ToolsetEnv(
+            worker=self.worker.name,
+            worker_dir=self.worker.folder,
+            workspace=self.workspace,
+            home=self.prepared.home,
+            sandbox=sandbox.view(),
+            processes=await self.stack.enter_async_context(processes),
+            notify=self.notify,
+            register=self.prepared.host.toolsets_of,
+            session=requests,
+        )
+        toolbox = await self._open_toolsets(env)
+        guard = Guard(
+            judge=self._judge(toolbox, sandbox, network.setting),
+            controller=self.controller,
+            bus=self.controller.bus,
+            interrupt=self.interrupt,
+            network=network,
+            hooks=self._hooks(processes),
+            ask_person=partial(requests.ask_person, consent=False),
+        )
+        return Assembly(toolbox, guard, requests)
+
+    def _open_zones(self) -> Sandbox:
+        make, spare = self.make_zones, self.spare
+        if self._only_reads and make:
+            make, spare = False, temporary_folder(self.stack)
+        outer = self.parent.guard.sandbox if self.parent else None
+        sandbox = open_sandbox(
+            self.prepared,
+            self.workspace,
+            outer,
+            make_zones=make,
+            spare=spare,
+            added=self.added,
+            read_only=self._only_reads,
+        )
+        sandbox.keeper = outer.keeper if outer else self.keeper
+        return sandbox
+
+    async def _open_toolsets(self, env: ToolsetEnv) -> Toolbox:
+        prepared, parent = self.prepared, self.parent.toolbox if self.parent else None
+        policies = user_policies(prepared.host, prepared.settings(self.workspace), prepared.home)
+        toolbox = Toolbox([], self.notify, parent=parent, read_only=self._only_reads)
+        for each in prepared.toolsets:
+            its_env = replace(env, parent=toolbox.parent_toolset(each.name), policy=policies(each.name, each.cls))
+            toolbox.toolsets += [opened async for opened in _open(each, its_env, self.stack)]
+        for toolset in self.worker.toolsets:
+            its_env = replace(env, policy=policies(toolset.name, type(toolset)))
+            make = partial(toolset.for_session, its_env)
+            toolbox.toolsets.append(await _enter(make, toolset.name, PYTHON, self.stack))
+        await toolbox.refresh()
+        return toolbox
+
+    @property
+    def _policy_files(self) -> Mapping[str, str]:
+        """The files that rules may be written to; not that of a child, whose parent caps it."""
+        files = self.prepared.policy_files
+        return files if self.parent is None else {"user": files["user"]}
+
+    def _network(self, sandbox: Sandbox) -> NetworkConsent:
+        return NetworkConsent(
+            worker=self.worker.name,
+            workspace=str(self.workspace),
+            setting=_setting(self.prepared.digest, sandbox),
+            where=sandbox.isolation.network_where,
+            controller=self.controller,
+            interrupt=self.interrupt,
+            policy_files=self._policy_files,
+        )
+
+    def _judge(self, toolbox: Toolbox, sandbox: Sandbox, setting: str) -> Judge:
+        return Judge(
+            offers=toolbox.offers,
+            sandbox=sandbox,
+            worker=self.worker.name,
+            workspace=self.workspace,
+            setting=setting,
+            parent=self.parent.guard.judge if self.parent else None,
+            read_only=self._only_reads,
+            policy_files=self._policy_files,
+        )
+
+    def _hooks(self, processes: WorkerProcesses) -> Hooks | None:
+        prepared = self.prepared
+        entries = prepared.settings(self.workspace).hooks
+        if not entries:
+            return None
+        hooks = Hooks(
+            all=tuple(hooks_of(entries, prepared.home)),
+            session=self.session,
+            worker=self.worker.name,
+            workspace=self.workspace,
+            store=TrustStore(prepared.home),
+            processes=processes,
+            bus=self.controller.bus,
+            find_observer=prepared.host.observer,
+        )
+        hooks.check(prepared.host.observer_names())
+        return hooks
 
 
 def temporary_folder(stack: AsyncExitStack) -> Path:
@@ -270,108 +276,23 @@ def temporary_folder(stack: AsyncExitStack) -> Path:
     return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 
-def _policy_files(worker: Worker, home: Path, parent: Assembly | None) -> dict[str, str]:
-    """The files that rules may be written to; not those of forge itself, nor of a child, whose parent caps it."""
-    files, named = {"user": str(home / "config.yaml")}, worker.config.where("name")
-    was_read = named is not None and Path(named.file).name == worker.path.name and os.access(worker.path, os.W_OK)
-    if was_read and parent is None and not worker.path.resolve().is_relative_to(_PACKAGE):
-        files["worker"] = str(worker.path)
-    return files
-
-
-def _setting(worker: Worker, sandbox: Sandbox) -> str:
+def _setting(worker: str, sandbox: Sandbox) -> str:
     """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
     zones = [
         (zone.name, str(zone.path), zone.mode.value, zone.write.value, zone.delete.value) for zone in sandbox.zones
     ]
     isolation = sandbox.isolation.level.value, sandbox.isolation.network
-    try:
-        content = worker.content()
-    except OSError:
-        content = b""
-    return digest_of(repr([digest_of(content), str(sandbox.workspace), zones, isolation]).encode())
+    return digest_of(repr([worker, str(sandbox.workspace), zones, isolation]).encode())
 
 
-def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
-    """The files that say what a worker may do, and those of every worker among them, whether or not they exist.
-
-    Whoever may change one of them may change what is allowed.
-    """
-    seen: set[Path] = set()
-    waiting = [worker]
-    while waiting:
-        each = waiting.pop()
-        if each.path.resolve() in seen:
-            continue
-        seen.add(each.path.resolve())
-        yield each.path
-        for path in _own_files(each, host):
-            yield path
-            if path.suffix in SUFFIXES or path.is_dir():
-                with suppress(ForgeError):  # the toolset says what is wrong with it
-                    waiting.append(load_worker(path))
-
-
-def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
-    yield from plugin_files(worker)
-    for name in worker.config.toolsets:
-        try:
-            cls, plugin = host.toolset(name)
-        except ForgeError:  # whoever opens the worker says what is wrong with it
-            continue
-        section = worker.section("toolsets", name)
-        for part in section if isinstance(section, list) else [section]:
-            yield from _declared(name, plugin, cls.own_files, part, worker.folder)
-
-
-def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
-    """What a toolset class says of itself before it is opened; without that, nobody knows what has to be protected."""
-    try:
-        return call_within(LATER, "it", lambda: list(declare(*args)))
-    except ForgeError:
-        raise
-    except BaseException as error:  # third-party code
-        raise toolset_failure(
-            name, plugin.source, None, f"{declare.__name__.removesuffix('_for')}() failed", error
-        ) from error
-
-
-def user_policies(host: PluginHost, settings: Settings, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
-    """What user and project say of toolsets, whichever worker uses them: by a toolset's name and class."""
-    file = str(home / "config.yaml")
-    known = [plugin.name for plugin in host.toolset_plugins()]
-    for name in settings.policy:
-        if name not in known:
-            hint = did_you_mean(name, known, f"installed are {', '.join(known)}")
-            raise WorkerError(settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint)
-
-    def policy(name: str, cls: type[Toolset]) -> Config | None:
-        section = settings.section("policy", name)
-        if section is None:
-            return None
-        if cls.Policy is None:
-            raise WorkerError(settings.where("policy", name), f"policy.{name}: this toolset takes no policy")
-        return parse_config(cls.Policy, section, at=("policy", name), file=file)
-
-    return policy
-
-
-async def _open(
-    worker: Worker, name: str, cls: type[Toolset], plugin: Plugin, env: ToolsetEnv, stack: AsyncExitStack
-) -> list[OpenToolset]:
-    """Open the toolset of a section; one that may be used several times takes a list of sections."""
-    where = worker.config.where("toolsets", name)
-    section = worker.section("toolsets", name)
-    listed = isinstance(section, list) and cls.repeatable
-    opened: list[OpenToolset] = []
-    for index, part in enumerate(section if listed else [{} if section is None else section]):
-        at: Loc = ("toolsets", name, index) if listed else ("toolsets", name)
+async def _open(named: NamedToolset, env: ToolsetEnv, stack: AsyncExitStack) -> AsyncIterator[OpenToolset]:
+    """Open a toolset once for each of its sections."""
+    plugin = named.plugin
+    for config in named.configs:
         plugin.announce()
-        config = parse_config(cls.Config, part, at=at, file=str(worker.path))
-        toolset = await _enter(partial(cls, config, env), name, plugin.source, stack, where)
+        toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
         toolset.announce, toolset.digest = plugin.announce, plugin.digest
-        opened.append(toolset)
-    return opened
+        yield toolset
 
 
 async def _enter(

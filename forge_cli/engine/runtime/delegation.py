@@ -12,7 +12,6 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import Origin, ToolResult, WorkerUpdate
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import Text
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.controller import ApprovalController
@@ -20,7 +19,7 @@ from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Worker
-from forge_cli.record.resume import PastChild
+from forge_cli.record.resume import PastChild, cut_off_text
 from forge_cli.sandbox.files.caps import can_write_silently
 
 MAX_DEPTH = 5
@@ -80,7 +79,7 @@ def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) 
         own = child_bus(bus, path, child.worker, child.delegation)
         close_lost(child.past.lost, own, (*path, child.worker))
         for call in child.past.cut_off:
-            text = INTERRUPTED_CALL
+            text = cut_off_text(call, child.past.in_flight)
             own.emit(ToolResult(call.id, call.name, "interrupted", Text(text), 0, text, parent_call_id=call.parent))
         own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 

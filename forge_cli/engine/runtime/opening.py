@@ -20,11 +20,12 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.engine.runtime.assemble import Assembly, assemble, temporary_folder
+from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import describe_zone, environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
+from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.environment import describe_changes
@@ -34,14 +35,12 @@ from forge_cli.engine.turns.loop import EnvironmentNews, Loop, Tally
 from forge_cli.engine.turns.prices import LatePrice
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.engine.turns.window import Context
-from forge_cli.files.branch import git_branch
-from forge_cli.files.guidance import Guidance, guidance_for
-from forge_cli.files.home import close_home
-from forge_cli.files.settings import Settings, load_settings, untrusted_project
+from forge_cli.files.guidance import Guidance
+from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.secrets import Redactor, own_redactor
+from forge_cli.sandbox.secrets import Redactor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +118,9 @@ class OpenWorker:
 async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate) -> OpenWorker:
     """Open everything that the worker names; ``stack`` closes it."""
     workspace = (spec.workspace or _own_workspace(spec.worker) or Path.cwd()).resolve()
-    settings, redactor = load_settings(spec.home, workspace), own_redactor(home=spec.home)
-    closed = close_home(spec.home) if spec.is_root else None
+    prepared = spec.prepare()
+    settings, redactor = prepared.settings(workspace), prepared.redactor
+    folder, closed = prepared.within(workspace), prepared.home_warning if spec.is_root else None
     controller = ApprovalController(
         _approval_mode(spec, settings),
         spec.approval_callback,
@@ -131,7 +131,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     open_calls = _listen(spec, redactor, stack)
     if closed:
         notify("warning", closed)
-    if spec.is_root and spec.wiring.home is None and (file := untrusted_project(spec.home, workspace)):
+    if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
         notify("warning", f"{file} is not used: it is not trusted")
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
@@ -139,10 +139,10 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         if isinstance(model.provider, ConnectsAhead):
             model.provider.connect_ahead()
     price = _price(spec, settings, model)
-    assembly = await _assemble(spec, workspace, controller, stack, notify)
+    assembly = await _assemble(spec, prepared, workspace, controller, stack, notify)
     window = _window(settings, model.provider)
     deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
-    guidance = _guidance(spec, workspace)
+    guidance = folder.guidance(spec.wiring.guidance)
     if spec.is_root and guidance.untrusted:
         names = ", ".join(str(path) for path in guidance.untrusted)
         notify("info", f"{names} is not used: it is not trusted; forge trust changes that")
@@ -153,7 +153,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         controller=controller,
         model=model,
         price=price,
-        loop=_loop(spec, window, model, assembly, deferred, guidance, redactor, delegate),
+        loop=_loop(spec, folder, window, model, assembly, deferred, redactor, delegate),
         guidance=guidance,
         open_calls=open_calls,
         requests=assembly.requests,
@@ -164,14 +164,16 @@ async def reopen_worker(
     old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
 ) -> OpenWorker:
     """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
-    settings, controller, mode = load_settings(spec.home, old.workspace), old.controller, old.controller.mode
+    prepared, controller, mode = spec.prepare(), old.controller, old.controller.mode
+    settings = prepared.settings(old.workspace)
     try:
         controller.mode = _approval_mode(spec, settings)
-        assembly = await _assemble(spec, old.workspace, controller, stack, notify)
+        assembly = await _assemble(spec, prepared, old.workspace, controller, stack, notify)
         window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
         deferred = await _defer(spec, settings, window, assembly, notify, offered)
-        guidance = _guidance(spec, old.workspace)
-        loop = _loop(spec, window, old.model, assembly, deferred, guidance, old.loop.redactor, delegate, old.loop)
+        folder = prepared.within(old.workspace)
+        guidance = folder.guidance(spec.wiring.guidance)
+        loop = _loop(spec, folder, window, old.model, assembly, deferred, old.loop.redactor, delegate, old.loop)
     except BaseException:
         controller.mode = mode
         raise
@@ -189,13 +191,17 @@ def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, noti
 
 
 async def _assemble(
-    spec: RuntimeSpec, workspace: Path, controller: ApprovalController, stack: AsyncExitStack, notify: Notify
+    spec: RuntimeSpec,
+    prepared: PreparedWorker,
+    workspace: Path,
+    controller: ApprovalController,
+    stack: AsyncExitStack,
+    notify: Notify,
 ) -> Assembly:
     spare = _spare_folder(spec, stack)
-    return await assemble(
-        spec.worker,
+    assembler = Assembler(
+        prepared=prepared,
         workspace=workspace,
-        host=spec.wiring.host,
         controller=controller,
         interrupt=spec.interrupt,
         notify=notify,
@@ -203,12 +209,12 @@ async def _assemble(
         parent=spec.parent.assembly if spec.parent else None,
         make_zones=spare is None,
         spare=spare,
-        home=spec.home,
         keeper=spec.wiring.keeper,
         added=spec.wiring.zones,
         read_only=spec.read_only,
         session=spec.session_id,
     )
+    return await assembler.assemble()
 
 
 def _own_workspace(worker: Worker) -> Path | None:
@@ -317,11 +323,11 @@ async def _defer(
 
 def _loop(
     spec: RuntimeSpec,
+    folder: PreparedFolder,
     window: int | None,
     model: ChosenModel,
     assembly: Assembly,
     deferred: DeferredTools,
-    guidance: Guidance,
     redactor: Redactor,
     delegate: Delegate,
     before: Loop | None = None,
@@ -333,10 +339,12 @@ def _loop(
         reopened=before.guard.reopened if before else _reopened(spec, redactor),
         delegate=delegate,
         before_result=redactor.redact_ahead,
+        keep_consent=spec.wiring.keep_consent,
         repeated=spec.wiring.replay,
     )
     output = spec.stated_schema or wanted_output(spec.worker)
-    environment, news = _environment(spec, assembly, redactor, before)
+    environment, news = _environment(spec, assembly, folder.branch, redactor, before)
+    guidance = folder.guidance(spec.wiring.guidance)
     history = before.history if before else History(past.messages if past else (), redactor.redact)
     context = Context(
         history=history,
@@ -364,23 +372,18 @@ def _loop(
     return loop.taking_over(before) if before else loop
 
 
-def _guidance(spec: RuntimeSpec, workspace: Path) -> Guidance:
-    return guidance_for(spec.worker.config.agents_md, workspace, spec.home, told=spec.wiring.guidance)
-
-
 def _window(settings: Settings, provider: ModelProvider) -> int | None:
     return settings.options(provider.name).context or provider.context_window
 
 
 def _environment(
-    spec: RuntimeSpec, assembly: Assembly, redactor: Redactor, loop: Loop | None
+    spec: RuntimeSpec, assembly: Assembly, branch: str | None, redactor: Redactor, loop: Loop | None
 ) -> tuple[str | None, EnvironmentNews | None]:
     """What the system prompt says of where the worker is, and what has changed; a session keeps what it began with."""
     past, replay = spec.past, spec.wiring.replay
     before, last = (past.environment, past.last_environment) if past else (None, None)
     if loop:
         before, last = loop.environment, loop.told_environment
-    branch = git_branch(assembly.guard.judge.workspace)
     now = replay.environment or last if replay else environment_of(spec.worker, assembly, branch)
     if before is None or last is None or now is None:
         return now, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.model import ReplayedModel
+from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.home import forge_home
@@ -31,8 +32,12 @@ class Wiring:
     """What the command line, a replay or a parent worker adds to a runtime; programs need none of it."""
 
     host: PluginHost = field(default_factory=PluginHost)
+    prepared: PreparedWorker | None = None
+    """Of a worker that has many sessions, what they share; its children have their own."""
     sinks: tuple[Sink, ...] = ()
     """Get each line of the record."""
+    keep_consent: Callable[[], Awaitable[None]] | None = None
+    """Waits until consent is where nothing loses it, where the sinks do not."""
     session_id: str | None = None
     parent: Parent | None = None
     """What caps a child worker; the root has no parent."""
@@ -76,6 +81,13 @@ class RuntimeSpec:
     @property
     def parent(self) -> Parent | None:
         return self.wiring.parent
+
+    def prepare(self) -> PreparedWorker:
+        """What the sessions of the worker have in common."""
+        shared = self.wiring.prepared
+        if shared is not None and shared.worker is self.worker:
+            return shared
+        return PreparedWorker(self.worker, self.wiring.host, self.home)
 
     @property
     def home(self) -> Path:

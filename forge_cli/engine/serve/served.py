@@ -30,9 +30,10 @@ from forge_cli.engine.gate.performing import TOOL
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcing import Announcer
-from forge_cli.engine.runtime.assemble import Assembly, assemble
+from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.facts import environment_of
+from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.serve.calls import ServedCall
 from forge_cli.engine.serve.task import WorkerTask
@@ -203,10 +204,9 @@ class ServedWorker:
                 worker=worker, workspace=self._workspace, find_call=self._calls.get, read_only=self._read_only
             )
             worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
-        return await assemble(
-            worker,
+        assembler = Assembler(
+            prepared=PreparedWorker(worker, PluginHost(worker=worker)),
             workspace=self._workspace,
-            host=PluginHost(worker=worker),
             controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
             interrupt=InterruptSignal(),
             notify=self._announcer.notify,
@@ -215,6 +215,7 @@ class ServedWorker:
             read_only=self._read_only,
             session=self._session.id,
         )
+        return await assembler.assemble()
 
     def _recorder(self) -> Recorder:
         recorder = Recorder(session=self._session.id, worker=self.worker.name, depth=0, redactor=self.redactor)

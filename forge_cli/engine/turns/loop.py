@@ -46,7 +46,7 @@ from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
 from forge_cli.engine.turns.window import Ask, Context, Keep
-from forge_cli.record.resume import Past
+from forge_cli.record.resume import Past, cut_off_text
 from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
 
 
@@ -158,7 +158,7 @@ class Loop:
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
         for call in past.cut_off:
-            self.guard.cut_off(call)
+            self.guard.cut_off(call, cut_off_text(call, past.in_flight))
         if past.calls:
             await self._call_all(past.calls, tally, dict(past.results))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+from anyio import move_on_after
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
@@ -20,6 +22,8 @@ BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
 _LONGEST_ANSWER = 16 * 2**20
+REST = 1.0
+"""Seconds in which an answer ends that is complete."""
 
 
 @dataclass(kw_only=True)
@@ -103,6 +107,7 @@ class Server:
             async for together in events:
                 for event in together:
                     if event.strip() == "[DONE]":
+                        await _read_rest(events)
                         return
                     some = True
                     yield event
@@ -128,6 +133,13 @@ class Server:
 
     async def aclose(self) -> None:
         await self._line.aclose()
+
+
+async def _read_rest(events: AsyncGenerator[Any]) -> None:
+    """Read on to the end of an answer, which follows at once, so that its connection serves the next request."""
+    with move_on_after(REST), suppress(Exception):  # the answer is complete: whatever breaks now says nothing about it
+        async for _ in events:
+            pass
 
 
 def _address(base: str) -> SplitResult | None:

@@ -215,7 +215,7 @@ def confinement_for(
         zones=open_zones,
         workspace=place,
         home=home,
-        hidden=(*_hidden(home, frozenset({place, *shown, *(zone.path for zone in open_zones)})), own),
+        hidden=(*_hidden(home, [place, *shown, *(zone.path for zone in open_zones)]), own),
         shown=tuple(sorted(shown)),
         links=tuple(dict.fromkeys(links(home, search))),
         protected=tuple(map(_real, protected)),
@@ -224,18 +224,24 @@ def confinement_for(
     )
 
 
-def _hidden(home: Path, visible: frozenset[Path]) -> Iterator[Path]:
+def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
     """The home, unless it is a part of the system, and what is secret in those parts of it that can be seen."""
     secret = {place: _real(place) for place in (home / name for name in (*HIDDEN, FORGE))}
     if not any(home.is_relative_to(folder) for folder in _SYSTEM) and home != Path("/"):
         yield home
-        secret = {place: real for place, real in secret.items() if _is_visible(place, real, home, visible)}
+        around, seen = _prefix(home), tuple(map(_prefix, visible))
+        secret = {place: real for place, real in secret.items() if _is_visible(place, real, around, seen)}
     yield from dict.fromkeys(secret.values())
 
 
-def _is_visible(place: Path, real: Path, home: Path, visible: frozenset[Path]) -> bool:
-    outside = not real.is_relative_to(home)
-    return outside or any(not visible.isdisjoint((path, *path.parents)) for path in (place, real))
+def _is_visible(place: Path, real: Path, home: str, visible: tuple[str, ...]) -> bool:
+    """Home and visible folders are given as the texts that paths in them begin with."""
+    return not _prefix(real).startswith(home) or any(_prefix(path).startswith(visible) for path in (place, real))
+
+
+def _prefix(path: Path) -> str:
+    """What the text of every path begins with that lies there, with a slash at its end."""
+    return f"{path}/" if path.name else str(path)
 
 
 def _real(path: Path) -> Path:

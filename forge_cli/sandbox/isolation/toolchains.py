@@ -60,8 +60,8 @@ def _linked(folder: Path) -> Iterator[Path]:
 def _around(home: Path, places: Iterable[Path]) -> Iterator[Path]:
     """The toolchains that places lie in, as far as they lie below the home."""
     for place in {place if place.is_dir() else place.parent for place in places if place.is_relative_to(home)}:
-        below = place.relative_to(home)
-        for name in (name for name in (*_MANAGERS, *_TOGETHER) if below.is_relative_to(name)):
+        below = f"{place.relative_to(home)}/"
+        for name in (name for name in (*_MANAGERS, *_TOGETHER) if below.startswith(f"{name}/")):
             yield from (home / one for one in (name, *_TOGETHER.get(name, ())))
         root = place.parent if place.name in _PROGRAMS else place
         if root not in [home / name for name in _SHARED] and _is_toolchain(root):

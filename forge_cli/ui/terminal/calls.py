@@ -11,7 +11,7 @@ from typing import Any
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.events import Event, ToolResult
-from forge_cli.core.phrases import INTERRUPTED_CALL
+from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import MORE, counted, cut, visible
 from forge_cli.core.values import dataclass
@@ -152,6 +152,8 @@ def describe_error(event: ToolResult, error: str) -> str:
     """Why a call came to nothing, without the words that its line says already."""
     text = error.removeprefix(f"{event.tool_name} was not called; ").removeprefix(f"{event.tool_name} is ")
     text = text.replace("exit code: ", "exit code ")
+    if event.status == "interrupted" and error == UNCERTAIN_CALL:
+        return "interrupted; it may have run"
     if event.status == "interrupted" and INTERRUPTED_CALL in error:
         return "interrupted"
     if event.status in ("error", "timeout", "not_found") or text.startswith(event.status):

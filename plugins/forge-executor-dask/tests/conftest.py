@@ -1,10 +1,11 @@
-"""A real cluster of three processes for all tests, and a worker whose model does what the task says."""
+"""Real clusters of processes, one of three for most tests, and a worker whose model does what the task says."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from distributed import LocalCluster
 
 async def main():
     async with LocalCluster(
-        n_workers=3, threads_per_worker=4, asynchronous=True, dashboard_address=None, memory_limit=0,
+        n_workers=int(sys.argv[1]), threads_per_worker=4, asynchronous=True, dashboard_address=None, memory_limit=0,
         silence_logs=50,
     ) as cluster:
         print(cluster.scheduler_address, flush=True)
@@ -79,11 +80,14 @@ import asyncio
 import os
 from pathlib import Path
 
-from forge_cli import TextDelta, ModelFactory, ToolCall, TurnEnd, Usage, hookimpl
+from forge_cli import ModelError, ModelFactory, TextDelta, ToolCall, TurnEnd, Usage, hookimpl
 
 
 class Drawn:
-    """``KEY TOOL...``: calls the tools, one a turn, then says what came of the last call."""
+    """``KEY TOOL...``: calls the tools, one a turn, then says what came of the last call.
+
+    ``hang`` waits until everybody is released, ``flaky`` fails the first time.
+    """
 
     name = "drawn:model"
     context_window = None
@@ -92,15 +96,18 @@ class Drawn:
         key, *tools = next(message.text for message in request.messages if message.role == "user").split()
         made = [call.name for message in request.messages for call in message.calls]
         Path("seen").mkdir(exist_ok=True)
-        Path(f"seen/{key}-{os.getpid()}").touch()
+        Path(f"seen/{key}-{os.getpid()}").write_text(str(os.getppid()))
         await asyncio.sleep(0.01)
         usage = Usage(input_tokens=8, output_tokens=2)
         if "hang" in tools and "note" in made and not Path("released").exists():
             Path(f"hangs-{key}").write_text(str(os.getppid()))
             while not Path("released").exists():
                 await asyncio.sleep(0.05)
+        if "flaky" in tools and "note" in made and not Path(f"flaky-{key}").exists():
+            Path(f"flaky-{key}").touch()
+            raise ModelError(f"no answer for {key}")
         for tool in tools:
-            if tool != "hang" and tool not in made:
+            if tool not in ("hang", "flaky") and tool not in made:
                 yield ToolCall(f"call_{tool}", tool, {"key": key})
                 yield TurnEnd("tool_use", usage)
                 return
@@ -151,9 +158,11 @@ class Sorter:
             start_new_session=True,
         )
 
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.project.read("items.results.jsonl").splitlines()]
+
     def results(self) -> dict[str, dict[str, Any]]:
-        lines = [json.loads(line) for line in self.project.read("items.results.jsonl").splitlines()]
-        return {line["key"]: line["result"] for line in lines}
+        return {line["key"]: line["result"] for line in self.lines()}
 
     def statuses(self) -> dict[str, str]:
         return {key: result["status"] for key, result in self.results().items()}
@@ -163,17 +172,24 @@ class Sorter:
         return sorted(file.read_text().split()) if file.exists() else []
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("FORGE_")}
-    command = [sys.executable, "-c", CLUSTER]
+@contextmanager
+def running_cluster(processes: int, **environ: str) -> Iterator[str]:
+    """The address of a cluster whose machines have these variables besides, and nothing of the user's."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("FORGE_")}
+    command = [sys.executable, "-c", CLUSTER, str(processes)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**environ, "ONLY_THERE": "yes"}, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**plain, **environ}, text=True
     ) as process:
         assert process.stdin
         assert process.stdout
         yield process.stdout.readline().strip()
         process.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    with running_cluster(3, ONLY_THERE="yes") as address:
+        yield address
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from forge_executor_dask import forge_executors
 
 from forge_cli.testing import Project, check_executor
 
-from .conftest import Sorter
+from .conftest import Sorter, running_cluster
 
 
 @pytest.fixture
@@ -54,7 +54,8 @@ def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
     for name in ("notes.txt", "paid.txt", "lingers.txt"):
         assert max(Counter(sorter.effects(name)).values()) == 1, name
     assert len(sorter.effects("paid.txt")) == 6
-    assert "interrupted" in sorter.results()["l"]["response"]  # what the model is told of a call that may have run
+    told = sorter.results()["l"]["response"]
+    assert ("may have run" in told, "not repeated" in told) == (True, True)
     machines = Counter(path.name.split("-")[0] for path in (sorter.folder / "seen").iterdir())
     assert machines["l"] == 2  # another machine took it up
     kept = {path.stem for path in (sorter.project.home / "sessions").glob("*.jsonl")}
@@ -89,6 +90,45 @@ def test_what_is_not_there_is_told_before_the_first_item(sorter: Sorter) -> None
     sorter.project.write("worker.yaml", sorter.project.read("worker.yaml") + "  executables: {}\n")
     done = sorter.batch()
     assert (done.returncode, "the executable 'hello' is missing" in done.stderr) == (3, True)
+    assert not (sorter.folder / "seen").exists()
+
+
+def install(folder: Path, name: str, version: str, *, entry_points: str = "", **modules: str) -> str:
+    """A distribution in a folder for PYTHONPATH."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(entry_points)
+    for module, text in modules.items():
+        (folder / f"{module}.py").write_text(text)
+    return str(folder)
+
+
+def test_another_forge_on_a_machine_is_told_before_the_first_item(sorter: Sorter, tmp_path: Path) -> None:
+    sorter.items({"a": ""})
+    site = install(tmp_path / "site", "forge-workers", "9.8.7")
+    with running_cluster(1, PYTHONPATH=site) as sorter.cluster:
+        done = sorter.batch()
+    assert (done.returncode, "has forge-workers 9.8.7" in done.stderr) == (3, True), done.stderr
+    assert "install forge-workers==" in done.stderr
+    assert not (sorter.folder / "seen").exists()
+    assert not (sorter.folder / "items.results.jsonl").exists()
+
+
+def test_another_version_of_a_plugin_is_told_before_the_first_item(sorter: Sorter, tmp_path: Path) -> None:
+    sorter.items({"a": ""})
+    hooks = "from forge_cli import Toolset, hookimpl\n\nclass Tea(Toolset):\n    name = 'tea'\n\n"
+    module = hooks + "@hookimpl\ndef forge_toolsets():\n    return [Tea]\n"
+    here, there = (
+        install(
+            tmp_path / place, "forge-tools-tea", version, entry_points="[forge]\ntea = tea_tools\n", tea_tools=module
+        )
+        for place, version in (("here", "1.0"), ("there", "2.0"))
+    )
+    sorter.project.write("worker.yaml", sorter.project.read("worker.yaml") + "  tea: {}\n")
+    with running_cluster(1, PYTHONPATH=there) as sorter.cluster:
+        done = sorter.batch(env={"PYTHONPATH": here})
+    assert (done.returncode, "forge-tools-tea is 2.0 instead of 1.0" in done.stderr) == (3, True), done.stderr
     assert not (sorter.folder / "seen").exists()
 
 

@@ -4,6 +4,7 @@ Covers forge_cli.engine.batch.local, forge_cli.engine.batch.perform, forge_cli.t
 """
 
 import pickle
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from forge_cli.engine.batch.local import forge_executors
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.writer import SessionLog
 from forge_cli.testing import Project, check_executor
 
 pytestmark = pytest.mark.anyio
@@ -41,6 +43,67 @@ async def test_it_has_no_address(tmp_path: Path) -> None:
 def test_what_performs_items_can_be_sent_to_another_process() -> None:
     performer = ItemPerformer(BatchWork(worker="worker.yaml", model="script:a.yaml"))
     assert pickle.loads(pickle.dumps(performer)).work == performer.work
+
+
+TOOLS = """
+from pathlib import Path
+from forge_cli import Toolset, tool
+
+with Path("imported.txt").open("a") as file:
+    file.write("once ")
+
+class Counter(Toolset):
+    count = 0
+
+    @tool
+    def add(self) -> str:
+        \"\"\"Count.\"\"\"
+        self.count += 1
+        return f"{self.count} of this session"
+"""
+
+
+async def test_items_share_what_was_loaded_and_have_toolsets_of_their_own(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.folder)
+    project.write("tools.py", TOOLS)
+    custom = "custom: {module: ./tools.py, tools: [Counter], approval: {default: preApproved}}"
+    project.write("worker.yaml", f"name: w\nmodel: script:s.yaml\ntoolsets: {{{custom}}}\n")
+    project.write("s.yaml", "turns: [{calls: [{tool: add}]}, {text: '{results[0]}'}]")
+    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")))
+    ends = []
+    with project.environment(), anyio.fail_after(60):
+        for key in "abc":
+            ends.append(await performer(BatchItem(key, "go", f"item-{key}", str(project.folder)), InterruptSignal()))
+            (project.home / "config.yaml").write_text("unknown: key\n")  # for the next batch
+    assert [end.result["response"] for end in ends] == ["1 of this session"] * 3, ends
+    assert project.read("imported.txt") == "once "
+
+
+async def test_a_call_waits_until_its_approval_is_on_the_disk(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is waited for by a thread, so that other items work meanwhile."""
+    synced: list[tuple[bool, bool]] = []
+
+    def sync(log: SessionLog) -> None:
+        in_loop = threading.current_thread() is threading.main_thread()
+        synced.append((in_loop, (project.folder / "noted").exists()))
+        original(log)
+
+    original = SessionLog._sync
+    monkeypatch.setattr(SessionLog, "_sync", sync)
+    note = "from pathlib import Path\n\ndef note() -> str:\n    'Note.'\n    Path('noted').touch()\n    return 'ok'\n"
+    project.write("tools.py", note)
+    custom = "custom: {module: ./tools.py, tools: [note], approval: {default: preApproved}}"
+    project.write("worker.yaml", f"name: w\nmodel: script:s.yaml\ntoolsets: {{{custom}}}\n")
+    project.write("s.yaml", "turns: [{calls: [{tool: note}]}, {text: done}]")
+    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml")))
+    monkeypatch.chdir(project.folder)
+    with project.environment(), anyio.fail_after(60):
+        end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
+    assert (end.result["status"], synced, (project.folder / "noted").exists()) == ("completed", [(False, False)], True)
 
 
 async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(project: Project) -> None:

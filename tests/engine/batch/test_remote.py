@@ -15,6 +15,10 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 
 from forge_cli import BatchItem, ExecutorEnv, ExecutorFactory, ItemEnd, ItemHost
+from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.remote import executor_env
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.files.worker import Limits
 from forge_cli.testing import Project, check_executor
 
 pytestmark = pytest.mark.anyio
@@ -66,3 +70,16 @@ async def make(address: str, env: ExecutorEnv) -> AsyncIterator[Hosted]:
 async def test_a_host_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     await check_executor(ExecutorFactory("hosted", make), Project(tmp_path / "project"))
+
+
+async def test_many_items_do_not_share_a_limit_of_turns(project: Project) -> None:
+    """Fifty turns are the limit of each item where nobody states one; a host has many items."""
+    worker = project.write("worker.yaml", "name: w\nmodel: script:script.yaml\n")
+    project.write("script.yaml", "turns: [{text: done}]")
+    performer = ItemPerformer(BatchWork(worker=str(worker)), Budget(Limits(max_tokens=1000), None))
+    with project.environment(), anyio.fail_after(120):
+        async with make("", executor_env(performer, 60)) as executor:
+            for number in range(60):
+                executor.submit(BatchItem(str(number), "go", f"item-{number}", str(project.folder)))
+            ends = [await executor.next_end() for _ in range(60)]
+    assert {end.result["status"] for end in ends} == {"completed"}

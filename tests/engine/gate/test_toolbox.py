@@ -10,7 +10,7 @@ from forge_cli import EventBus
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import StatusEvent, TurnStart
 from forge_cli.engine.gate import toolbox
-from forge_cli.engine.runtime import assemble, opening
+from forge_cli.engine.runtime import assemble, opening, prepared
 from forge_cli.testing import Project, Seen, call, calls
 
 PLUGIN = '''
@@ -55,7 +55,7 @@ def moody(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: forge-tools-moody\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[forge]\nmoody = moody_plugin\n")
     monkeypatch.syspath_prepend(str(site))
-    for module in (toolbox, assemble, opening):
+    for module in (toolbox, prepared, opening):
         monkeypatch.setattr(module, "LATER", 0.1)
     for module in (toolbox, assemble):
         monkeypatch.setattr(module, "OPENING", 0.1)

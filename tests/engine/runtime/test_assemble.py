@@ -1,4 +1,7 @@
-"""From a worker file to its tools: whitelists, prefixes, approval entries, clashes, and what a toolset owns."""
+"""From a worker file to its tools: whitelists, prefixes, approval entries, clashes, and what a toolset owns.
+
+Covers forge_cli.engine.runtime.prepared.
+"""
 
 import sys
 from collections.abc import Iterator

@@ -60,6 +60,7 @@ class ChatServer:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.complaints: list[str] = []
+        self.connections = 0
         self.key: str | None = None
         self._replies: list[Reply] = []
         self._closing = threading.Event()
@@ -95,6 +96,10 @@ class ChatServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                server.connections += 1
+                super().setup()
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -50,6 +50,12 @@ def test_a_whole_conversation(server, make) -> None:
     assert "authorization" not in request.headers
 
 
+def test_the_turns_of_a_session_share_a_connection(server, make) -> None:
+    server.will(says("1"), says("2"), says("3"))
+    turns(make(), *(ModelRequest("", (USER,), ()) for _ in range(3)))
+    assert (len(server.requests), server.connections) == (3, 1)
+
+
 def test_a_key_goes_into_its_header_only(server, make) -> None:
     server.will(says("hi"))
     turn(make(key="local-key-12345678"))

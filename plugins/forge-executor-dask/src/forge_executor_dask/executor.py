@@ -91,9 +91,11 @@ class DaskExecutor:
         """Take what machines send, in order."""
         while True:
             messages: list[Message] = [await self._queue.get(), *await self._queue.get(batch=True)]
+            answers: dict[str, list[Message]] = {}
             for message in messages:
-                for answer in self._take(message):
-                    await self._tell(message["from"], answer)
+                answers.setdefault(message["from"], []).extend(self._take(message))
+            for box, found in answers.items():
+                await self._tell(box, *found)
             if self._remote.spent and self._reason is None:
                 self.cancel("the budget is spent")
 
@@ -126,10 +128,11 @@ class DaskExecutor:
     def _interrupt(self, reason: str) -> Message:
         return {"type": "pass", "message": self._remote.interrupt(reason)}
 
-    async def _tell(self, box: str, message: Message) -> None:
-        if box not in self._boxes:
-            self._boxes[box] = Queue(box, client=self._client)
-        await self._boxes[box].put(message)
+    async def _tell(self, box: str, *messages: Message) -> None:
+        if messages:
+            if box not in self._boxes:
+                self._boxes[box] = Queue(box, client=self._client)
+            await self._boxes[box].put(messages)
 
     async def _tell_all(self, message: Message) -> None:
         for box in list(self._boxes):

@@ -73,7 +73,7 @@ class Machine:
             while not self.closed:
                 first = self._in.get()
                 self._heard = time.monotonic()
-                self._take([first, *self._in.get(batch=True)])
+                self._take([message for sent in (first, *self._in.get(batch=True)) for message in sent])
         self._close()
 
     def _watch(self) -> None:

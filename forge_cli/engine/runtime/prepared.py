@@ -1,0 +1,239 @@
+"""A worker prepared for its sessions: toolset classes and their settings, files and policies, each looked up once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from forge_cli.core.bounds import LATER, call_within
+from forge_cli.core.config import Config, Loc, parse_config
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.text import did_you_mean
+from forge_cli.core.thirdparty import before_third_party
+from forge_cli.core.tool import digest_of
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
+from forge_cli.core.zones import Zone
+from forge_cli.engine.gate.toolbox import toolset_failure
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.local import plugin_files
+from forge_cli.engine.plugins.scan import Plugin
+from forge_cli.files.branch import git_branch
+from forge_cli.files.guidance import Guidance, guidance_for
+from forge_cli.files.home import close_home, forge_home
+from forge_cli.files.settings import Settings, load_settings, untrusted_project
+from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+from forge_cli.sandbox.files.protected import OwnFiles
+from forge_cli.sandbox.secrets import Redactor, own_redactor
+from forge_cli.sandbox.zones.zones import SandboxConfig
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+
+
+class NamedToolset:
+    """A toolset that a worker names: its class, and where that comes from."""
+
+    def __init__(self, worker: Worker, name: str, cls: type[Toolset], plugin: Plugin) -> None:
+        self.name, self.cls, self.plugin = name, cls, plugin
+        self.where: Mark | None = worker.config.where("toolsets", name)
+        self._section: Any = worker.section("toolsets", name)
+        self._file = str(worker.path)
+
+    @cached_property
+    def configs(self) -> tuple[ToolsetConfig, ...]:
+        """What its section says; a toolset that may be used several times takes a list of sections."""
+        listed = isinstance(self._section, list) and self.cls.repeatable
+        parts = self._section if listed else [{} if self._section is None else self._section]
+        return tuple(self._read(part, index if listed else None) for index, part in enumerate(parts))
+
+    def _read(self, part: Any, index: int | None) -> ToolsetConfig:
+        at: Loc = ("toolsets", self.name) if index is None else ("toolsets", self.name, index)
+        self.plugin.announce()
+        return parse_config(self.cls.Config, part, at=at, file=self._file)
+
+    def zones(self, places: ToolsetPlaces) -> list[Zone]:
+        """Those that it brings along."""
+        return _declared(self.name, self.plugin, self.cls.zones_for, self._section, places)
+
+
+class PreparedFolder:
+    """What a worker finds in its working directory, each part looked up when it is first asked for."""
+
+    def __init__(self, worker: Worker, workspace: Path, home: Path) -> None:
+        self.workspace = workspace
+        self._worker, self._home = worker, home
+        self._guidance: dict[bool | None, Guidance] = {}
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the user says, and the project that lies there."""
+        return load_settings(self._home, self.workspace)
+
+    @cached_property
+    def untrusted_project(self) -> Path | None:
+        return untrusted_project(self._home, self.workspace)
+
+    @cached_property
+    def branch(self) -> str | None:
+        return git_branch(self.workspace)
+
+    def guidance(self, told: bool | None) -> Guidance:
+        """What AGENTS.md says there; ``told`` decides for workers that leave it open."""
+        if told not in self._guidance:
+            found = guidance_for(self._worker.config.agents_md, self.workspace, self._home, told=told)
+            self._guidance[told] = found
+        return self._guidance[told]
+
+
+class PreparedWorker:
+    """What all sessions of one worker have in common, each part looked up when it is first asked for.
+
+    A session of its own has one of its own. The items of a batch share one: they work with what there was when the
+    first of them began.
+    """
+
+    def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None) -> None:
+        self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
+        self._of_folder: PreparedFolder | None = None
+
+    @cached_property
+    def toolsets(self) -> tuple[NamedToolset, ...]:
+        found = [
+            NamedToolset(self.worker, name, *self.host.toolset(name, self.worker.config.where("toolsets", name)))
+            for name in self.worker.config.toolsets
+        ]
+        for each in found:
+            if each.cls.imports:
+                before_third_party(f"toolsets.{each.name}")
+        return tuple(found)
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What a person has to know who uses this worker's toolsets."""
+        return tuple(self.host.problems([each.name for each in self.toolsets]))
+
+    @cached_property
+    def sandbox(self) -> SandboxConfig:
+        section = self.worker.section("sandbox")
+        file = str(self.worker.path)
+        return parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=file)
+
+    def brought_zones(self, workspace: Path) -> list[Zone]:
+        """The zones that the worker's toolsets bring along."""
+        places = ToolsetPlaces(self.worker.folder, workspace, self.home)
+        named = [zone for each in self.toolsets for zone in each.zones(places)]
+        return [*named, *(zone for each in self.worker.toolsets for zone in each.zones_for(each.config, places))]
+
+    @cached_property
+    def protected(self) -> tuple[Path, ...]:
+        """The files that say what the worker may do, whether or not they exist."""
+        return tuple(protected_files(self.worker, self.host))
+
+    @cached_property
+    def own_files(self) -> OwnFiles:
+        return OwnFiles(self.protected)
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal as long as the worker file is."""
+        try:
+            return digest_of(self.worker.content())
+        except OSError:
+            return digest_of(b"")
+
+    @cached_property
+    def policy_files(self) -> Mapping[str, str]:
+        """The files that rules may be written to; not those of forge itself."""
+        worker, files = self.worker, {"user": str(self.home / "config.yaml")}
+        named = worker.config.where("name")
+        was_read = named is not None and Path(named.file).name == worker.path.name and os.access(worker.path, os.W_OK)
+        if was_read and not worker.path.resolve().is_relative_to(_PACKAGE):
+            files["worker"] = str(worker.path)
+        return files
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        return own_redactor(home=self.home)
+
+    @cached_property
+    def home_warning(self) -> str | None:
+        """What was wrong with forge's own folder, which is closed to others by this."""
+        return close_home(self.home)
+
+    def settings(self, workspace: Path) -> Settings:
+        """What the user says, and the project in the working directory."""
+        return self.within(workspace).settings
+
+    def within(self, workspace: Path) -> PreparedFolder:
+        """What depends on the working directory; most items of a batch have the same."""
+        if self._of_folder is None or self._of_folder.workspace != workspace:
+            self._of_folder = PreparedFolder(self.worker, workspace, self.home)
+        return self._of_folder
+
+
+def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
+    """The files that say what a worker may do, and those of every worker among them, whether or not they exist.
+
+    Whoever may change one of them may change what is allowed.
+    """
+    seen: set[Path] = set()
+    waiting = [worker]
+    while waiting:
+        each = waiting.pop()
+        if each.path.resolve() in seen:
+            continue
+        seen.add(each.path.resolve())
+        yield each.path
+        for path in _own_files(each, host):
+            yield path
+            if path.suffix in SUFFIXES or path.is_dir():
+                with suppress(ForgeError):  # the toolset says what is wrong with it
+                    waiting.append(load_worker(path))
+
+
+def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
+    yield from plugin_files(worker)
+    for name in worker.config.toolsets:
+        try:
+            cls, plugin = host.toolset(name)
+        except ForgeError:  # whoever opens the worker says what is wrong with it
+            continue
+        section = worker.section("toolsets", name)
+        for part in section if isinstance(section, list) else [section]:
+            yield from _declared(name, plugin, cls.own_files, part, worker.folder)
+
+
+def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *args: object) -> list[T]:
+    """What a toolset class says of itself before it is opened; without that, nobody knows what has to be protected."""
+    try:
+        return call_within(LATER, "it", lambda: list(declare(*args)))
+    except ForgeError:
+        raise
+    except BaseException as error:  # third-party code
+        raise toolset_failure(
+            name, plugin.source, None, f"{declare.__name__.removesuffix('_for')}() failed", error
+        ) from error
+
+
+def user_policies(host: PluginHost, settings: Settings, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
+    """What user and project say of toolsets, whichever worker uses them: by a toolset's name and class."""
+    file = str(home / "config.yaml")
+    known = [plugin.name for plugin in host.toolset_plugins()]
+    for name in settings.policy:
+        if name not in known:
+            hint = did_you_mean(name, known, f"installed are {', '.join(known)}")
+            raise WorkerError(settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint)
+
+    def policy(name: str, cls: type[Toolset]) -> Config | None:
+        section = settings.section("policy", name)
+        if section is None:
+            return None
+        if cls.Policy is None:
+            raise WorkerError(settings.where("policy", name), f"policy.{name}: this toolset takes no policy")
+        return parse_config(cls.Policy, section, at=("policy", name), file=file)
+
+    return policy
