@@ -42,6 +42,7 @@ toolsets:
       - {{pattern: cd, approval: preApproved}}
       - {{pattern: seq, approval: preApproved}}
       - {{pattern: sort, approval: preApproved}}
+      - {{pattern: ln, approval: preApproved}}
       - {{pattern: rm, approval: blocked}}
 """
 GBK_PIPE = b"\x81|".decode("gbk")
@@ -373,6 +374,18 @@ async def test_a_shell_that_went_elsewhere_writes_elsewhere(opened: Open, projec
         assert len(hands.asked) == 2
         await hands.hear("done")
     assert (project.read("scratch/x"), project.read("sub/scratch/x")) == ("here\n", "there\n")
+
+
+async def test_a_shell_that_may_have_made_links_asks_before_it_writes(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("bash")
+        await hands.write("echo x > scratch/x\n")
+        await hands.write("ln -s sub scratch/link < /dev/null\n")
+        await hands.write("echo done\n")
+        assert len(hands.asked) == 1
+        await hands.write("echo x > scratch/link/x\n")
+        assert len(hands.asked) == 2
+        assert "ln may have made links" in hands.asked[1].reason
 
 
 async def test_the_rules_follow_a_shell_into_other_folders(opened: Open, project: Project) -> None:

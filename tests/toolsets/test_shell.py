@@ -221,12 +221,18 @@ def test_odd_rules_are_warned_of(project: Project) -> None:
     rules = "[{pattern: ls, approval: ask}, {pattern: ls -l, approval: preApproved}, {pattern: '', approval: ask}]"
     with_shell(project, f"{{rules: {rules}}}")
     warnings = [status.message for status in project.run("hi").of(StatusEvent) if status.level == "warning"]
-    assert warnings == [
-        "toolsets.shell: rules[1] 'ls -l': it never counts: rules[0] 'ls' comes first and matches the same",
-        "toolsets.shell: rules[2] '': an empty pattern matches nothing",
+    lines = (project.folder / "worker.yaml").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "ls -l" in text)
+    columns = [lines[line - 1].index(start) + 1 for start in ("{pattern: ls -l", "{pattern: ''")]
+    expected = [
+        f"worker.yaml:{line}:{columns[0]}: toolsets.shell: rules[1] 'ls -l': "
+        "it never counts: rules[0] 'ls' comes first and matches the same",
+        f"worker.yaml:{line}:{columns[1]}: toolsets.shell: rules[2] '': an empty pattern matches nothing",
     ]
+    assert warnings == [f"{project.folder}/{warning}" for warning in expected]
     done = project.forge("worker", "check", "worker.yaml")
-    assert (done.returncode, done.stderr.splitlines()) == (0, [f"warning: {warning}" for warning in warnings])
+    assert (done.returncode, done.stderr.splitlines()) == (0, [f"warning: {warning}" for warning in expected])
+    assert "command" not in done.stdout.replace("commands", "")
 
 
 # --- redirections

@@ -19,6 +19,8 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.zones import IsolationLevel, SandboxConfig
+from forge_cli.toolsets.shell.lint import granting_rules
+from forge_cli.toolsets.shell.rules import ShellRule
 
 Section = Mapping[str, Any]
 ALLOWED = Approval.PRE_APPROVED.value
@@ -92,8 +94,11 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "shell":
-            rules = [rule for rule in section.get("rules") or () if rule.get("approval") == ALLOWED]
-            yield from (Grant("command", str(rule.get("pattern"))) for rule in rules)
+            rules = [
+                ShellRule(pattern=str(rule.get("pattern")), approval=Approval(rule.get("approval")))
+                for rule in section.get("rules") or ()
+            ]
+            yield from (Grant("command", rule.pattern) for rule in granting_rules(rules))
             if section.get("default") == ALLOWED:
                 yield Grant("command", "every command that no rule covers (default: preApproved)")
 

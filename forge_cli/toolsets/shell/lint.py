@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import visible
@@ -65,13 +66,34 @@ def _why_unmatched(rule: ShellRule, example: str) -> str | None:
     return None if matched else verdict.reason
 
 
-def lint_rules(rules: Sequence[ShellRule]) -> list[str]:
-    """What is odd about a list of rules, a sentence each."""
+class OddRule(NamedTuple):
+    """A rule by its place in the list, and a sentence on what is odd about it."""
+
+    rule: int
+    message: str
+
+
+def lint_rules(rules: Sequence[ShellRule]) -> list[OddRule]:
+    """What is odd about a list of rules."""
     return [
-        f"rules[{index}] {_shown(rule.pattern)}: {problem}"
+        OddRule(index, f"rules[{index}] {_shown(rule.pattern)}: {problem}")
         for index, rule in enumerate(rules)
         for problem in _problems(rules, index)
     ]
+
+
+def granting_rules(rules: Sequence[ShellRule]) -> list[ShellRule]:
+    """The rules that do pre-approve something: not those that never count, or that match nothing which could be."""
+    return [
+        rule for index, rule in enumerate(rules) if rule.approval is Approval.PRE_APPROVED and _counts(rules, index)
+    ]
+
+
+def _counts(rules: Sequence[ShellRule], index: int) -> bool:
+    tokens = rules[index].tokens
+    if not tokens or ASSIGNMENT.match(tokens[0]):
+        return False
+    return _never_approves(tokens) is None and next(_shadows(rules, index), None) is None
 
 
 def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:

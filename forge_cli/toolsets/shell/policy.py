@@ -68,7 +68,9 @@ class ShellPolicy:
             for wrong in check_examples(section.rules):
                 where = section.where("rules", wrong.rule, wrong.key, wrong.item)
                 raise WorkerError(where, f"{name}.rules[{wrong.rule}].{wrong.key}: {wrong.message}")
-            yield from (f"{name}: {problem}" for problem in lint_rules(section.rules))
+            for odd in lint_rules(section.rules):
+                where = section.where("rules", odd.rule)
+                yield f"{f'{where}: ' if where else ''}{name}: {odd.message}"
 
     def stated(self) -> Iterator[Verdict]:
         """What is said, rule by rule, without a command: the reason of each is its pattern, and why."""

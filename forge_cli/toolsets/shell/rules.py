@@ -13,7 +13,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config
 from forge_cli.core.text import cut, visible
 from forge_cli.core.values import dataclass
-from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, no_links
+from forge_cli.toolsets.shell.allow.folders import CommandPlace, folder_hazard, links_beside, no_links
 from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Redirect, Simple, read_line
@@ -173,7 +173,7 @@ class LineJudge:
         """What is said of a line in which nothing is blocked, as far as it can be read."""
         try:
             for earlier in read_line(before):
-                place = replace(place, folders=place.folders.after(earlier))
+                place = place.after(earlier)
             return self._combine(read_line(command), place)
         except UnreadableLine as error:
             return self._unreadable(command, search, error)
@@ -210,8 +210,10 @@ class LineJudge:
         """What a pattern of ``reach`` tokens that matches the command does not cover."""
         if not command.words:
             return _NOTHING
-        moved = place.folders.moved
-        hazards = (redirect_hazard(redirect, place.writable, moved=moved) for redirect in command.redirects)
+        moved, unsure = place.folders.moved, place.unsure
+        hazards = (
+            redirect_hazard(redirect, place.writable, moved=moved, unsure=unsure) for redirect in command.redirects
+        )
         why = command_hazard(command.words, reach) or next(filter(None, hazards), None)
         words = [word.text for word in command.words]
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
@@ -231,14 +233,14 @@ class LineJudge:
             return LineVerdict(self._unsure, _NOTHING)
         known: dict[tuple[object, ...], CommandPart] = {}
         parts, places = [], []
-        for command in commands:
-            key = (*command.words, *command.redirects, place.folders)
+        for command, beside in zip(commands, links_beside(commands), strict=True):
+            here = replace(place, unsure=beside) if beside and not place.unsure else place
+            key = (*command.words, *command.redirects, here.folders, here.unsure)
             if key not in known:
-                known[key] = self._part(command, place)
+                known[key] = self._part(command, here)
             parts.append(known[key])
-            places.append(place)
-            if (folders := place.folders.after(command)) != place.folders:
-                place = replace(place, folders=folders)
+            places.append(here)
+            place = place.after(command)
         approval = Approval.strictest(*(part.approval for part in parts))
         at, part = next((at, part) for at, part in enumerate(parts) if part.approval is approval)
         suggestion = None

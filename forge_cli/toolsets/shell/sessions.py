@@ -13,7 +13,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.values import dataclass
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import Child
-from forge_cli.toolsets.shell.allow.folders import Folders
+from forge_cli.toolsets.shell.allow.folders import CommandPlace
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.stdin import may_read
@@ -53,7 +53,7 @@ class ProcessSession:
     doubt: str | None = None
     """Why a line that is pre-approved elsewhere asks here."""
     moved: str = ""
-    """The lines by which it may have left the working directory."""
+    """The lines by which it may have left the working directory, or made links in it."""
     unfinished: str = ""
     """The end of what was written, which the next characters may continue."""
 
@@ -135,9 +135,9 @@ def _last_line(text: str) -> str:
 
 
 def _moves(text: str) -> str:
-    """The text if it may change the folder; what cannot be read may go anywhere."""
+    """The text if it may change the folder or make links; what cannot be read may go anywhere."""
     try:
-        return text if any(Folders().after(simple).moved for simple in read_line(text)) else ""
+        return text if any(CommandPlace().after(simple) != CommandPlace() for simple in read_line(text)) else ""
     except UnreadableLine:
         return "cd ..\n"
 

@@ -307,6 +307,37 @@ def test_many_folders_that_a_shell_may_be_in_are_too_many(judge: Judge) -> None:
     assert judge(f"{line}; ls", allow=["cd", "ls"]).approval is ASK
 
 
+# fmt: off
+LINKED = [
+    ("git checkout -q evil; echo id > scratch/sub/x", False), ("ln -s /tmp scratch/l; echo x > scratch/l/x", False),
+    ("ln -s /tmp scratch/l | echo x > scratch/l/x", False), ("make && echo x > scratch/l", False),
+    ("{ sleep 1; echo x > scratch/l/x; } | ln -s /tmp scratch/l", False), ("mv a b || echo x >> scratch/l", False),
+    ("(sleep 1; echo x > scratch/l/x) & ln -s /tmp scratch/l", False), ("cp -a a b; echo x &> scratch/l", False),
+    ("sleep 1 && echo x > scratch/l/x & git checkout evil", False), ("tar xf a\necho x > scratch/l", False),
+    ("{ { sleep 1; echo x > scratch/l; } | cat; } & true; make", False), ("git pull; cat a | sort > scratch/l", False),
+    ("git checkout evil && cd src && git status", False), ("git checkout evil; git -C src status", False),
+    ("{ git checkout evil; echo x; } > scratch/l", False), ("timeout 5 make; echo x > scratch/l", False),
+    ("echo a > scratch/x; echo b > scratch/y", True), ("mkdir -p scratch/d && echo x > scratch/d/f", True),
+    ("cat a > scratch/b", True), ("git log | head > scratch/o", True), ("make > scratch/log", True),
+    ("echo a > scratch/x; make", True), ("echo a > scratch/x; cat y | make", True), ("make && echo done", True),
+    ("cat x | sort > scratch/y; make", True), ("make && cd src && ls", True), ("make 2>&1 | tail -5", True),
+    ("touch scratch/a; echo b >> scratch/a", True), ("git status > scratch/a; git diff > scratch/b", True),
+    ("make > /dev/null 2>&1; make 2>/dev/null", True), ("(echo x > scratch/a); make", True),
+    ("sleep 1 & echo x > scratch/a; make", True), ("make; git status", True),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("line", "covered"), LINKED)
+def test_a_file_is_written_unasked_only_where_no_command_of_the_line_may_have_made_links(
+    line: str, covered: bool, judge: Judge
+) -> None:
+    rules = ["timeout 5 make", *(word for word in MOVED_RULES if " " not in word)]
+    rules += ["ln", "mv", "cp", "tar", "sort", "tail", "head", "mkdir", "touch", "sleep", "true"]
+    for verdict in (judge(line, allow=rules, writable=["scratch"]), judge(line, default=PRE, writable=["scratch"])):
+        assert (verdict.approval, line) == (PRE if covered else ASK, line)
+
+
 @pytest.mark.parametrize("folder", ["scratch", "./scratch", "scratch/"])
 def test_a_writable_folder_may_be_spelled_as_people_do(folder: str, judge: Judge) -> None:
     assert judge("ls > scratch/o", allow=["ls"], writable=[folder]).approval is Approval.PRE_APPROVED

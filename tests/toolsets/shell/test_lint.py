@@ -3,7 +3,7 @@
 import pytest
 
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.lint import WrongExample, check_examples, lint_rules
+from forge_cli.toolsets.shell.lint import WrongExample, check_examples, granting_rules, lint_rules
 from forge_cli.toolsets.shell.rules import ShellRule
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
@@ -75,16 +75,30 @@ def test_examples_that_do_not_hold_are_named() -> None:
     ],
 )
 def test_odd_rules_are_named(rules: list[ShellRule], warning: str) -> None:
-    assert lint_rules(rules) == [warning]
+    assert [odd.message for odd in lint_rules(rules)] == [warning]
 
 
 @pytest.mark.parametrize(
     "pattern",
-    ["env", "bash", "xargs", "timeout 30", "bash -c ls", "git -c", "sed -i", "export", "uv run", "find . -delete"],
+    [
+        "env",
+        "bash",
+        "xargs",
+        "timeout 30",
+        "bash -c ls",
+        "git -c",
+        "sed -i",
+        "export",
+        "uv run",
+        "find . -delete",
+        "docker run",
+        "git *",
+    ],
 )
 def test_patterns_that_never_preapprove_are_named(pattern: str) -> None:
-    assert "can never pre-approve" in lint_rules([rule(pattern, PRE)])[0]
-    assert lint_rules([rule(pattern, ASK)]) == []
+    assert "can never pre-approve" in lint_rules([rule(pattern, PRE)])[-1].message
+    assert granting_rules([rule(pattern, PRE)]) == []
+    assert "*" in pattern or lint_rules([rule(pattern, ASK)]) == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +117,7 @@ def test_patterns_that_never_preapprove_are_named(pattern: str) -> None:
         "xargs cat",
         "tar",
         "node",
-        "docker run",
+        "docker run alpine ls",
     ],
 )
 def test_useful_patterns_are_no_problem(pattern: str) -> None:
@@ -112,3 +126,9 @@ def test_useful_patterns_are_no_problem(pattern: str) -> None:
 
 def test_the_narrower_rule_first_is_no_problem() -> None:
     assert lint_rules([rule("git push", ASK), rule("git", PRE), rule("git reset", BLOCKED), rule("git log", PRE)]) == []
+
+
+def test_what_never_counts_grants_nothing() -> None:
+    rules = [rule("git *", PRE), rule("ls", PRE), rule("make", ASK), rule("make x", PRE), rule("", PRE)]
+    rules += [rule("A=1 ls", PRE), rule("rm", BLOCKED), rule("rm x", PRE)]
+    assert granting_rules(rules) == [rule("ls", PRE)]

@@ -3,6 +3,9 @@
 Covers forge_cli.toolsets.shell.allow.folders.
 """
 
+import os
+import subprocess
+
 import pytest
 
 from forge_cli.core.events import ApprovalDecided
@@ -51,3 +54,20 @@ def test_what_is_preapproved_in_another_folder(project: Project, command: str, a
         (project.folder / name).symlink_to(target)
     seen = project.run(calls(call("shell", command=command)), "done")
     assert [event.verdict for event in seen.of(ApprovalDecided)] == [approval]
+
+
+def test_a_link_that_the_line_itself_brings_is_not_written_through(project: Project) -> None:
+    rules = "[{pattern: git checkout, approval: preApproved}, {pattern: echo, approval: preApproved}]"
+    project.write("worker.yaml", f"{WORKER.partition('toolsets:')[0]}toolsets: {{shell: {{rules: {rules}}}}}\n")
+    project.write("scratch/a.txt", "text")
+    commands = (
+        "git init -q; git add scratch; git commit -qm a; git checkout -qb evil; ln -s ../.git/hooks scratch/sub; "
+    )
+    commands += "git add scratch; git commit -qm b; git checkout -q -"
+    identity = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    subprocess.run(["bash", "-ec", commands], cwd=project.folder, env={**os.environ, **identity}, check=True)
+    lines = ["git checkout -q evil; echo id > scratch/sub/post-checkout", "git checkout -q evil", "echo id > scratch/b"]
+    seen = project.run(*(calls(call("shell", command=line)) for line in lines), "done")
+    verdicts = [event.verdict for event in seen.of(ApprovalDecided)]
+    assert verdicts == ["ask", "preApproved", "preApproved"]
+    assert not (project.folder / ".git/hooks/post-checkout").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.hazards import innermost
@@ -11,7 +12,7 @@ from forge_cli.toolsets.shell.allow.parser import Simple
 from forge_cli.toolsets.shell.allow.redirects import is_inside
 from forge_cli.toolsets.shell.programs.git import git_folders
 from forge_cli.toolsets.shell.programs.names import below
-from forge_cli.toolsets.shell.programs.readers import only_reads
+from forge_cli.toolsets.shell.programs.readers import makes_no_links, only_reads
 
 _FOLDERS_AT_MOST = 16
 
@@ -55,6 +56,37 @@ class CommandPlace:
     writable: Sequence[str] = ()
     folders: Folders = Folders()
     is_link: Callable[[str], bool] = no_links
+    unsure: str | None = None
+    """A command before this one, or beside it, that may have made links of what were files and folders."""
+
+    def after(self, command: Simple) -> CommandPlace:
+        """Where the next command runs."""
+        folders, unsure = self.folders.after(command), self.unsure or link_maker(command)
+        unchanged = (folders, unsure) == (self.folders, self.unsure)
+        return self if unchanged else replace(self, folders=folders, unsure=unsure)
+
+
+def link_maker(command: Simple) -> str | None:
+    """The name of the command if it may make links."""
+    words = [word.text for word in command.words]
+    start, why = innermost(words, len(words)) if words else (0, None)
+    return None if not words or (why is None and makes_no_links(words[start:])) else words[0]
+
+
+def links_beside(commands: Sequence[Simple]) -> list[str | None]:
+    """For each command, one behind it in the line that may make links and does not wait for it."""
+    if not any(command.background or command.beside < place for place, command in enumerate(commands)):
+        return [None] * len(commands)
+    found: list[str | None] = []
+    pipeline, in_pipeline, later = len(commands), None, None
+    for place in reversed(range(len(commands))):
+        command = commands[place]
+        found.append(in_pipeline if pipeline <= place else later if command.background else None)
+        if name := link_maker(command):
+            later = name
+            if command.beside < min(place, pipeline):
+                pipeline, in_pipeline = command.beside, name
+    return found[::-1]
 
 
 def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str | None:
@@ -70,6 +102,8 @@ def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str 
         return None
     if doubtful := next((folder for folder in folders.possible if _is_doubtful(folder, place)), None):
         return f"{doubtful} is a link, or a folder whose files are written without asking"
+    if place.unsure and argv[0] == "git":
+        return f"{place.unsure} may have made links, so that it may run in any folder"
     if None in folders.possible:
         return "it may run in any folder, and the rules are for the working directory"
     return None if only_reads(argv) else "the rules are for the working directory, and it runs in another folder"

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.programs import Argv, is_checked, program_hazard
-from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, RUNNERS, SHELLS, WRAPPERS, program
+from forge_cli.toolsets.shell.programs.named import named_tool
+from forge_cli.toolsets.shell.programs.runners import RUNNERS
+from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS, program
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+_TOOLS_AT_MOST = 8
 _SCRIPT_OPTIONS = re.compile(r"-[exuvfn]+|--(?:posix|norc|noprofile|restricted)")
 
 
@@ -19,12 +22,22 @@ def command_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
         return "the name of the program is a glob"
     if option := next((word.text for word in words if word.glob and word.text.startswith("-")), None):
         return f"{option} can become another option"
-    texts = [word.text for word in words]
-    start, why = innermost(texts, reach)
-    if why:
-        return why
-    globs = frozenset(place - start for place, word in enumerate(words) if word.glob and place >= start)
-    return program_hazard(program(texts[start]), Argv(texts[start:], globs), reach - start)
+    argv = Argv([word.text for word in words], frozenset(place for place, word in enumerate(words) if word.glob))
+    for _ in range(_TOOLS_AT_MOST):
+        start, why = innermost(argv.words, reach)
+        argv, reach = _behind(argv, start, argv.words[start]), reach - start
+        why = why or program_hazard(program(argv.words[0]), argv, reach)
+        tool = named_tool(argv.words)
+        if why or tool is None:
+            return why
+        argv, reach = _behind(argv, *tool), reach - tool[0]
+    return "it names one tool after the other"
+
+
+def _behind(argv: Argv, start: int, name: str) -> Argv:
+    """The words from ``start`` on, the first of which is a tool's name."""
+    globs = frozenset(place - start for place in argv.globs if place > start)
+    return Argv([name, *argv.words[start + 1 :]], globs)
 
 
 def innermost(words: list[str], reach: int) -> tuple[int, str | None]:
@@ -39,12 +52,12 @@ def innermost(words: list[str], reach: int) -> tuple[int, str | None]:
             return start, None
         if inner is None or inner >= reach:
             return start, f"{name} starts another command, and no rule names that command with it"
-        wrapper = WRAPPERS.get(name)
-        if wrapper and wrapper.reparses and not reparsed:
+        wrapper = WRAPPERS[name] if name in WRAPPERS else RUNNERS[name].wrapper
+        if wrapper.reparses and not reparsed:
             reparsed = True
             if not all(map(_PLAIN.fullmatch, words[start:])):
                 return start, f"{name} reads its words once more, as a script"
-        if wrapper and wrapper.feeds and _depends_on_words(program(words[inner])):
+        if wrapper.feeds and _depends_on_words(program(words[inner])):
             return start, f"{name} gives {words[inner]} words that are not known"
         start = inner
 
@@ -55,10 +68,7 @@ def _inner(words: list[str], start: int, name: str) -> int | None:
         return WRAPPERS[name].inner(words, start)
     if name in ANYWHERE:
         return None
-    if name in RUNNERS and not RUNNERS[name].isdisjoint(words[start + 1 : start + 4]):
-        direct = words[start + 1] in RUNNERS[name] and not "".join(words[start + 2 : start + 3]).startswith("-")
-        return start + 2 if direct and start + 2 < len(words) else None
-    return start
+    return RUNNERS[name].inner(words, start) if name in RUNNERS else start
 
 
 def _depends_on_words(name: str) -> bool:

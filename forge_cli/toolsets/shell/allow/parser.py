@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -30,6 +30,19 @@ class Simple:
     at: int = 0
     piped: bool = False
     """Whether its input is the output of the command before it."""
+    beside: int = 0
+    """The number of the first command of its pipeline."""
+    background: bool = False
+    """Whether the commands behind it do not wait for it."""
+
+
+@dataclass
+class _Nesting:
+    """A group or the line itself: where its current list and its current pipeline began."""
+
+    first: int
+    pipeline: int
+    piped: bool = False
 
 
 class _Expect(Enum):
@@ -64,6 +77,7 @@ class _Parser:
         self._lexer = Lexer(text)
         self._commands: list[Simple] = []
         self._open: list[str] = []
+        self._nestings = [_Nesting(0, 0)]
         self._expect = _Expect.COMMAND_OR_END
         self._piped = False
         self._tokens = 0
@@ -135,7 +149,7 @@ class _Parser:
         if not self._in_command:
             if len(self._commands) == COMMANDS_AT_MOST:
                 raise UnreadableLine(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
-            self._commands.append(Simple(at=token.at, piped=self._piped))
+            self._commands.append(Simple(at=token.at, piped=self._piped, beside=self._beside()))
             self._expect = _Expect.WORD
         return self._commands[-1]
 
@@ -163,6 +177,19 @@ class _Parser:
         if not self._in_command:
             raise UnreadableLine(_SYNTAX, token.at)
         self._expect, self._piped = expect, False
+        here, count = self._nestings[-1], len(self._commands)
+        if token.kind == "&":
+            ended = [replace(command, background=True) for command in self._commands[here.first :]]
+            self._commands[here.first :] = ended
+        if token.kind in ("|", "|&"):
+            here.piped = True
+        else:
+            first = here.first if token.kind in ("&&", "||") else count
+            self._nestings[-1] = _Nesting(first, count)
+
+    def _beside(self) -> int:
+        piped = (nesting.pipeline for nesting in self._nestings if nesting.piped)
+        return min(piped, default=len(self._commands))
 
     def _negate(self, token: ShellToken) -> None:
         if self._piped or self._expect is _Expect.COMMAND_HERE:
@@ -177,6 +204,7 @@ class _Parser:
         if (kind == "(" and after in ("(", "\\")) or (kind == "{" and after not in (" ", "\t", "\n")):
             raise UnreadableLine("control flow is not analysed", token.at)
         self._open.append(kind)
+        self._nestings.append(_Nesting(len(self._commands), len(self._commands)))
         self._expect, self._piped = _Expect.COMMAND, False
 
     def _end(self, token: ShellToken) -> None:
@@ -184,6 +212,7 @@ class _Parser:
         complete = self._expect is _Expect.COMMAND_OR_END or (kind == ")" and self._in_command)
         if not complete or not self._open or self._open.pop() + kind not in ("()", "{}"):
             raise UnreadableLine(_SYNTAX, token.at)
+        self._nestings.pop()
         self._expect = _Expect.SEPARATOR
 
 

@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.redirects import directory_hazard
 from forge_cli.toolsets.shell.programs.git import git_hazard
+from forge_cli.toolsets.shell.programs.named import PYTHONS
 from forge_cli.toolsets.shell.programs.names import names
 from forge_cli.toolsets.shell.programs.readers import READERS
+from forge_cli.toolsets.shell.programs.runners import RUNNERS
+from forge_cli.toolsets.shell.programs.subcommands import BUILT_IN, STARTING, subcommand_hazard
 from forge_cli.toolsets.shell.programs.tables import OPTIONS
 from forge_cli.toolsets.shell.programs.unknown import unknown_option
-from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, CONTAINERS, RUNNERS, SHELLS, WRAPPERS, program
+from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS, program
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,7 @@ _SCRIPT = "its script can start programs or write files"
 
 _SAFE_LETTERS = {"perl": "wvct", "ruby": "wvc", "php": "vl", "node": "v", "lua": "v", "rscript": "", "julia": "v"}
 _INTERPRETERS = (*_SAFE_LETTERS, "nodejs", "luajit", "jruby", "r", "deno", "bun", "groovy")
-_PYTHONS = names("python pypy pythonw ipython")
-INTERPRETERS = _PYTHONS.union(_INTERPRETERS, names("java ts-node tsx raku elixir swift dotnet awk gawk mawk nawk"))
+INTERPRETERS = PYTHONS.union(_INTERPRETERS, names("java ts-node tsx raku elixir swift dotnet awk gawk mawk nawk"))
 """Programs that run whatever file they are given."""
 
 _SED_FLAGS = re.compile(r"-[nErsuz]+|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix|debug)")
@@ -57,6 +59,8 @@ _SED_COMMAND = re.compile(
 )
 _AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b|\\\n")
 _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
+_LAUNCHER_VERSION = re.compile(r"-[23][.0-9]*(?:-\d+)?")
+_PYTEST_CLUSTER = re.compile(r"-[hlqsvxV]*[cop]")
 _INLINE_MODULES = frozenset({""}) | names("timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo")
 _SECOND_WRITES = names("json.tool json uu quopri base64 xmlrpc")
 _OPTION_WRITES = names("cProfile profile zipapp trace")
@@ -76,6 +80,8 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
         return f"file names may become words that tell {name} something else"
     if name in OPTIONS and (why := OPTIONS[name].used(argv.words[1:])):
         return why
+    if why := subcommand_hazard(name, argv.words, reach):
+        return why
     if check := CHECKS.get(name):
         return check(argv)
     return None if name in OPTIONS or name in READERS else unknown_option(argv.words, reach)
@@ -83,15 +89,13 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
 
 def is_checked(name: str) -> bool:
     """Whether what the program does depends on its words, so that unknown words must not be added."""
-    return name in CHECKS or name in OPTIONS or name in SHELL_STATE or name in INTERACTIVE
+    return any(name in table for table in (CHECKS, OPTIONS, SHELL_STATE, INTERACTIVE, RUNNERS, BUILT_IN, STARTING))
 
 
 def is_known(word: str) -> bool:
     """Whether a program is in one of the tables, so that its words are not commands unless the tables say so."""
     name = program(word)
-    return is_checked(name) or any(
-        name in table for table in (READERS, WRAPPERS, ANYWHERE, RUNNERS, CONTAINERS, SHELLS)
-    )
+    return is_checked(name) or any(name in table for table in (READERS, WRAPPERS, ANYWHERE, SHELLS))
 
 
 def _git(argv: Argv) -> str | None:
@@ -109,6 +113,8 @@ def _python(argv: Argv) -> str | None:
             return None
         if not word.startswith("-"):
             return _STDIN if word.startswith(_NO_FILE) else None
+        if _LAUNCHER_VERSION.fullmatch(word) and argv.words[0] == "py":
+            continue
         for place, letter in enumerate(word[1:], 2):
             if letter == "m":
                 return _module(word[place:] or next(values, ""), list(values), globs=bool(argv.globs))
@@ -236,23 +242,14 @@ def _tar(argv: Argv) -> str | None:
     return f"tar {bundle} starts a program, goes elsewhere or writes" if risky else None
 
 
-def _first_words(*risky: str) -> HazardCheck:
-    """Subcommands that start other programs; which word is one cannot be told where an option may take a value."""
-
-    def check(argv: Argv) -> str | None:
-        operands = [place for place, word in enumerate(argv.words) if place and not word.startswith("-")]
-        first = [argv.words[place] for place in operands[:1]]
-        if operands and operands[0] > 1:
-            first += [argv.words[place] for place in operands[1:2]]
-        found = next((word for word in first if word in risky), None)
-        return f"{argv.words[0]} {found} starts other programs" if found else None
-
-    return check
+def _pytest(argv: Argv) -> str | None:
+    loads = next(filter(_PYTEST_CLUSTER.match, argv.words[1:]), None)
+    return f"{loads} starts or loads something" if loads else None
 
 
 def _go(argv: Argv) -> str | None:
     linked = next((word for word in argv.words if "-ext" in word or "-linkmode" in word or "-plugin" in word), None)
-    return f"{linked} changes what go starts" if linked else _GO_COMMANDS(argv)
+    return f"{linked} changes what go starts" if linked else None
 
 
 def _curl(argv: Argv) -> str | None:
@@ -264,11 +261,8 @@ def _curl(argv: Argv) -> str | None:
     return None
 
 
-_GO_COMMANDS = _first_words("run", "generate", "tool", "bug")
-
-
 CHECKS: dict[str, HazardCheck] = {
-    **dict.fromkeys(_PYTHONS, _python),
+    **dict.fromkeys(PYTHONS, _python),
     **dict.fromkeys(_INTERPRETERS, _interpreter),
     **dict.fromkeys(names("sed gsed"), _sed),
     **dict.fromkeys(names("awk gawk mawk nawk original-awk busybox-awk"), _awk),
@@ -282,7 +276,5 @@ CHECKS: dict[str, HazardCheck] = {
     "printf": _printf,
     "go": _go,
     "curl": _curl,
-    **dict.fromkeys(names("kubectl oc"), _first_words("edit", "debug", "proxy", "plugin")),
-    **dict.fromkeys(names("npm pnpm yarn"), _first_words("explore", "edit", "set")),
-    "openssl": _first_words("engine"),
+    **dict.fromkeys(names("pytest py.test"), _pytest),
 }

@@ -23,8 +23,13 @@ def directory_hazard(words: Sequence[str]) -> str | None:
     return "cd may leave the working directory"
 
 
-def redirect_hazard(redirect: Redirect, writable: Sequence[str], *, moved: bool) -> str | None:
-    """Why a redirection is not harmless; once a line has ``moved``, no relative name is known to be in ``writable``."""
+def redirect_hazard(
+    redirect: Redirect, writable: Sequence[str], *, moved: bool, unsure: str | None = None
+) -> str | None:
+    """Why a redirection is not harmless; once a line has ``moved``, no relative name is known to be in ``writable``.
+
+    ``unsure`` is a command of the line that may have made links, so that no name is known to be what it was.
+    """
     operator, target = redirect.operator, redirect.target.text
     if operator in _DATA or target == "/dev/null":
         return None
@@ -34,6 +39,8 @@ def redirect_hazard(redirect: Redirect, writable: Sequence[str], *, moved: bool)
         return f"the target of {operator} is a glob"
     if operator in _WRITES:
         inside = any(is_inside(target, folder) for folder in writable) and not (moved and below(target))
+        if inside and unsure and not _protected(target):
+            return f"{unsure} may have made links, so that {operator} {target} may write elsewhere"
         return None if inside and not _protected(target) else f"{operator} {target} writes a file"
     if any(map(is_secret, target.split("/"))):
         return f"{target} may hold secrets"

@@ -9,7 +9,8 @@ from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.programs import INTERACTIVE, INTERPRETERS, SHELL_STATE
 from forge_cli.toolsets.shell.programs.names import names
-from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, CONTAINERS, RUNNERS, SHELLS, WRAPPERS, program
+from forge_cli.toolsets.shell.programs.runners import RUNNERS
+from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS, program
 
 _HAVE_SUBCOMMANDS = names(
     """git gh hg svn cargo rustup go npm pnpm yarn bun deno pip pipx uv poetry pdm hatch nox docker podman kubectl helm
@@ -52,11 +53,9 @@ def grantable_patterns(words: Sequence[ShellWord]) -> list[str]:
     name = program(texts[0])
     if not _NAME.fullmatch(texts[0]) or name in _NEVER_GRANTED or innermost(texts, len(texts)) != (0, None):
         return []
-    if not CONTAINERS.get(name, frozenset()).isdisjoint(texts):
-        return []
     if name not in _HAVE_SUBCOMMANDS:
         return [texts[0]]
     if not _own_words(texts):
         return []
-    wide = [] if name in RUNNERS or name in CONTAINERS else [texts[0]]
+    wide = [] if name in RUNNERS else [texts[0]]
     return [f"{texts[0]} {texts[1]}", *wide]

@@ -12,15 +12,14 @@ from typing import NamedTuple
 from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
+from forge_cli.toolsets.shell.programs.named import PYTHONS, python_module
 from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.runners import RUNNERS, RunnerPaths
 from forge_cli.toolsets.shell.programs.tables import OPTIONS
 from forge_cli.toolsets.shell.programs.wrappers import (
     ANYWHERE,
     ASSIGNMENT,
-    CONTAINERS,
     FIND_ACTIONS,
-    NAME_A_PLACE,
-    RUNNERS,
     SHELLS,
     WRAPPERS,
     Wrapper,
@@ -30,6 +29,7 @@ from forge_cli.toolsets.shell.programs.wrappers import (
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 _SHELL_OPTIONS_MAX = 64
 _FED_MAX, _CANDIDATES_MAX = 64, 8
+_SUBCOMMANDS_MAX, _ENTRYPOINT_WORDS = 4, 16
 _SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
 _ONLY_ASKS = re.compile(r"-p*[vV]")
 _RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
@@ -38,7 +38,7 @@ _EVALUATE_SUBSCRIPTS = names(
 )
 _READS_SCRIPTS = frozenset({"su", "at", "batch", "crontab", "newgrp"})
 _LEAD_ON = frozenset().union(
-    *(SHELLS, WRAPPERS, ANYWHERE, RUNNERS, CONTAINERS, OPTIONS, _EVALUATE_SUBSCRIPTS, _READS_SCRIPTS),
+    *(SHELLS, WRAPPERS, ANYWHERE, RUNNERS, PYTHONS, OPTIONS, _EVALUATE_SUBSCRIPTS, _READS_SCRIPTS),
     names("find gfind git trap alias . source function coproc hash for select [["),
 )
 
@@ -122,8 +122,8 @@ class _Unwrapper:
             self._wrapper(start, name, WRAPPERS[name])
         elif name in ANYWHERE:
             self._once("anywhere", self._anywhere, start)
-        elif name in RUNNERS or name in CONTAINERS:
-            self._runner(start, RUNNERS.get(name) or CONTAINERS[name], own=int(name in NAME_A_PLACE))
+        elif name in RUNNERS:
+            self._runner(start, RUNNERS[name])
         else:
             self._other(start, name)
 
@@ -135,6 +135,8 @@ class _Unwrapper:
                 self._once("git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start)))
             case "make" | "gmake" | "bmake":
                 self._once("make", self._make, start)
+            case _ if name in PYTHONS:
+                self._module(start)
             case "trap":
                 self._once("trap", self._scripts, (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"))
             case "alias":
@@ -155,6 +157,15 @@ class _Unwrapper:
                 self._once("subscripts", self._subscripts)
             case _ if name in OPTIONS:
                 self._once(name, self._scripts, OPTIONS[name].arguments(self._words[start + 1 :]))
+
+    def _module(self, start: int) -> None:
+        """``python -m pip`` is pip."""
+        if found := python_module(self._words[: start + 1 + _SHELL_OPTIONS_MAX], start):
+            place, module = found
+            if module == self._words[place]:
+                self._todo.append(place)
+            else:
+                self._once("-m", self._scripts, iter([" ".join([module, *self._words[place + 1 :]])]))
 
     def _make(self, start: int) -> None:
         words = self._words[start + 1 :]
@@ -228,12 +239,32 @@ class _Unwrapper:
                 yield attached
                 yield from self._words[pos + 1 : pos + 2]
 
-    def _runner(self, start: int, subcommands: frozenset[str], own: int) -> None:
-        for pos in range(start + 1, min(start + 1 + _SHELL_OPTIONS_MAX, len(self._words))):
-            if self._words[pos] in subcommands:
-                self._todo.extend(Wrapper(operands=own).candidates(self._words, pos))
-                self._once("--", self._after, "--")
-                return
+    def _runner(self, start: int, runner: RunnerPaths) -> None:
+        """The first words that may be its subcommand: options with values stand before it as well as behind it."""
+        places = range(start + 1, min(start + 1 + _SHELL_OPTIONS_MAX, len(self._words)))
+        ends = [pos for pos in places if runner.may_end_at(self._words[pos])][:_SUBCOMMANDS_MAX]
+        for end in ends:
+            if runner.is_command:
+                self._todo.append(end)
+                continue
+            inside = list(Wrapper(operands=runner.wrapper.operands).candidates(self._words, end))
+            self._todo.extend(inside)
+            self._scripts(self._words[pos] for pos in inside if not _PLAIN.fullmatch(self._words[pos]))
+        if ends:
+            self._once("--", self._after, "--")
+            self._once("values", self._scripts, self._option_values(ends[0]))
+
+    def _option_values(self, start: int) -> Iterator[str]:
+        """Values of options, such as ``-c`` and ``--command``, that may be scripts; ``--entrypoint`` is a program."""
+        for pos in range(start + 1, len(self._words)):
+            word, before = self._words[pos], self._words[pos - 1]
+            value = word.partition("=")[2] if word.startswith("-") else word if before.startswith("-") else ""
+            name = (word if word.startswith("-") else before).partition("=")[0]
+            if name == "--entrypoint" and value:
+                rest = self._words[pos + 1 :][:_ENTRYPOINT_WORDS]
+                yield from (" ".join([value, *rest[skipped:]]) for skipped in range(len(rest) + 1))
+            elif not _PLAIN.fullmatch(value):
+                yield value
 
     def _shell(self, start: int) -> None:
         """Options, then a script file, or with ``-c`` a script."""

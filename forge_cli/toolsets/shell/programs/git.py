@@ -45,6 +45,8 @@ _CONFIG_SCOPES = frozenset(
 )
 _HELPER = re.compile(r"(?:\A|=)[A-Za-z0-9+.-]+::")
 _TALKS_TO_REMOTES = frozenset({"clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive"})
+_STARTS = {"bisect": "run", "submodule": "foreach"}
+_OPTIONS_MAX = 64
 _FILTER = re.compile(r"--[a-z]+-filter(?:=|\Z)")
 
 
@@ -144,8 +146,23 @@ def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
             yield word.partition("=")[2] or after
         elif word.startswith("-") and word[1:2] != "-" and "x" in word:
             yield word.partition("x")[2] or after
-    if list(words[place : place + 2]) in (["bisect", "run"], ["submodule", "foreach"]):
-        yield " ".join(words[place + 2 :])
+    yield from _started(list(words[place : place + 1]), words[place + 1 :])
+
+
+def _started(subcommand: Sequence[str], words: Sequence[str]) -> Iterator[str]:
+    """What ``git bisect run`` and the like start, with options anywhere between their parts."""
+    mark = _STARTS.get("".join(subcommand))
+    if mark in words[:_OPTIONS_MAX]:
+        behind = words[words.index(mark) + 1 :]
+        yield " ".join(behind[_options(behind) :])
+    elif subcommand == ["for-each-repo"]:
+        start = _options(words)
+        yield from (" ".join(["git", *words[pos:]]) for pos in (start, start + 1))
+
+
+def _options(words: Sequence[str]) -> int:
+    """How many words at the start are options."""
+    return next((pos for pos, word in enumerate(words) if not word.startswith("-")), len(words))
 
 
 def _configured(setting: str) -> Iterator[str]:

@@ -21,6 +21,15 @@ _GIT_READERS = names(
     show-ref status version whatchanged"""
 )
 
+_MAKE_NO_LINKS = names(
+    """mkdir rmdir touch rm unlink chmod tee truncate mkfifo mktemp wait exit kill jobs sync split csplit"""
+)
+
+
+def makes_no_links(argv: Sequence[str]) -> bool:
+    """Whether a command surely leaves every path its meaning, but for plain files that it makes or removes."""
+    return only_reads(argv) or argv[0] in _MAKE_NO_LINKS
+
 
 def only_reads(argv: Sequence[str]) -> bool:
     """Whether a command does the same in any folder, but for the files that it is told to read."""

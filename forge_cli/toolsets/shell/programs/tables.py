@@ -63,9 +63,17 @@ _OPENSSL = Options(
 )
 _JS_CONFIG = ("config", "config-file", "plugin", "plugins", "require", "import", "loader", "root", "rootDir", "project")
 _PYTEST = Options(
-    runs=("--rootdir", "--confcutdir", "--override-ini", "--pdbcls", "--import-mode", "--config-file"),
+    runs=(
+        *("--rootdir", "--confcutdir", "--override-ini", "--pdbcls", "--import-mode", "--config-file", "--tx"),
+        *("--cov-config", "--ds", "--rsyncdir"),
+    ),
     writes=("--basetemp", "--junitxml", "--junit-xml", "--debug", "--pastebin", "--cov-report", "--log-file"),
-    prefixes=("-c", "-p", "-o"),
+    prefixes=("-c", "-p", "-o", "@"),
+)
+_MYPY = Options(
+    runs=("config-file", "python-executable", "custom-typeshed-dir", "install-types"),
+    prefixes=("@",),
+    writes=("cache-dir", "junit-xml", "html-report", "xml-report", "txt-report", "any-exprs-report"),
 )
 
 OPTIONS: dict[str, Options] = {
@@ -94,7 +102,9 @@ OPTIONS: dict[str, Options] = {
     "aria2c": Options(
         runs=("conf-path", "input-file"), prefixes=("--on-",), writes=("dir", "out", "log"), writes_short="dol"
     ),
-    **dict.fromkeys(names("yt-dlp youtube-dl"), Options(runs=("exec", "config-locations", "downloader"))),
+    **dict.fromkeys(
+        names("yt-dlp yt_dlp youtube-dl youtube_dl"), Options(runs=("exec", "config-locations", "downloader"))
+    ),
     "rsync": Options(
         runs=("rsh", "rsync-path", "config", "remote-option"),
         runs_short="eM",
@@ -214,7 +224,7 @@ OPTIONS: dict[str, Options] = {
     **dict.fromkeys(
         names("pip pipx"),
         Options(
-            runs=("python", "config-settings", "global-option"),
+            runs=("python", "config-settings", "global-option", "editor"),
             writes=("log", "target", "prefix", "root", "src", "report", "cache-dir"),
             writes_short="t",
         ),
@@ -223,16 +233,13 @@ OPTIONS: dict[str, Options] = {
     "poetry": Options(runs=("directory", "project"), prefixes=("-C", "-P")),
     **dict.fromkeys(names("pdm hatch"), Options(runs=("project", "config"), prefixes=("-p", "-c"))),
     **dict.fromkeys(
-        names("tox nox pre-commit"),
+        names("tox nox pre-commit pre_commit"),
         Options(runs=("root", "workdir", "override", "noxfile", "config", "conf"), runs_short="cfx"),
     ),
     **dict.fromkeys(names("pytest py.test"), _PYTEST),
     "coverage": Options(runs=("rcfile",)),
     "pylint": Options(runs=("init-hook", "load-plugins", "rcfile"), writes=("output",)),
-    "mypy": Options(
-        runs=("config-file", "python-executable", "custom-typeshed-dir", "install-types"),
-        writes=("cache-dir", "junit-xml", "html-report", "xml-report", "txt-report", "any-exprs-report"),
-    ),
+    **dict.fromkeys(names("mypy dmypy"), _MYPY),
     **dict.fromkeys(
         names("flake8 ruff black isort bandit pyright yapf autopep8 pydocstyle"),
         Options(
@@ -241,6 +248,7 @@ OPTIONS: dict[str, Options] = {
                 "append-config",
                 "settings-path",
                 "settings-file",
+                "sp",
                 "project",
                 "pythonpath",
                 "global-config",

@@ -11,6 +11,7 @@ from forge_cli.toolsets.shell.programs.names import names
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _LOADER = re.compile(r"ld(?:-[\w-]+)?\.so")
 _VERSION = re.compile(r"(?<=[a-z+])[-.0-9]+\Z")
+_PYTHON = re.compile(r"(python|pypy)[-.0-9]*(?:t|d|dbg|-dbg|td)?")
 _EMULATOR = re.compile(r"qemu-(?!img|nbd|io|system)")
 _NO_VERSION = names("diff3 c89 c99 base32 base64 flake8 autopep8 aria2c")
 _COMPILER = re.compile(r"[a-z0-9_.-]+-(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ld|cpp)")
@@ -132,30 +133,11 @@ ANYWHERE = names(
     kdesudo please lxc-execute lxc-start schroot dchroot pbuilder cowbuilder switch_root pivot_root tcpserver inetd
     xinetd scriptlive ts-node-dev reflex watchman-make when-changed onchange stap apptainer singularity ch-run
     runlim trickle sandbox-exec arch-chroot enroot udocker mock keychain gpg-agent
-    dbus-update-activation-environment ck-launch-session seatd-launch cage weston-launch"""
+    dbus-update-activation-environment ck-launch-session seatd-launch cage weston-launch wsl lima distrobox-enter
+    distrobox-host-exec flatpak-spawn host-spawn xcrun rsh rexec dbclient plink et waypipe jexec salt salt-call salt-ssh
+    vboxmanage vmrun cmd watchfiles watchmedo watchgod watchdog"""
 )
 """Wrappers whose options are too many to follow: the command inside may start at any word."""
-
-RUNNERS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(names("uv poetry pdm hatch rye mise pipenv conda devbox asdf"), names("run exec x")),
-    **dict.fromkeys(names("npm pnpm yarn bun corepack"), names("exec x dlx")),
-    **dict.fromkeys(names("bundle direnv rbenv pyenv nodenv jenv goenv aws-vault chezmoi"), names("exec")),
-    **dict.fromkeys(names("pixi mamba micromamba volta nvm fnm snap flatpak"), names("run exec")),
-    **dict.fromkeys(names("pipx rustup op dotenv doppler foreman honcho"), names("run")),
-}
-"""Programs with a subcommand that starts the words after it, on this machine."""
-
-CONTAINERS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(names("docker podman nerdctl kubectl oc lxc incus runc crun ctr"), names("run exec")),
-    **dict.fromkeys(names("docker-compose podman-compose"), names("run exec")),
-    **dict.fromkeys(names("distrobox toolbox"), names("enter run")),
-    **dict.fromkeys(names("guix vagrant adb heroku flyctl wsl"), names("shell run ssh exec -c --command --exec")),
-    "ip": names("exec"),
-}
-"""The same inside a container: blocked there as well, but a rule for it need not reach through."""
-
-NAME_A_PLACE = names("rustup direnv aws-vault") | CONTAINERS.keys()
-"""Those of both that have a word of their own between the subcommand and the command."""
 
 SHELLS = names("bash sh dash zsh ksh mksh ash fish csh tcsh rbash elvish nu pwsh powershell xonsh")
 FIND_ACTIONS = names("-exec -execdir -ok -okdir")
@@ -163,7 +145,9 @@ FIND_ACTIONS = names("-exec -execdir -ok -okdir")
 
 def program(word: str) -> str:
     """The name that a program is known by: without its path, in lower case, without a version."""
-    name = word.rsplit("/", 1)[-1].lower()
+    name = word.rsplit("/", 1)[-1].lower().removesuffix(".exe")
+    if python := _PYTHON.fullmatch(name):
+        return python[1]
     if name in WRAPPERS or name in SHELLS or name in ANYWHERE or name in _NO_VERSION:
         return name
     if _LOADER.match(name):

@@ -1,0 +1,136 @@
+"""Subcommands that start or set up other programs, and programs that start any ``NAME-x`` for a subcommand ``x``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forge_cli.core.values import dataclass
+from forge_cli.toolsets.shell.programs.git import git_hazard
+from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.runners import path_ends
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """The subcommands that are part of a program; ``values`` are the options before them that take a value."""
+
+    subcommands: frozenset[str]
+    values: frozenset[str] = frozenset()
+
+    def foreign(self, words: Sequence[str], reach: int) -> str | None:
+        """The subcommand if it is not built in, and not spelled by a rule of ``reach`` tokens."""
+        pos = 1
+        while pos < len(words) and words[pos].startswith(("-", "+")):
+            pos += 2 if words[pos] in self.values else 1
+        return None if pos >= len(words) or pos < reach or words[pos] in self.subcommands else words[pos]
+
+
+_KUBECTL_VALUES = names(
+    """-n --namespace --context --cluster --user --server -s --token --as --as-group --as-uid --request-timeout
+    --certificate-authority --client-certificate --client-key --tls-server-name --profile --profile-output -v --v"""
+)
+_KUBECTL = names(
+    """alpha annotate api-resources api-versions apply attach auth autoscale certificate cluster-info completion config
+    cordon cp create debug delete describe diff drain edit events exec explain expose get help kuberc kustomize label
+    logs options patch plugin port-forward proxy replace rollout run scale set taint top uncordon version wait"""
+)
+_OC = names(
+    """adm cancel-build ex extract get-token idle image import-image login logout new-app new-build new-project observe
+    policy process project projects registry rollback rsh rsync secrets serviceaccounts start-build status tag whoami"""
+)
+_ENV = names(
+    """activate commands completions deactivate doctor exec global help hooks init install latest local prefix rehash
+    root shell shims uninstall update version version-file version-name version-origin versions virtualenv
+    virtualenv-delete virtualenv-init virtualenvs whence which"""
+)
+
+BUILT_IN: dict[str, BuiltIn] = {
+    "cargo": BuiltIn(
+        names(
+            """add b bench build c check clean clippy config d doc fetch fix fmt generate-lockfile help info init
+            install locate-project login logout metadata miri new owner package pkgid publish r read-manifest remove
+            report rm run rustc rustdoc search t test tree uninstall update vendor verify-project version yank"""
+        ),
+        names("--color"),
+    ),
+    "kubectl": BuiltIn(_KUBECTL, _KUBECTL_VALUES),
+    "oc": BuiltIn(_KUBECTL | _OC, _KUBECTL_VALUES),
+    "helm": BuiltIn(
+        names(
+            """completion create del delete dep dependency env fetch get help hist history inspect install lint list ls
+            package plugin pull push registry repo rollback search show status template test un uninstall upgrade verify
+            version"""
+        ),
+        names("-n --namespace --kube-context --kube-apiserver --kube-as-user --kube-as-group --kube-ca-file"),
+    ),
+    "gh": BuiltIn(
+        names(
+            """alias api attestation at auth browse cache co codespace codespaces completion config cs ext
+            extension extensions gist gpg-key help issue label licenses org pr preview project release repo rs ruleset
+            run search secret ssh-key status variable version workflow"""
+        ),
+        names("-R --repo"),
+    ),
+    "docker": BuiltIn(
+        names(
+            """attach build builder buildx checkpoint commit compose config container context cp create diff events exec
+            export help history image images import info init inspect kill load login logout logs manifest network node
+            pause plugin port ps pull push rename restart rm rmi run save scout search secret service stack start stats
+            stop swarm system tag top trust unpause update version volume wait"""
+        ),
+        names("-c --context -H --host -l --log-level --tlscacert --tlscert --tlskey"),
+    ),
+    "brew": BuiltIn(
+        names(
+            """analytics autoremove bundle casks cat cleanup commands completions config deps desc doctor dr edit fetch
+            formulae formula gist-logs help home info abv install leaves link ln list ls log migrate missing options
+            outdated pin postinstall readall reinstall rm remove uninstall search services shellenv tap tap-info test
+            unlink unpin untap update update-reset upgrade uses which-formula --cache --prefix --repository"""
+        )
+    ),
+    "conda": BuiltIn(
+        names(
+            """activate clean compare config create deactivate doctor env export info init install list notices package
+            remove rename repoquery run search uninstall update upgrade"""
+        )
+    ),
+    **dict.fromkeys(names("pyenv rbenv nodenv goenv jenv"), BuiltIn(_ENV)),
+    "bundle": BuiltIn(
+        names(
+            """add binstubs cache check clean config doctor env exec fund gem help info init inject install issue
+            licenses list lock open console outdated platform plugin pristine remove show update version viz"""
+        )
+    ),
+}
+
+_PACKAGES = names("edit set config/set config/edit c/set c/edit")
+STARTING: dict[str, frozenset[str]] = {
+    "go": names("run generate tool bug"),
+    "openssl": names("engine"),
+    **dict.fromkeys(names("npm pnpm yarn"), _PACKAGES | names("explore")),
+    **dict.fromkeys(names("kubectl oc"), names("edit debug proxy plugin config/set config/set-credentials")),
+    "helm": names("plugin/install plugin/update plugin/add"),
+    "docker": names("plugin/install plugin/set plugin/create plugin/enable plugin/upgrade"),
+    **dict.fromkeys(names("lxc incus"), names("config/device")),
+    "vagrant": names("plugin/install"),
+    "heroku": names("plugins:install plugins/install plugins:link plugins/link"),
+    "bundle": names("open console plugin/install"),
+    "brew": names("edit"),
+    "gh": names(
+        """alias/set alias/import config/set extension/install extensions/install ext/install extension/upgrade
+        extensions/upgrade ext/upgrade codespace/code codespaces/code cs/code codespace/jupyter codespaces/jupyter
+        cs/jupyter codespace/cp codespaces/cp cs/cp"""
+    ),
+}
+"""Paths of subcommands that start another program, or set up what is started later."""
+
+
+def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None:
+    """Why a rule of ``reach`` tokens does not cover the subcommand among these words."""
+    if name in STARTING and (end := next(path_ends(words, 0, STARTING[name]), None)):
+        return f"{name} {''.join(words[end : end + 1])} starts other programs, or sets up what is started"
+    if name in BUILT_IN and (foreign := BUILT_IN[name].foreign(words, reach)):
+        return f"{foreign} is not built into {name}, which starts a program of that name; a rule can spell it"
+    if name == "gh" and "--" in words and not {"clone", "fork"}.isdisjoint(words[:4]):
+        return git_hazard(["git", "clone", *words[list(words).index("--") + 1 :]])
+    return None
