@@ -63,6 +63,13 @@ def test_what_a_session_could_allow(cli, tester) -> None:
     assert "session" not in cli("approve", "worker.yaml", "echo", "text=hi").out, "the worker itself says ask"
 
 
+def test_a_search_in_what_may_hold_secrets_is_refused(cli, tester) -> None:
+    tester.write("src/.env", "KEY=x\n")
+    found = json.loads(cli("approve", "worker.yaml", "grep_files", "path=/src/.env", "pattern=x", "--json").out)
+    assert found["verdict"] == "refused"
+    assert found["reason"].startswith("'/src/.env' is not searched: '.env' may hold secrets")
+
+
 def test_nothing_is_executed(cli, tester) -> None:
     cli("approve", "worker.yaml", "write_file", "path=/notes/a", "content=x")
     assert not (tester.folder / "notes" / "a").exists()

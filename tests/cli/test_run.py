@@ -84,6 +84,12 @@ def test_json_is_one_object(cli, tester) -> None:
     assert all(isinstance(tokens, int) for tokens in found["usage"].values())
 
 
+def test_a_cost_that_nobody_knows_is_not_nothing(cli, tester) -> None:
+    words = ("run", "worker.yaml", "hello", "--max-time", "0.000001")
+    assert json.loads(cli(*words, "--output-format", "json").out)["cost"] is None
+    assert "$" not in cli(*words).err
+
+
 def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_in_it(cli, tester, monkeypatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "very-much-a-secret")
     script(tester, "{calls: [{tool: echo, input: {text: very-much-a-secret}}]}", "{text: '{task} {result}'}")
