@@ -20,6 +20,7 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
+from forge_cli.core.named import wrong_path
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.wrap import wrap_for
@@ -51,7 +52,9 @@ def approve(
     """Say what the policy would decide, without a model."""
     if sum(given is not None for given in (tool, batch, against)) != 1:
         hint = "forge approve WORKER TOOL KEY=VALUE ..."
-        raise UsageError("name a TOOL, or --batch, or --against", hint=hint)
+        if tool is batch is against:
+            raise UsageError("name a TOOL, or --batch, or --against", hint=hint)
+        raise UsageError("only one of TOOL, --batch and --against may be given", hint=hint)
     if against is not None and json_input is not None:
         raise UsageError("--against brings the input of every call itself")
     if against is not None:
@@ -88,7 +91,9 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
         try:
             file = stack.enter_context(open(source, "rb")) if source not in (None, "-") else None
         except OSError as error:
-            raise UsageError(f"--batch {source}: {error.strerror}") from None
+            path = Path(str(source))
+            unread = UsageError(f"--batch {source}: {error.strerror}", hint="check its owner and mode")
+            raise (unread if path.is_file() else wrong_path("--batch", path, "file")) from None
         yield sys.stdin.buffer if source == "-" else file
 
 
@@ -97,13 +102,14 @@ async def _batch(source: BinaryIO) -> Calls:
     number = 0
     async for line in read_lines(source.fileno()):
         number += 1
-        if not line.strip():
-            continue
         try:
             call = json.loads(line)
             tool, given = call["tool"], call.get("input", {})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             yield answer_of(None, "refused", f'line {number} is not a {{"tool", "input"}} object')
+            continue
+        if unknown := sorted(call.keys() - {"tool", "input"}):
+            yield answer_of(tool, "refused", f"line {number}: '{unknown[0]}' is not a key; there are: tool, input")
         else:
             args = given if isinstance(given, dict) else json.dumps(given)
             named = isinstance(tool, str)

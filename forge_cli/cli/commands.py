@@ -218,7 +218,7 @@ class CommandLineError(UsageError):
         usage = context.get_usage()
         if self.message.startswith(usage):
             return self.message
-        return f"{usage}\nTry '{context.command_path} --help' for help.\n\nforge: {self.message}"
+        return f"{' '.join(usage.split())}\nTry '{context.command_path} --help' for help.\nforge: {self.message}"
 
 
 def dispatch(args: list[str], report: ResultReport | None = None) -> int:

@@ -22,4 +22,5 @@ async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
             yield line
         if not piece:
             break
-    yield rest
+    if rest:
+        yield rest

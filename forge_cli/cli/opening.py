@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -42,10 +42,11 @@ async def opened(
     make_zones: bool = True,
     home: Path | None = None,
     read_only: bool = False,
+    is_told: Callable[[str], bool] = lambda message: True,
 ) -> AsyncIterator[Assembly]:
     """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
 
-    ``parent`` is the parent worker; ``home`` takes the place of forge's own.
+    ``parent`` is the parent worker; ``home`` takes the place of forge's own; ``is_told`` leaves messages out.
     """
     bus = bus or EventBus()
     async with AsyncExitStack() as stack:
@@ -54,7 +55,7 @@ async def opened(
             workspace=workspace,
             controller=ApprovalController(mode, bus=bus),
             interrupt=interrupt or InterruptSignal(),
-            notify=lambda level, message: bus.emit(StatusEvent(level, message)),
+            notify=lambda level, message: bus.emit(StatusEvent(level, message)) if is_told(message) else None,
             stack=stack,
             parent=parent,
             make_zones=make_zones,

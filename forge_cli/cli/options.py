@@ -14,6 +14,7 @@ from forge_cli.cli.coercion import CoercesLate
 from forge_cli.cli.examples import WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
+from forge_cli.core.named import require_folder
 from forge_cli.core.wire import JsonObject
 
 DirectoryOption = Annotated[
@@ -67,15 +68,14 @@ def new_app(**settings: object) -> typer.Typer:
 def work_folder(directory: Path | None) -> Path:
     """The working directory: ``-C``, or where the caller stands."""
     folder = Path.cwd() if directory is None else directory
-    if not folder.is_dir():
-        raise UsageError(f"-C {folder}: there is no such folder")
+    require_folder("-C", folder)
     return folder.resolve()
 
 
 def home_folder(directory: Path | None) -> Path | None:
     """The folder that ``--home`` names."""
-    if directory is not None and not directory.is_dir():
-        raise UsageError(f"--home {directory}: there is no such folder")
+    if directory is not None:
+        require_folder("--home", directory)
     return directory.resolve() if directory else None
 
 

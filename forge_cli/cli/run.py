@@ -189,6 +189,10 @@ def run(
         alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}
         if refused := [name for name, given in alone.items() if given]:
             raise UsageError(f"-i and {refused[0]} contradict each other; keep one")
+    form = context.get_parameter_source("output_format")
+    if as_json and output_format is not OutputFormat.stream_json and form and form.name == "COMMANDLINE":
+        problem = f"--json and --output-format {output_format.value} contradict each other; keep one"
+        raise UsageError(problem, hint="--json is the same as --output-format stream-json")
     if ephemeral and on_ask is OnAsk.PARK and record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
@@ -287,6 +291,8 @@ def _recorded(name: str | None, model: str | None, session: SessionChoice, recor
 
 async def _carry_out(plan: Plan, out: TextIO, report: ResultReport | None) -> ExitCode:
     bus, worker = EventBus(), load_worker(plan.worker)
+    if report is not None:
+        report.worker = worker.name
     host = PluginHost(only=None if plan.plugins else (), worker=worker)
     screen = _screen(plan, bus, out, host, plan.model or worker.config.model)
     with plan.session.open(worker, plan.workspace, plan.task) as session:

@@ -16,7 +16,8 @@ class OutputLost(Exception):
 
     def __init__(self, error: OSError) -> None:
         self.reader_left = error.errno == errno.EPIPE
-        problem = "its reader has left" if self.reader_left else error.strerror or str(error)
+        known = {errno.EPIPE: "its reader has left", errno.EBADF: "it is closed"}
+        problem = known.get(error.errno or 0) or error.strerror or str(error)
         super().__init__(f"standard output cannot be written: {problem}")
 
 
@@ -131,10 +132,13 @@ def silence(descriptor: int) -> None:
 
 
 def open_missing_streams() -> None:
-    """Give a closed standard stream to /dev/null, or the next file that is opened would get its descriptor."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    """Give a closed standard stream to /dev/null, or the next file that is opened would get its descriptor.
+
+    That of standard output cannot be written: an answer that nobody gets is an error, as on a full disk.
+    """
+    for name, mode, access in (("stdin", "r", os.O_RDWR), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_RDWR)):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
 
 
 def guard_streams() -> None:

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from forge_cli.cli.options import new_app
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.table import print_json
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.files.guidance import NAMES as GUIDANCE
@@ -32,6 +33,7 @@ def trust(
         typer.Argument(metavar="PATH", help="A folder, or one file; by default the working directory."),
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="Print everything that is trusted.")] = False,
+    as_json: JsonOption = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take it back for PATH and what lies below.")] = False,
 ) -> None:
     """Trust the workers, settings, skills and more of a folder.
@@ -39,6 +41,11 @@ def trust(
     Each is trusted as it is now: read it first. One that changes has to be trusted anew.
     """
     store, place = TrustStore(forge_home()), Path(os.path.abspath(path or "."))
+    if as_json and not list_all:
+        raise UsageError("--json goes with --list", hint="forge trust --list --json")
+    if as_json:
+        print_json([{"path": path} for path in store.trusted()])
+        return
     if list_all:
         lines = store.trusted()
     elif revoke:

@@ -50,8 +50,10 @@ class Spending:
     """What the items of this invocation have used, as their results say."""
 
     usage: Usage = field(default_factory=Usage)
-    cost: float | None = 0.0
-    """In dollars; None where a part of it is unknown."""
+    cost: float | None = None
+    """In dollars; None where a part of it is unknown, and as long as nothing is known of any."""
+    unknown: bool = False
+    """Whether something was used of which nobody knows what it costs."""
 
     @property
     def tokens(self) -> int:
@@ -60,8 +62,9 @@ class Spending:
     def add(self, result: Mapping[str, Any]) -> None:
         usage, cost = Usage(**result["usage"]), result["cost"]
         self.usage += usage
-        if cost is not None or usage != Usage():
-            self.cost = None if cost is None or self.cost is None else self.cost + cost
+        self.unknown = self.unknown or (cost is None and usage != Usage())
+        if cost is not None or self.unknown:
+            self.cost = None if self.unknown else (self.cost or 0.0) + (cost or 0.0)
 
 
 @dataclass(frozen=True)

@@ -101,9 +101,10 @@ def _whole_lines(head: str, tail: str, near: int) -> tuple[str, str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody who wrote ``name`` most likely meant."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    """The known name that somebody who wrote ``name`` most likely meant, whatever slash or dashes stand before it."""
+    bare = {each.lstrip("/-"): each for each in reversed(list(known))}
+    matches = difflib.get_close_matches(name.lstrip("/-"), list(bare), n=1, cutoff=0.6)
+    return bare[matches[0]] if matches else None
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Attachment
+from forge_cli.core.named import wrong_path
 
 LARGEST = 20 * 1024 * 1024
 _SIGNATURES = {
@@ -21,7 +22,7 @@ def read_attachment(path: Path) -> Attachment:
     """Read a file for ``--attach``; what cannot be read is an error of the command line."""
     try:
         if not path.is_file():
-            raise UsageError(f"--attach {path}: {'that is not a file' if path.exists() else 'there is no such file'}")
+            raise wrong_path("--attach", path, "file")
         size = path.stat().st_size
         if size > LARGEST:
             raise UsageError(f"--attach {path}: {size} bytes are too much; the most is {LARGEST}")

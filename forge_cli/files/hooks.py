@@ -13,11 +13,12 @@ from forge_cli.core.config import Config
 from forge_cli.core.observers import HookName
 from forge_cli.core.text import visible
 
-_PATHS = ("./", "../", "~/")
+_PATHS = ("./", "../", "~/", "/")
 
 
 class HookConfig(Config):
-    """One entry of ``hooks``; what begins with ``./``, ``../`` or ``~/`` in ``run`` is a path, from the file's folder.
+    """One entry of ``hooks``; what begins with ``/``, ``./``, ``../`` or ``~/`` in ``run`` is a path, from the file's
+    folder.
 
     ``match`` is the name of a tool, in which ``*`` and ``?`` stand for others.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -104,12 +105,15 @@ def _read_project(file: Path) -> ProjectServers:
     return ProjectServers(file, content, parse_config(McpServers, {"servers": given}, file=str(file)).servers)
 
 
-def expand(values: Mapping[str, str], environ: Mapping[str, str], where: Mark | None) -> dict[str, str]:
+def expand(
+    values: Mapping[str, str], environ: Mapping[str, str], where: Callable[[str], Mark | None]
+) -> dict[str, str]:
     """The values with ``${VAR}`` replaced from the environment; a variable that is not set is an error."""
 
-    def value(match: re.Match[str]) -> str:
+    def replace(name: str, match: re.Match[str]) -> str:
         if match[1] not in environ:
-            raise WorkerError(where, f"${{{match[1]}}}: the environment has no such variable", hint=f"set {match[1]}")
+            problem = f"${{{match[1]}}}: the environment has no such variable"
+            raise WorkerError(where(name), problem, hint=f"set {match[1]}")
         return environ[match[1]]
 
-    return {name: _VARIABLE.sub(value, text) for name, text in values.items()}
+    return {name: _VARIABLE.sub(partial(replace, name), text) for name, text in values.items()}

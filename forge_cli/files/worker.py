@@ -181,7 +181,7 @@ def _find(path: Path) -> Path:
     if path.is_dir():
         inside = path / "worker.yaml"
         if not inside.is_file():
-            raise WorkerError(Mark(str(path)), "this folder holds no worker.yaml", hint="name a worker file instead")
+            raise WorkerError(None, f"{path}: this folder holds no worker.yaml", hint="name a worker file instead")
         return inside
     if path.exists() and path.suffix not in SUFFIXES:
         raise WorkerError(Mark(str(path)), "a worker file ends in .yaml, .yml, .md or .worker")

@@ -15,6 +15,7 @@ from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import Delta, Message, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd
 from forge_cli.core.phrases import TITLE_INSTRUCTIONS
+from forge_cli.core.text import counted
 from forge_cli.files.document import read_document
 
 _PLACEHOLDER = re.compile(r"\{(?:result|task|results\[(\d+)\])\}")
@@ -70,7 +71,7 @@ class ScriptedModel:
         self._spoken = index + 1
         if index >= len(self._script.turns):
             raise ScriptError(
-                f"{self.name} has {len(self._script.turns)} turns, and turn {index + 1} was asked for",
+                f"{self.name} has {counted(len(self._script.turns), 'turn')}, and turn {index + 1} was asked for",
                 hint="add a turn to the script, or look why the work was not done",
             )
         turn = self._script.turns[index]
@@ -135,7 +136,7 @@ class _Known:
             return self.task
         index = int(match.group(1)) if match.group(1) else -1
         if index >= len(self.results) or not self.results:
-            problem = f"{match.group()} stands in the script, but there were {len(self.results)} results before it"
+            problem = f"{match.group()} stands in the script, but {counted(len(self.results), 'result')} came before it"
             raise ScriptError(problem, where=self._where)
         return self.results[index]
 

@@ -33,7 +33,7 @@ def lock(path: Path) -> int:
     return descriptor
 
 
-def lock_unnamed(path: Path) -> int:
+def lock_unnamed(path: Path, hint: str = "wait for it to end, or start a copy with --fork") -> int:
     """The same for a moment and without the name, for which a full disk has no room.
 
     Who has the lock without a name is about to write it, or lets go at once, so it is tried again.
@@ -45,7 +45,6 @@ def lock_unnamed(path: Path) -> int:
             if (pid := _named(path)) is not None and _lives(pid):
                 break
             time.sleep(_PAUSE)
-    hint = "wait for it to end, or start a copy with --fork"
     who = _named(path) or "unknown"
     raise SessionBusy(f"the session {path.stem} is in use by the process {who}", hint=hint)
 

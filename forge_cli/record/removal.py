@@ -12,7 +12,7 @@ from forge_cli.record.proof import proof_file
 
 def remove_session(path: Path) -> None:
     """Delete the session of this log; one that is in use stays, which is an error."""
-    held = lock_unnamed(path)
+    held = lock_unnamed(path, hint="end that process, or wait for it, and remove the session then")
     try:
         proof_file(path).unlink(missing_ok=True)
         change_log(path.stem).remove()

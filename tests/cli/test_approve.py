@@ -63,6 +63,13 @@ def test_what_a_session_could_allow(cli, tester) -> None:
     assert "session" not in cli("approve", "worker.yaml", "echo", "text=hi").out, "the worker itself says ask"
 
 
+def test_a_search_in_what_may_hold_secrets_is_refused(cli, tester) -> None:
+    tester.write("src/.env", "KEY=x\n")
+    found = json.loads(cli("approve", "worker.yaml", "grep_files", "path=/src/.env", "pattern=x", "--json").out)
+    assert found["verdict"] == "refused"
+    assert found["reason"].startswith("'/src/.env' is not searched: '.env' may hold secrets")
+
+
 def test_nothing_is_executed(cli, tester) -> None:
     cli("approve", "worker.yaml", "write_file", "path=/notes/a", "content=x")
     assert not (tester.folder / "notes" / "a").exists()
@@ -72,13 +79,13 @@ def test_nothing_is_executed(cli, tester) -> None:
     ("words", "code", "sentence"),
     [
         (["worker.yaml"], 2, "name a TOOL, or --batch, or --against\n  forge approve WORKER TOOL KEY=VALUE"),
-        (["worker.yaml", "echo", "--batch", "-"], 2, "name a TOOL, or --batch, or --against"),
+        (["worker.yaml", "echo", "--batch", "-"], 2, "only one of TOOL, --batch and --against may be given"),
         (["worker.yaml", "echo", "word"], 2, "'word' is not KEY=VALUE"),
         (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is not JSON"),
         (["worker.yaml", "echo", "--json-input", "[]"], 2, "--json-input must be a JSON object"),
         (["worker.yaml", "--batch", "-", "--json-input", "{}"], 2, "--batch brings the input"),
-        (["worker.yaml", "--batch", "nosuch"], 2, "--batch nosuch: No such file or directory"),
-        (["worker.yaml", "--batch", "src"], 2, "--batch src: Is a directory"),
+        (["worker.yaml", "--batch", "nosuch"], 2, "--batch nosuch: there is no such file\n  check the path"),
+        (["worker.yaml", "--batch", "src"], 2, "--batch src: that is not a file\n  name a file"),
         (["nosuch.yaml", "echo"], 3, "nosuch.yaml: no such file"),
         (["worker.yaml", "echo", "-C", "nowhere"], 2, "-C nowhere"),
     ],
@@ -97,6 +104,7 @@ LINES = [
     ('"text"', None, "refused"),
     ("7", None, "refused"),
     ("{}", None, "refused"),
+    ('{"tool": "peek", "inptu": {}}', "peek", "refused"),
     ('{"tool": null}', None, "refused"),
     ('{"tool": 5}', 5, "refused"),
     ('{"tool": ["echo"]}', ["echo"], "refused"),
@@ -130,14 +138,20 @@ def test_a_batch_is_answered_line_by_line_whatever_is_in_it(tester, source: str)
     assert [(answer["tool"], answer["verdict"]) for answer in found] == [line[1:] for line in LINES]
     assert all(list(answer) == KEYS for answer in found)
     assert found[1]["reason"] == 'line 2 is not a {"tool", "input"} object'
-    assert found[7]["reason"] == "line 8: the tool must be a string"
+    assert found[8]["reason"] == "line 9: the tool must be a string"
 
 
-def test_empty_lines_are_no_calls_but_are_counted(cli, tester) -> None:
-    tester.write("calls", '\n{"tool": "peek"}\r\n  \nbad\n\n')
+def test_every_line_has_its_answer_an_empty_one_too(cli, tester) -> None:
+    tester.write("calls", '\n{"tool": "peek"}\r\n  \nbad\n')
     found = [json.loads(line) for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()]
-    assert [answer["tool"] for answer in found] == ["peek", None]
-    assert found[1]["reason"].startswith("line 4 ")
+    assert [answer["tool"] for answer in found] == [None, "peek", None, None]
+    assert found[2]["reason"] == 'line 3 is not a {"tool", "input"} object'
+
+
+def test_a_key_that_a_line_cannot_have_is_named(cli, tester) -> None:
+    tester.write("calls", '{"tool": "peek", "inptu": {}}')
+    (answer,) = [json.loads(line) for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()]
+    assert (answer["verdict"], answer["reason"]) == ("refused", "line 1: 'inptu' is not a key; there are: tool, input")
 
 
 def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> None:

@@ -105,7 +105,9 @@ def test_what_cannot_be_attached_ends_it_before_it_starts(cli, reader: Project, 
     reader.write("script.yaml", "turns: []\n")
     done = cli("run", "worker.yaml", "look", *attached("note.txt", file))
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"forge: --attach {file or '.'}: {problem}\n"
+    told, _, hint = done.err.partition("\n")
+    assert told == f"forge: --attach {file or '.'}: {problem}"
+    assert bool(hint) == ("file" in problem)
 
 
 def test_a_file_that_is_too_large(cli, reader: Project) -> None:

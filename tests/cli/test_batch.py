@@ -138,6 +138,7 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
     kinds = ["batchStart", "itemStarted", "itemFinished", "itemStarted", "itemFinished", "batchEnd"]
     assert [event["type"] for event in seen] == kinds
     assert [event["counts"]["running"] for event in seen] == [0, 1, 0, 1, 0, 0]
+    assert [event["cost"] for event in seen] == [None] * 6, "nobody knows what a script costs"
     assert seen[2]["retry_in"] >= 0
     assert [event.get("attempt") for event in seen] == [None, 1, 1, 2, 2, None]
     assert seen[1]["session_id"] == seen[3]["session_id"] == seen[4]["result"]["session_id"]

@@ -147,6 +147,21 @@ def test_what_a_tool_prints_is_not_its_result(tester) -> None:
     assert sorted(done.stderr.splitlines()) == ["from a child", "printed", "written"]
 
 
+def test_broken_tools_are_told_to_whom_they_concern(cli, tester) -> None:
+    for name in ("bad", "worse"):
+        (tester.home / "tools" / name).mkdir(parents=True)
+        (tester.home / "tools" / name / "tool.yaml").write_text(f"name: {name}\n")
+    tester.write("all.yaml", "name: all\nmodel: script:script.yaml\ntoolsets: {filesystem: {}, executables: {}}\n")
+    assert cli("tools", "call", "list_files").err == ""
+    for words in ((), ("--worker", "all.yaml")):
+        done = cli("tools", "call", "bad", *words)
+        assert (done.code, "description: this key is required" in done.err) == (2, True)
+        assert "worse" not in done.err
+    said = f"2 tools in {tester.home}/tools are left out; forge tools list shows why\n"
+    assert cli("worker", "check", "all.yaml").err == f"warning: {said}"
+    assert cli("run", "all.yaml", "go").err.count("left out") == 1
+
+
 def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
     assert cli("tools", "call", "--help").out.startswith("Usage: forge tools call [OPTIONS] NAME")
     done = cli("tools", "call", "echo", *W, "--", "--help")

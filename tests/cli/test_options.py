@@ -1,4 +1,7 @@
-"""Options that several commands share: what they mean, and what is refused."""
+"""Options that several commands share: what they mean, and what is refused.
+
+Covers forge_cli.core.named.
+"""
 
 import json
 from pathlib import Path

@@ -330,6 +330,14 @@ def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, uv: Callable[[str],
     assert cli("plugins", "uninstall", "forge-tools-words").code == 2
 
 
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("command", ["check", "uninstall"])
+def test_whoever_names_the_toolset_is_told_its_package(cli: Cli, command: str) -> None:
+    done = cli("plugins", command, "words")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("\n  did you mean 'forge-tools-words', which offers it?\n")
+
+
 @pytest.mark.parametrize("package", ["forge-workers", "pytest", "nosuch", "--yes"])
 def test_what_is_not_uninstalled(cli: Cli, uv: Callable[[str], Path], package: str) -> None:
     log = uv("")

@@ -92,6 +92,8 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
     assert list(result) == list(WIRE)
     assert result["error"].splitlines()[0] in done.err
     assert "Traceback" not in done.err
+    named = {"no model": "bare", "missing script": "tester", "missing folder": "worker.yaml", "unknown option": ""}
+    assert result["worker"] == named.get(failure, result["worker"])
 
 
 def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:

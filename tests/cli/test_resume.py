@@ -402,6 +402,7 @@ def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
         done = cli(*words)
         assert (done.code, done.out) == (1, "")
         assert done.err.startswith(f"forge: {sentence}")
+        assert ("--fork" in done.err) == (words[0] != "sessions")
     row = json.loads(cli("sessions", "list", "--json").out)[0]
     assert (row["status"], row["pid"]) == ("running", first.process.pid)
     assert cli("run", "worker.yaml", "-r", session, "--fork", "x", "-m", "script:other.yaml").code == 3

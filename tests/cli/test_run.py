@@ -86,6 +86,12 @@ def test_json_is_one_object(cli, tester) -> None:
     assert all(isinstance(tokens, int) for tokens in found["usage"].values())
 
 
+def test_a_cost_that_nobody_knows_is_not_nothing(cli, tester) -> None:
+    words = ("run", "worker.yaml", "hello", "--max-time", "0.000001")
+    assert json.loads(cli(*words, "--output-format", "json").out)["cost"] is None
+    assert "$" not in cli(*words).err
+
+
 def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_in_it(cli, tester, monkeypatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "very-much-a-secret")
     script(tester, "{calls: [{tool: echo, input: {text: very-much-a-secret}}]}", "{text: '{task} {result}'}")
@@ -240,7 +246,8 @@ def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli,
 @pytest.mark.parametrize("flag", ["-C", "--cd"])
 def test_a_directory_that_is_not_there(cli, tester, flag: str) -> None:
     done = cli("run", "worker.yaml", "go", flag, "nowhere")
-    assert (done.code, done.out, done.err) == (2, "", "forge: -C nowhere: there is no such folder\n")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("forge: -C nowhere: there is no such folder\n  check the path")
     assert cli("run", "worker.yaml", "go", flag, "worker.yaml").code == 2
 
 
@@ -384,7 +391,7 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
     ("words", "code", "sentence"),
     [
         (["nosuch.yaml", "x"], 3, "forge: nosuch.yaml: no such file; check the path\n"),
-        (["src", "x"], 3, "forge: src:1:1: this folder holds no worker.yaml\n  name a worker file instead\n"),
+        (["src", "x"], 3, "forge: src: this folder holds no worker.yaml\n  name a worker file instead\n"),
         (["tools.py", "x"], 3, "forge: tools.py:1:1: a worker file ends in .yaml, .yml, .md or .worker\n"),
         (["worker.yaml", "x", "-m", "nosuch:y"], 3, "forge: there is no model provider 'nosuch'\n  providers are: "),
         (["worker.yaml", "x", "-m", "scrip:y"], 3, "did you mean 'script'?\n"),
@@ -397,6 +404,25 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
         ],
         (["worker.yaml", "x", "--trace", "loud"], 2, "'loud' is not one of 'quiet', 'summary', 'normal', 'debug'."),
         (["worker.yaml", "x", "--modle", "y"], 2, "forge: No such option: --modle (Possible options: --model"),
+        (
+            ["worker.yaml", "x", "-C", "none"],
+            2,
+            "-C none: there is no such folder\n  check the path; it is looked for in /",
+        ),
+        (["worker.yaml", "x", "-C", "worker.yaml"], 2, "-C worker.yaml: that is not a folder\n  name a folder\n"),
+        (["worker.yaml", "x", "--add-dir", "none:ro"], 2, "--add-dir none: there is no such folder\n  check the path"),
+        (
+            ["worker.yaml", "x", "--json", "--output-format", "json"],
+            2,
+            "forge: --json and --output-format json contradict",
+        ),
+        (
+            ["worker.yaml", "x", "--json", "--output-format", "text"],
+            2,
+            "forge: --json and --output-format text contradict",
+        ),
+        (["", "x"], 2, "forge: the name of the worker is empty\n"),
+        ([""], 2, "forge: the name of the worker is empty\n"),
         ([], 2, "forge: Missing argument 'WORKER'.\n"),
         (["worker.yaml", "x", "y"], 2, "unexpected extra argument"),
     ],
@@ -404,9 +430,10 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
 )
 def test_what_is_wrong_is_said_in_a_line_or_three(cli, tester, words: list[str], code: int, sentence: str) -> None:
     done = cli("run", *words)
-    assert (done.code, done.out) == (code, "")
+    assert (done.code, done.out if "--json" not in words else "") == (code, "")
     assert sentence in done.err
     assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) <= 3
 
 
 @pytest.mark.parametrize("home", ["missing", "a file", "read-only"])

@@ -40,6 +40,8 @@ def test_trust_is_listed_and_taken_back(project: Project) -> None:
     file = f"{project.folder}/.mcp.json"
     assert project.forge("trust", ".mcp.json").returncode == 0
     assert project.forge("trust", "--list").stdout == f"{file}\n"
+    assert json.loads(project.forge("trust", "--list", "--json").stdout) == [{"path": file}]
+    assert project.forge("trust", "--json").returncode == ExitCode.USAGE
     assert project.forge("trust", "--revoke").stdout == f"no longer trusted: {file}\n"
     assert project.forge("trust", "--list").stdout == ""
     assert use_server(project)[0] == ExitCode.UNTRUSTED

@@ -126,6 +126,7 @@ def test_a_mark_can_say_how_much_is_gone() -> None:
 )
 def test_the_nearest_name(name: str, near: str | None) -> None:
     assert nearest(name, ["shell", "filesystem", "custom"]) == near
+    assert nearest(f"--{name}", ["--shell", "--filesystem", "--custom"]) == (near and f"--{near}")
 
 
 @pytest.mark.parametrize(

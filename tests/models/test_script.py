@@ -145,8 +145,8 @@ def test_more_turns_than_written_names_the_turn(worker: Project) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{result}", "{result} stands in the script, but there were 0 results before it"),
-        ("{results[0]}", "{results[0]} stands in the script, but there were 0 results before it"),
+        ("{result}", "{result} stands in the script, but 0 results came before it"),
+        ("{results[0]}", "{results[0]} stands in the script, but 0 results came before it"),
     ],
 )
 def test_a_placeholder_for_a_result_that_is_not_there(worker: Project, text: str, problem: str) -> None:
@@ -156,7 +156,7 @@ def test_a_placeholder_for_a_result_that_is_not_there(worker: Project, text: str
 def test_a_placeholder_beyond_the_results_says_where_it_stands(worker: Project) -> None:
     script = "turns:\n  - calls: [{tool: echo, input: {text: a}}]\n  - text: '{results[1]}'\n"
     assert failure(played(worker, script)) == (
-        f"{worker.folder / 'script.yaml'}:3:5: {{results[1]}} stands in the script, but there were 1 results before it"
+        f"{worker.folder / 'script.yaml'}:3:5: {{results[1]}} stands in the script, but 1 result came before it"
     )
 
 

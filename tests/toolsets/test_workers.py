@@ -116,7 +116,7 @@ def test_what_the_model_is_offered(project: Project) -> None:
         ("[./helpr.yaml]", "boss.yaml:4:23: there is no worker './helpr.yaml'\n  did you mean './helper.yaml'?"),
         ("[./broken.yaml]", "broken.yaml:2:1: unknown key 'toolset'; did you mean 'toolsets'?"),
         ("[./notes.txt]", "notes.txt:1:1: a worker file ends in"),
-        ("[./empty]", "empty:1:1: this folder holds no worker.yaml"),
+        ("[./empty]", "empty: this folder holds no worker.yaml"),
         (
             "[helper, ./copy.yaml]",
             "boss.yaml:4:31: toolsets.workers: 'helper' and './copy.yaml' are both",

@@ -12,7 +12,7 @@ from forge_cli.core.text import nearest
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.model import not_a_model
+from forge_cli.engine.runtime.model import NamedModel, not_a_model
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
 from forge_cli.files.worker import Worker, load_worker
@@ -44,6 +44,14 @@ async def check_model(worker: str, workspace: str) -> str | None:
     near = nearest(name, names)
     remedy = f"did you mean '{provider}:{near}'?" if near else "forge models list shows those that it has"
     return f"{where}: {provider} is not known to have a model '{name}'; {remedy}"
+
+
+def check_script(worker: Worker, folder: Path) -> None:
+    """Refuse a scripted model whose file is missing or wrong, as a run would."""
+    settings = load_settings(forge_home(), folder)
+    model = settings.resolve(worker.config.model or "")
+    if model.startswith(f"{FILES}:"):
+        NamedModel(model, (worker.folder,)).make(PluginHost(worker=worker), settings, lambda level, message: None)
 
 
 async def share_of_window(tokens: int, worker: str | None) -> str | None:

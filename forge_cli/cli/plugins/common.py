@@ -26,10 +26,15 @@ def installed_distribution(name: str) -> str:
     if canonical(name) == OWN:
         raise UsageError(f"{OWN} is forge itself, and not a plugin")
     host = PluginHost()
-    known = [each for each in distributions((*host.plugins, *host.left_out)) if each != OWN]
+    found = {each: offers for each, offers in distributions((*host.plugins, *host.left_out)).items() if each != OWN}
+    known = list(found)
     for each in known:
         if canonical(each) == canonical(name):
             return each
+    offering = [each for each in known if name in {kind_and_name(plugin.name)[1] for plugin in found[each]}]
+    if offering:
+        hint = f"did you mean '{offering[0]}', which offers it?"
+        raise UsageError(f"no plugin is installed from '{visible(name)}'", hint=hint)
     there = f"there are: {', '.join(known)}" if known else NO_PLUGINS
     raise UsageError(f"no plugin is installed from '{visible(name)}'", hint=did_you_mean(name, known, there))
 

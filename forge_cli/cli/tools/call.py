@@ -35,6 +35,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import Worker
+from forge_cli.toolsets.executables.toolset import LEFT_OUT
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.render import render
@@ -131,6 +132,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         mode=mode or ApprovalMode.INTERACTIVE,
         interrupt=signal,
         read_only=invocation.read_only,
+        is_told=lambda message: not message.endswith(LEFT_OUT),  # of this one unknown_tool says it
     )
     with interruptible(lambda reason: None, lambda: False):
         async with screen, session as assembly:

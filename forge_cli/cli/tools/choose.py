@@ -32,7 +32,7 @@ def tool_worker(worker: str | None) -> Worker:
 
 def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
     """There is no such tool, here or at all; of one in the folder of the tools, what is wrong with it."""
-    if worker is None and (problem := own_tools().problem(name)):
+    if problem := own_tools().problem(name):
         return UsageError(f"'{name}' cannot be called: {problem}", hint=f"correct it, then: forge tools test {name}")
     all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
     return UsageError(f"there is no tool '{name}'", hint=did_you_mean(name, known, all_of_them))

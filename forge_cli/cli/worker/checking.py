@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forge_cli.cli.looking.looker import look
 from forge_cli.cli.looking.reach import declared_zones
-from forge_cli.cli.models.names import check_model
+from forge_cli.cli.models.names import check_model, check_script
 from forge_cli.cli.opening import opened
 from forge_cli.cli.worker.grants import grants_of, lines_of_grants
 from forge_cli.core.bus import EventBus
@@ -25,6 +25,7 @@ def check_worker(named: str, path: str, folder: Path) -> str:
     toolsets, tools = look(count_tools, path, str(folder), worker=path, folder=folder)
     if odd := look(check_model, path, str(folder), worker=path, folder=folder):
         sys.stderr.write(f"warning: {visible(odd)}\n")
+    check_script(found, folder)
     told = f"{visible(named)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})"
     lines = (visible(line) for line in lines_of_grants(grants_of(found, folder)))
     return "".join(f"{line}\n" for line in (told, *lines))

@@ -37,12 +37,14 @@ def find_trusted_worker(name: str, *, interactive: bool) -> str:
 
 def refuse_sentence(text: str) -> None:
     """Say what to type where the task was given in the place of the worker."""
-    if not is_path(text) and is_sentence(text):
+    if text.strip() and not is_path(text) and is_sentence(text):
         problem = f"{_quoted(text)} is a task; the worker comes first"
         raise UsageError(problem, hint=f"forge run coder {_quoted(text)}")
 
 
 def _find(name: str, *, runs: bool, interactive: bool) -> str:
+    if not name.strip():
+        raise UsageError("the name of the worker is empty", hint="forge worker list shows the names there are")
     known = named_workers(Path.cwd(), forge_home())
     found = [worker for worker in known if worker.name == name]
     if is_path(name):

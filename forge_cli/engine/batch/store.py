@@ -52,7 +52,9 @@ class BatchRecord:
     """How the last invocation ended; None while it runs, or where it was killed."""
     items: dict[str, ItemRecord] = field(default_factory=dict)
     usage: JsonObject = field(default_factory=dict)
-    cost: float | None = 0.0
+    cost: float | None = None
+    unknown: bool = False
+    """Whether an item has ended of which nobody knows what it costs."""
 
     def in_state(self, state: ItemState) -> list[str]:
         return [key for key, item in self.items.items() if item.state == state]
@@ -123,8 +125,8 @@ def _count(record: BatchRecord, result: Mapping[str, Any]) -> None:
     for name, tokens in usage.items() if isinstance(usage, dict) else ():
         if isinstance(tokens, int):
             record.usage[name] = record.usage.get(name, 0) + tokens
-    unknown = record.cost is None or not isinstance(cost, int | float)
-    record.cost = None if unknown else (record.cost or 0.0) + float(cost or 0)
+    record.unknown = record.unknown or not isinstance(cost, int | float)
+    record.cost = None if record.unknown else (record.cost or 0.0) + float(cost or 0)
 
 
 def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:

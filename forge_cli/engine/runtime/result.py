@@ -142,7 +142,7 @@ def build_result(
         tool_calls=tally.calls + sum(child.tool_calls for child in children),
         denials=(*denials_of(tally.outcomes), *(denial for child in children for denial in child.denials)),
         usage=budget.usage,
-        cost=budget.cost,
+        cost=budget.cost if budget.turns or budget.child_turns else None,  # until then, no price was looked up
         output=tally.output,
         duration_ms=duration_ms,
         error=ending.error,

@@ -111,13 +111,18 @@ def _ripgrep(sandbox: Sandbox) -> str | None:
     return None if any(real.is_relative_to(zone.path) for zone in sandbox.zones) else str(real)
 
 
+def refuse_secret(path: str, resolved: str = "") -> None:
+    """Refuse a path that may hold secrets, by how it is written and by where it leads."""
+    if secret := next((name for name in (*path.split("/"), *resolved.split("/")) if is_secret(name)), None):
+        raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
+
+
 def _starts(sandbox: Sandbox, path: str) -> Iterator[SearchStart]:
     info = sandbox.stat(path)
     if info.path == "/":
         yield from (SearchStart(zone.path) for zone in sorted(sandbox.zones, key=lambda zone: zone.name))
         return
-    if secret := next((name for name in (*path.split("/"), *info.path.split("/")) if is_secret(name)), None):
-        raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
+    refuse_secret(path, info.path)
     _, name, *below = info.path.split("/")
     root = next(zone.path for zone in sandbox.zones if zone.name == name)
     yield SearchStart(root, "/".join(below), is_file=info.kind == "file", size=info.size if info.kind == "file" else 0)

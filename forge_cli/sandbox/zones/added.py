@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from forge_cli.core.errors import UsageError
+from forge_cli.core.named import require_folder
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
 
@@ -17,8 +18,7 @@ def added_zone(text: str, workspace: Path | None = None) -> Zone:
     """
     path, mode = (text.removesuffix(":ro"), ZoneMode.RO) if text.endswith(":ro") else (text, ZoneMode.RW)
     folder = (workspace or Path()) / Path(path).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"--add-dir {visible(path)}: there is no such folder")
+    require_folder("--add-dir", folder, visible(path))
     folder = folder.resolve()
     name = re.sub(r"[^a-z0-9_-]+", "-", folder.name.lower()).lstrip("0123456789_-")[:64]
     if not name:

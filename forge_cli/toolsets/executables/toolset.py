@@ -21,7 +21,7 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST, Args, Preview, Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.values import dataclass
@@ -76,6 +76,8 @@ _RUN_INPUT: JsonObject = {
     },
     "required": ["tool_name"],
 }
+LEFT_OUT = (" is left out)", "; forge tools list shows why")
+"""How a warning ends that something in the folder is not a tool, and that several are not."""
 
 
 class ExecutablesConfig(ToolsetConfig):
@@ -163,12 +165,15 @@ class ExecutablesToolset(Toolset):
         return {name: why for name, why in self._registry.problems.items() if wanted is None or name in wanted}
 
     def _tell(self) -> None:
-        """Say once why something in the folder is not a tool."""
+        """Say once that something in the folder is not a tool: why, or of several only how many."""
         problems = self._problems()
-        for name, problem in problems.items():
-            if self._told_problems.get(name) != problem:
-                self.env.notify("warning", f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}' is left out)")
+        news = {name: why for name, why in problems.items() if self._told_problems.get(name) != why}
         self._told_problems = problems
+        for name, problem in news.items() if len(news) == 1 else ():
+            self.env.notify("warning", f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}'{LEFT_OUT[0]}")
+        if len(news) > 1:
+            which = f"{counted(len(news), 'tool')} in {visible(str(self.root))} are left out"
+            self.env.notify("warning", f"{which}{LEFT_OUT[1]}")
 
     def _tool(self, program: Program) -> Tool:
         """A program that did not change is still the same tool."""

@@ -27,7 +27,7 @@ from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.search.grep import grep
+from forge_cli.sandbox.search.grep import grep, refuse_secret
 from forge_cli.sandbox.search.tree import list_dir
 from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
 from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
@@ -76,7 +76,7 @@ class FilesystemToolset(Toolset):
             reading(self.file_exists, Access.INFO),
             reading(self.file_info, Access.INFO),
             reading(self.list_dir, Access.LIST),
-            reading(self.grep_files, Access.LIST),
+            reading(self.grep_files, Access.LIST, needs_approval=_check_search),
             changing(
                 self.apply_patch,
                 Access.WRITE,
@@ -275,6 +275,11 @@ def _plan(text: str, view: SandboxView) -> tuple[patches.Change, ...]:
 
 def _spelled(changes: Sequence[patches.Change], view: SandboxView) -> list[patches.Change]:
     return [replace(change, path=spell(view, change.path)) for change in changes]
+
+
+def _check_search(args: Args, context: CallContext) -> bool:
+    refuse_secret(args["path"])
+    return False
 
 
 def _check_content(args: Args, context: CallContext) -> bool:

@@ -253,12 +253,17 @@ class Connection:
                 self.prompts = await self._list_prompts(self._client)
         except TimeoutError:
             problem = f"it did not answer within {self.server.connect_timeout:g} s"
-            raise Unreachable(f"{problem}{self._quote()}") from None
+            raise self._fail(f"{problem}{self._quote()}") from None
         except (ToolError, Unreachable) as error:
-            raise Unreachable(str(error)) from None
+            raise self._fail(str(error)) from None
         except Exception as error:
             place = f"{visible(self.server.url)}: " if self.server.url else ""
-            raise Unreachable(f"{place}{self.failure or _first_line(error)}{self._quote()}") from None
+            raise self._fail(f"{place}{self.failure or _first_line(error)}{self._quote()}") from None
+
+    def _fail(self, why: str) -> Unreachable:
+        """Keep why it could not be opened: what closing it brings, such as the end of its process, is no reason."""
+        self.failure = why
+        return Unreachable(why)
 
     def _quote(self) -> str:
         lines = self.last_words.strip().splitlines()

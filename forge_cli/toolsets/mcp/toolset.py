@@ -205,7 +205,8 @@ class McpToolset(Toolset):
 
     def _connection(self, name: str, server: McpServer) -> Connection:
         where = self.config.where("servers", name)
-        env, headers = (expand(values, os.environ, where) for values in (server.env, server.headers))
+        env = expand(server.env, os.environ, lambda each: server.where("env", each) or where)
+        headers = expand(server.headers, os.environ, lambda each: server.where("headers", each) or where)
         connection: Connection
 
         def transport() -> AbstractAsyncContextManager[TransportStreams]:

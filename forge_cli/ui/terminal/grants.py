@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 
@@ -16,7 +17,11 @@ from forge_cli.ui.terminal.render import Indented, plain, render
 
 AskLine = Callable[[str], Awaitable[str | None]]
 """Asks one question and gives the line that was typed; None where the input ends."""
+TRIES = 3
+"""Answers in a row that nobody understands; the last one is a no."""
+Choice = TypeVar("Choice")
 _FILES = {"user": "[u]ser", "worker": "[w]orker"}
+_BACK: dict[str, None] = dict.fromkeys(("n", "no", ""))
 
 
 def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
@@ -51,15 +56,14 @@ async def choose_grant(
     shown = always or len(offers) > 1
     if shown:
         _list(offers, console)
-    while shown and len(offers) > 1:
-        line = await ask_line(f"which? Enter takes 1, n goes back [1-{len(offers)}] > ")
-        if line is None:
-            return ApprovalDecision(False)
-        answer = line.strip().lower()
-        if answer in ("n", "no"):
-            return None
-        if answer == "" or (answer.isdecimal() and 1 <= int(answer) <= len(offers)):
-            offers = [offers[int(answer or 1) - 1]]
+    if shown and len(offers) > 1:
+        numbers = {str(number): offer for number, offer in enumerate(offers, 1)}
+        question = f"which? Enter takes 1, n goes back [1-{len(offers)}] > "
+        known = {**numbers, "": offers[0], "n": None, "no": None}
+        chosen = await _choose(question, known, f"1 to {len(offers)}, or n", ask_line, console)
+        if not isinstance(chosen, GrantOffer):
+            return chosen
+        offers = [chosen]
     if always:
         return await _write(request, offers[0], ask_line, console)
     return ApprovalDecision(True, remember="session", grant=offers[0] if offers[0].rules else None)
@@ -86,12 +90,18 @@ async def _write(
             _say(console, "  to add it by hand:")
             for line in lines_to_paste(offer.rules, user=name == "user").split("\n"):
                 _say(console, f"    {line}")
-    edit = await _choose_file(edits, ask_line) if edits else None
-    if edit is None:
+    if not edits:
         return None
+    question = " or ".join(f"{_FILES[name]} ({visible(edit.file.name)})" for name, edit in edits.items())
+    files = {answer: edit for name, edit in edits.items() for answer in (name, name[0])}
+    letters = ", ".join(name[0] for name in edits)
+    edit = await _choose(f"{question}, n goes back > ", {**files, **_BACK}, f"{letters} or n", ask_line, console)
+    if not isinstance(edit, FileEdit):
+        return edit
     console.print(Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end="")
-    if not await _agrees(ask_line):
-        return None
+    agreed = await _choose("write this? [y]es, [n]o > ", {"y": edit, "yes": edit, **_BACK}, "y or n", ask_line, console)
+    if not isinstance(agreed, FileEdit):
+        return agreed
     try:
         edit.write()
     except CannotEditError as error:
@@ -107,25 +117,23 @@ def _files(request: ApprovalRequest, offer: GrantOffer) -> Iterator[tuple[str, s
             yield name, file
 
 
-async def _choose_file(edits: dict[str, FileEdit], ask_line: AskLine) -> FileEdit | None:
-    question = " or ".join(f"{_FILES[name]} ({visible(edit.file.name)})" for name, edit in edits.items())
-    while True:
-        line = await ask_line(f"{question}, n goes back > ")
-        answer = "n" if line is None else line.strip().lower()
-        if answer in ("n", "no"):
-            return None
-        if found := [edit for name, edit in edits.items() if answer in (name, name[0])]:
-            return found[0]
+async def _choose(
+    question: str, known: Mapping[str, Choice], answers: str, ask_line: AskLine, console: Console
+) -> Choice | ApprovalDecision:
+    """What the answer stands for; the end of input, and the third answer that nobody understands, are a no."""
+    for tried in range(1, TRIES + 1):
+        line = await ask_line(question)
+        if line is None:
+            break
+        if (answer := line.strip().lower()) in known:
+            return known[answer]
+        _say(console, say_misread(answers, tried))
+    return ApprovalDecision(False)
 
 
-async def _agrees(ask_line: AskLine) -> bool:
-    while True:
-        line = await ask_line("write this? [y]es, [n]o > ")
-        match "n" if line is None else line.strip().lower():
-            case "y" | "yes":
-                return True
-            case "n" | "no" | "":
-                return False
+def say_misread(answers: str, tried: int) -> str:
+    """What is said of an answer that nobody understands, the time that this was tried."""
+    return f"not understood: {answers}" + ("; that was the third time, so it is a no" if tried >= TRIES else "")
 
 
 def _say(console: Console, text: str, style: str = "") -> None:

@@ -19,7 +19,14 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable
 from forge_cli.ui.terminal.command import draw_command, draw_lines, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.grants import choose_grant, explain_grants, lasting_offers, session_offers
+from forge_cli.ui.terminal.grants import (
+    TRIES,
+    choose_grant,
+    explain_grants,
+    lasting_offers,
+    say_misread,
+    session_offers,
+)
 from forge_cli.ui.terminal.line import LineEditor
 from forge_cli.ui.terminal.paging import in_pages, print_page, say_above, say_below
 from forge_cli.ui.terminal.render import Indented, plain, render_view
@@ -37,8 +44,6 @@ ANSWERS: dict[AnswerKind, str] = {
 CHOICES = f"{', '.join(text for kind, text in ANSWERS.items() if kind != 'always')} > "
 BELL_AFTER = 10.0
 """Seconds of waiting after which the terminal rings, once."""
-TRIES = 3
-"""Answers in a row that nobody understands; the last one is a no."""
 
 _NO = re.compile(r"no?(?:[\s,.:;-]+(.*))?", re.IGNORECASE | re.DOTALL)
 RISKS = {
@@ -198,8 +203,7 @@ def _one_note(text: str | None) -> str | None:
 
 def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
     *letters, last = map(_letter, offered)
-    sentence = f"not understood: {', '.join(letters)} or {last}"
-    return sentence if times < TRIES else f"{sentence}; that was the third time, so it is a no"
+    return say_misread(f"{', '.join(letters)} or {last}", times)
 
 
 def describe(request: ApprovalRequest, find: FindRenderer) -> RenderableType:

@@ -54,6 +54,18 @@ def test_a_check_is_kept_until_something_changes_that_it_read(project: Project) 
     assert check(project)[0] == 3
 
 
+def test_a_kept_check_depends_on_the_file_of_a_scripted_model(project: Project) -> None:
+    project.write("worker.yaml", "name: w\nmodel: script:turns.yaml\n")
+    project.write("turns.yaml", "turns: []\n")
+    for _ in range(TRIES):  # what was written a moment ago is not kept yet
+        assert check(project)[0] == 0
+        if files := kept(project.home):
+            break
+    assert str(project.folder / "turns.yaml") in json.loads(files[0].read_bytes())["seen"]
+    (project.folder / "turns.yaml").unlink()
+    assert check(project)[0] == 3
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where something is read; however new it is, it is kept."""

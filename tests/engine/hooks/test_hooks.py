@@ -246,6 +246,15 @@ def test_it_is_confined_like_the_shell(hooked: Project) -> None:
     assert not (hooked.folder / "outside").exists()
 
 
+@pytest.mark.needs("bwrap")
+def test_a_program_in_the_home_may_be_named_by_its_absolute_path(hooked: Project) -> None:
+    hooked.write("worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]"))
+    path = script(hooked, "exit 2")
+    hooks(hooked, on("before_tool", run=str(path)))
+    seen = hooked.run(calls(call("act")), "done")
+    assert (seen.statuses, warnings(seen)) == (["blocked"], [])
+
+
 # Approval hooks
 
 

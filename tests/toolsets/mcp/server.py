@@ -78,6 +78,8 @@ def answer(request: dict) -> None:
                 "serverInfo": {"name": "test", "version": "1"},
             }
             send({"id": request["id"], "result": found})
+        case "tools/list" if MODE == "listless":
+            time.sleep(1000)
         case "tools/list":
             send({"id": request["id"], "result": {"tools": tools()}})
         case "tools/call":

@@ -114,6 +114,7 @@ def test_calls_that_fail(project: Project, mode: str, more: str, status: str, se
     [
         ("absent", "", "no such database"),
         ("mute", ", connect_timeout: 1", "it did not answer within 1 s"),
+        ("listless", ", connect_timeout: 1", "it did not answer within 1 s"),
     ],
 )
 def test_a_server_that_is_not_there_is_a_warning(project: Project, mode: str, more: str, sentence: str) -> None:

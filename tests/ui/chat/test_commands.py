@@ -150,6 +150,7 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
     ("line", "says"),
     [
         ("/hlep", "there is no command '/hlep'\n  did you mean '/help'?"),
+        ("/nope", "there is no command '/nope'\n  /help lists the commands"),
         ("/pusj", "did you mean '/push'?"),
         ("/help nope", "there is no command '/nope'"),
         ("/undo --lst", "column 7: /undo has no option 'lst'\n  did you mean '--list'?"),

@@ -87,14 +87,27 @@ def test_the_screen_of_the_list_in_full(terminal, script, coder) -> None:
     assert keyboard.end() == 0
 
 
-def test_the_end_of_input_in_the_list_is_a_no(terminal, script, coder) -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["s\n", "\x04"],
+        ["a\n", "\x04"],
+        ["a\n", "w\n", "\x04"],
+        ["s\n", "x\n", "9\n", "0\n"],
+        ["a\n", "x\n", "y\n", "z\n"],
+    ],
+    ids=repr,
+)
+def test_the_end_of_input_and_the_third_misread_answer_are_a_no_in_a_list(terminal, script, coder, keys) -> None:
     script(*shell("ls -l"), '{text: "{result}"}')
     keyboard = terminal(*RUN)
     keyboard.asked()
-    keyboard.type("s\n")
-    keyboard.expect(WHICH)
-    keyboard.type("\x04")
+    for key in keys:
+        keyboard.type(key)
+        if key != keys[-1]:
+            keyboard.expect(" > ")
     assert keyboard.end() == 0
+    assert ("that was the third time, so it is a no" in keyboard.seen) == (keys[-1] != "\x04")
     assert "shell was not called; the user said no" in keyboard.text
 
 
@@ -116,6 +129,7 @@ def test_always_for_the_user(terminal, script, coder) -> None:
     keyboard.type("a\n")
     keyboard.expect("[u]ser (config.yaml) or [w]orker (worker.yaml), n goes back > ")
     keyboard.type("x\n")
+    keyboard.expect("not understood: u, w or n")
     keyboard.expect("n goes back > ")
     keyboard.type("u\n")
     keyboard.expect("write this? [y]es, [n]o > ")
@@ -164,7 +178,7 @@ def test_always_for_the_worker_keeps_its_file_as_it_was(terminal, script, coder)
         assert json.loads(coder.forge("approve", "worker.yaml", *call, "--json").stdout)["verdict"] == "preApproved"
 
 
-@pytest.mark.parametrize("keys", [["n\n"], ["w\n", "n\n"], ["w\n", "\n"], ["\x04"]])
+@pytest.mark.parametrize("keys", [["n\n"], ["\n"], ["w\n", "n\n"], ["w\n", "\n"]])
 def test_whoever_goes_back_is_asked_again_and_nothing_is_written(terminal, script, coder, keys: list[str]) -> None:
     script(*writes("/output/a"), "{text: done}")
     keyboard = terminal(*RUN)
