@@ -667,8 +667,8 @@ def test_the_results_of_calls_and_what_is_told_of_them(benches: dict[str, Bench]
 
 
 def _placeless(text: str) -> str:
-    """Without the file and line of an exception: the module has another name wherever it comes from."""
-    return re.sub(r" \(\w+\.py:\d+\)$", "", text)
+    """Without the place of an exception or a rule: the module, or the section, differs wherever a tool comes from."""
+    return re.sub(r" \((\w+\.py:\d+|\S+\.yaml:\d+:\d+)\)$", "", text)
 
 
 def check(bench: Bench, story: Story) -> Seen:

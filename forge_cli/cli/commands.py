@@ -100,9 +100,11 @@ COMMANDS = {
     ),
     "approvals list": CommandEntry(
         "forge_cli.cli.approvals.list",
-        "List the requests that wait for an answer, in every session that nobody works on.",
+        "List the requests that wait for an answer, of parked sessions and of those at work.",
     ),
-    "approvals answer": CommandEntry("forge_cli.cli.approvals.answer", "Answer a request of a parked session."),
+    "approvals answer": CommandEntry(
+        "forge_cli.cli.approvals.answer", "Answer a request of a parked session, or of one at work."
+    ),
     "replay": CommandEntry("forge_cli.cli.replay", "Do a session again without a model, and say where it differs."),
     "undo": CommandEntry("forge_cli.cli.undo", "Restore the files that a session changed."),
     "test": CommandEntry("forge_cli.cli.test", "Replay the recorded tests of workers."),
@@ -121,7 +123,7 @@ GROUPS = {
     "mcp": "List, test, add and remove MCP servers.",
     "serve": "Offer workers to other programs.",
     "sessions": "List, show, search, export, verify and delete sessions.",
-    "approvals": "See and answer what parked sessions wait for.",
+    "approvals": "See and answer what sessions wait for.",
 }
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

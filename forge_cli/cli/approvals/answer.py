@@ -48,10 +48,10 @@ def answer(
         str | None, typer.Argument(metavar="FEEDBACK", help="After no: words for the model to read.")
     ] = None,
 ) -> None:
-    """Answer a request of a parked session, or of one that asks at its prompt right now.
+    """Answer a request of a parked session, or of one at work.
 
-    A session at work takes the answer at once, if nobody was faster. For a parked one it counts when the session is
-    resumed; until then a later answer replaces an earlier one.
+    A session that asks at its prompt takes the answer at once, if nobody was faster. For a parked one it counts when
+    that is resumed; until then a later answer replaces an earlier one.
     """
     decision = ApprovalDecision(word is YesOrNo.yes, note=feedback or None, via=VIA)
     read, chosen, waiting = answer_request(find_session(session), request, decision)

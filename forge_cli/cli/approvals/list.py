@@ -28,7 +28,7 @@ app = new_app()
 
 @app.command("list")
 def list_approvals(as_json: JsonOption = False) -> None:
-    """List the requests that wait for an answer, of parked sessions and of those that ask at their prompt right now."""
+    """List the requests that wait for an answer, of parked sessions and of those at work."""
     rows = [request_row(path.stem, waiting) for path, waiting in waiting_requests()]
     if as_json:
         print_json(rows)
