@@ -61,6 +61,8 @@ LATE = frozenset(
         "forge_cli.files.worker",
         "forge_cli.toolsets.executables.registry",
         "forge_cli.toolsets.executables.stats",
+        "forge_cli.toolsets.shell.lint",
+        "forge_cli.toolsets.shell.rules",
         "forge_cli.ui.terminal.terminal",
     }
 )

@@ -280,7 +280,7 @@ def from_wire(data: Any) -> ResultValue:
 _KINDS: dict[str, type[ResultValue]] = {
     each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Image, Blob)
 }
-_KNOWN = frozenset(_KINDS.values())
+_KNOWN = frozenset(_KINDS.values()) - {Image, Blob}
 own_reader(ResultValue, read_result)
 
 

@@ -19,8 +19,6 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
 from forge_cli.sandbox.zones.zones import IsolationLevel, SandboxConfig
-from forge_cli.toolsets.shell.lint import granting_rules
-from forge_cli.toolsets.shell.rules import ShellRule
 
 Section = Mapping[str, Any]
 ALLOWED = Approval.PRE_APPROVED.value
@@ -94,6 +92,9 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "shell":
+            from forge_cli.toolsets.shell.lint import granting_rules
+            from forge_cli.toolsets.shell.rules import ShellRule
+
             rules = [
                 ShellRule(pattern=str(rule.get("pattern")), approval=Approval(rule.get("approval")))
                 for rule in section.get("rules") or ()
