@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 
 from forge_cli.cli.ask import ask
-from forge_cli.cli.notices import warn
 from forge_cli.cli.stdin import is_interactive
-from forge_cli.core.errors import WorkerError
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import hook_files, read_project, untrusted_project
@@ -24,11 +22,8 @@ def offer_trust(workspace: Path) -> None:
     if file is None or not is_interactive():
         return
     try:
-        before, project = file.read_bytes(), read_project(file)
+        before = file.read_bytes()
     except OSError:
-        return
-    except WorkerError as error:
-        warn(f"the settings of this folder are not used: {error}")
         return
     text = readable(cut(before.decode(errors="replace"), SHOWN))
     sys.stderr.write(f"This folder has settings of its own, {visible(str(file))}:\n\n")
@@ -37,7 +32,7 @@ def offer_trust(workspace: Path) -> None:
     agreed = ask("Use them, until the file changes? [y]es, [n]o > ").lower() in ("y", "yes")
     if not agreed or file.read_bytes() != before:
         return
-    store = TrustStore(forge_home())
+    store, project = TrustStore(forge_home()), read_project(file)
     store.add_file(file)
     if programs := hook_files(project, workspace):
         sys.stderr.writelines(f"It has hooks that run {visible(str(program))}.\n" for program in programs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
 
@@ -14,7 +14,7 @@ TERMINATED, HUNG_UP, QUIT = "terminated", "hung up", "quit"
 """The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
 
 
-class InterruptScope:
+class _InterruptScope:
     """A cancel scope for as long as an interrupt may end it."""
 
     def __init__(self, signal: InterruptSignal) -> None:
@@ -66,9 +66,9 @@ class InterruptSignal:
         """Forget it, so that work can begin again."""
         self._reason = None
 
-    def scope(self) -> InterruptScope:
+    def scope(self) -> AbstractContextManager[anyio.CancelScope]:
         """A cancel scope that ends when the signal comes; at once, if it has come already."""
-        return InterruptScope(self)
+        return _InterruptScope(self)
 
     @contextmanager
     def child(self) -> Iterator[InterruptSignal]:

@@ -26,7 +26,7 @@ def unusable(name: str) -> str | None:
         return None
     if "\0" in name:
         return "contains a NUL character"
-    for character in "" if name.isascii() and name.isprintable() else name:
+    for character in name:
         category = unicodedata.category(character)
         if category == "Cs":
             return "contains a character that cannot be encoded"

@@ -119,8 +119,8 @@ def test_the_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path
     [
         (["--against", "nope"], 3, "there is no session 'nope'"),
         (["--against", "worker.yaml"], 3, "this is not a line of a session"),
-        (["read_file", "--against", "record.jsonl"], 2, "name a TOOL, or --batch, or --against"),
-        (["--batch", "-", "--against", "record.jsonl"], 2, "name a TOOL, or --batch, or --against"),
+        (["read_file", "--against", "record.jsonl"], 2, "only one of TOOL, --batch and --against may be given"),
+        (["--batch", "-", "--against", "record.jsonl"], 2, "only one of TOOL, --batch and --against may be given"),
         (["--against", "record.jsonl", "--json-input", "{}"], 2, "--against brings the input of every call itself"),
     ],
 )

@@ -263,7 +263,7 @@ def test_the_folder_has_moved(keeper, cli, monkeypatch, how: str) -> None:
     done = cli("run", "worker.yaml", *(["-r", session] if how == "-r" else ["-c"]), "more")
     assert (done.code, done.out) == (0, "Second.\n")
     assert (moved / "notes.txt").read_text() == "a\nb\n"
-    assert [path.stem for path in (home / "sessions").glob("*")] == [session]
+    assert [path.stem for path in (home / "sessions").glob("*.jsonl")] == [session]
     assert cli("run", "worker.yaml", "-c", "again").code == 0
 
 
@@ -397,7 +397,8 @@ def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
     first.wait_for("holding")
     sentence = f"the session {session} is in use by the process {first.process.pid}\n"
     refused = [["run", "worker.yaml", "-r", session, "x"], ["run", "worker.yaml", "-c", "x"]]
-    refused += [["sessions", "rm", session], ["approvals", "answer", session, "x", "yes"]]
+    refused += [["sessions", "rm", session]]
+    assert "has no pending request 'x'" in cli("approvals", "answer", session, "x", "yes").err
     for words in refused:
         done = cli(*words)
         assert (done.code, done.out) == (1, "")

@@ -6,6 +6,7 @@ Covers forge_cli.cli.worker.new, forge_cli.cli.ask.
 import pytest
 
 from forge_cli import load_worker
+from forge_cli.testing import Project
 
 from ..ui.conftest import terminal, writer  # noqa: F401
 
@@ -28,7 +29,8 @@ def test_without_a_terminal_the_defaults_make_a_sound_worker(cli, project) -> No
     ("approval", "write", "command"),
     [("ask", "ask", "ask"), ("preApproved", "preApproved", "ask"), ("blocked", "refused", "blocked")],
 )
-def test_how_careful_it_is(cli, approval: str, write: str, command: str) -> None:
+def test_how_careful_it_is(cli, project: Project, approval: str, write: str, command: str) -> None:
+    project.write("s.yaml", "turns: [{text: Done.}]\n")
     cli("worker", "new", "w", "--toolsets", "filesystem,shell,plan", "--approval", approval, "--model", "script:s.yaml")
     assert cli("worker", "check", "w.yaml").code == 0
     assert cli("approve", "w.yaml", "write_file", "path=a", "content=b").out.startswith(f"{write}: ")

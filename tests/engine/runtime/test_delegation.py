@@ -230,7 +230,7 @@ def test_a_cycle_through_a_link_is_a_cycle(tree: Tree) -> None:
 
 
 FAILURES = {
-    "the script ends": ([calls(call("nothing"))], "", "failed", "has 1 turns"),
+    "the script ends": ([calls(call("nothing"))], "", "failed", "has 1 turn,"),
     "a limit": ([calls(call("nothing"))] * 3, "limits: {max_turns: 2}", "limit", "the limit of 2 turns was reached"),
     "no such output": (["no"] * 4, "output_schema: {type: object}", "invalid_output", "does not fit its schema"),
     "a zone is missing": (["x"], "sandbox: {zones: [{name: gone}]}", "failed", "helper.yaml:3:"),

@@ -87,7 +87,8 @@ def test_a_call_without_a_path_lists_the_working_directory(project: Project) -> 
     project.write("src/a.txt", "a\n")
     turn = calls(call("list_files"), call("list_dir"), call("grep_files", pattern="^a$"))
     seen = project.run(turn, "done", answers=[])
-    listed, below, found = (outcome.value.text() for outcome in seen.outcomes)
+    in_order = sorted(seen.outcomes, key=lambda outcome: outcome.tool_call_id)
+    listed, below, found = (outcome.value.text() for outcome in in_order)
     assert (listed, below) == ("src/\nworker.yaml", "src/\nsrc/a.txt\nworker.yaml")
     assert found.endswith("src/a.txt:1:a")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.core.events import StatusEvent, TurnStart
+from forge_cli.core.events import StatusEvent, ToolResult, TurnStart
 from forge_cli.files.trust import worker_digest as digest_of_worker
 from forge_cli.files.worker import load_worker
 from forge_cli.record.line import Line
@@ -34,7 +34,12 @@ def told(seen: Seen) -> list[str]:
 
 
 def texts(seen: Seen) -> list[str]:
-    return [outcome.value.text() for outcome in seen.outcomes]
+    return [outcome.value.text() for outcome in in_order(seen)]
+
+
+def in_order(seen: Seen) -> list[ToolResult]:
+    """The results in the order of their calls, whichever was there first."""
+    return sorted(seen.outcomes, key=lambda outcome: outcome.tool_call_id)
 
 
 def load(project: Project, *names: str) -> Seen:
@@ -81,7 +86,7 @@ def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_wri
         "Skill: pdf\n\nIts files are in /skills/pdf: forms.md, scripts/fill.py\n\nRead forms.md first.",
         "there is no skill 'pfd'; did you mean 'pdf'?",
     ]
-    assert seen.statuses == ["success", "error", "success", "error", "error"]
+    assert [outcome.status for outcome in in_order(seen)] == ["success", "error", "success", "error", "error"]
     assert "All forms." in texts(seen)[2]
     assert "read-only" in texts(seen)[3]
 
