@@ -31,6 +31,8 @@ GRACE = 5.0
 """Seconds after which the process ends although third-party code holds it."""
 _PUTTING_IN_ORDER = 3.0
 _LOOK = 0.25
+_AFTER_HURRY = 1.0
+"""Seconds that third-party code has which begins when everything has to end."""
 
 LOOP_CLOSED, EXITED = "descriptors closed", "process ended"
 """Why a session ends whose event loop third-party code has made useless, or whose process it wanted to end."""
@@ -223,6 +225,8 @@ class Watchdog:
         signal.setitimer(signal.ITIMER_REAL, *self._timer)
 
     def add(self, section: Section) -> None:
+        if self._last != math.inf:  # what begins after everything had to end has no time of its own
+            section.due = min(section.due, time.monotonic() + _AFTER_HURRY)
         self._sections.add(section)
         self._set_alarm()
 
