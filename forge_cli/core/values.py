@@ -225,9 +225,8 @@ def _finish(cls: Any, kw_only: bool, eq: bool, methods: dict[str, Any]) -> None:
     cls.__doc__ = cls.__doc__ or cls.__name__
     dataclasses.dataclass(cls, init=False, eq=False, repr=False, kw_only=kw_only)
     for name, method in methods.items():
-        if (eq or name not in _COMPARING) and vars(cls).get(
-            name
-        ) is None:  # Python puts None for the hash of a class with an __eq__
+        wanted = eq or name not in _COMPARING
+        if wanted and vars(cls).get(name) is None:  # Python puts None for the hash of a class with an __eq__
             setattr(cls, name, method)
     if "__init__" not in vars(cls):
         cls.__init__, cls.__signature__, cls._late = _late_init(cls), _Signature(), True

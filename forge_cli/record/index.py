@@ -7,14 +7,15 @@ the logs, whose words it repeats, and can be deleted at any time.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.cache import StampedCache
-from forge_cli.record.log import sessions_folder
+from forge_cli.record.log import session_files, sessions_folder
 from forge_cli.record.overview import Overview, read_overview, with_holder
 
 FILE = ".index.json"
@@ -44,6 +45,15 @@ class SessionIndex:
         except OSError:
             return
         self._cache.__exit__(kind, error, trace)
+
+    def readable(self) -> Iterator[tuple[Path, Overview]]:
+        """Every session that can be read, with its log; the one that was worked on last first."""
+        for path in session_files():
+            try:
+                seen = self.overview(path)
+            except ForgeError:
+                continue
+            yield path, seen
 
     def overview(self, path: Path) -> Overview:
         """A session at a glance; WorkerError for one that cannot be read."""

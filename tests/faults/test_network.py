@@ -20,6 +20,7 @@ from forge_cli.testing import Project
 from ..models.anthropic.server import say, tool_use
 from ..models.openai.server import calls, says
 from ..warm import Warm
+from .effects import TOOLS
 from .network import (
     CHUNKED,
     CLOSE,
@@ -35,18 +36,6 @@ from .network import (
     sized,
 )
 
-TOOLS = '''
-from pathlib import Path
-from forge_cli import tool
-
-
-@tool(effects=["write"], needs_approval=False)
-def leave(word: str) -> str:
-    """Leave a word behind."""
-    with Path(__file__).with_name("left").open("a") as file:
-        file.write(word + "\\n")
-    return word
-'''
 KEY = "sk-ant-not-a-real-key-0123456789"
 ANTHROPIC = Answers(
     [

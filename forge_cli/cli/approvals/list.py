@@ -14,7 +14,7 @@ from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.index import SessionIndex
-from forge_cli.record.log import read_session, session_files
+from forge_cli.record.log import read_session
 from forge_cli.record.open import check_log
 from forge_cli.record.overview import Overview
 from forge_cli.record.pending import Waiting, may_be_asking, open_requests, requests_of
@@ -45,17 +45,13 @@ def waiting_requests(warn: Callable[[str], None] = warn) -> list[tuple[Path, Wai
     A session that cannot be resumed has none that could be answered, and that is said.
     """
     with SessionIndex() as index:
-        found = [(path, seen.pid) for path in session_files() if (seen := _waiting(path, index))]
+        found = [(path, seen.pid) for path, seen in index.readable() if _may_wait(path, seen)]
     return [(path, waiting) for path, pid in found for waiting in _requests(path, pid, warn)]
 
 
-def _waiting(path: Path, index: SessionIndex) -> Overview | None:
-    """A session that may wait for an answer, parked or at work; None for any other."""
-    try:
-        seen = index.overview(path)
-    except ForgeError:
-        return None
-    return seen if (may_be_asking(path) if seen.pid else seen.waits) else None
+def _may_wait(path: Path, seen: Overview) -> bool:
+    """Could it be waiting for an answer, parked or at work?"""
+    return may_be_asking(path) if seen.pid else seen.waits
 
 
 def _requests(path: Path, pid: int | None, warn: Callable[[str], None]) -> list[Waiting]:

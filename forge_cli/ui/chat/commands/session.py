@@ -11,7 +11,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
 from forge_cli.core.text import counted, local_time, visible
 from forge_cli.record.index import SessionIndex
-from forge_cli.record.log import find_kept, random_end, read_readable, session_files
+from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview
 from forge_cli.ui.chat.commands.command import Completion, SlashCommand, forward
 from forge_cli.ui.chat.commands.paths import complete_path, typed_path
@@ -98,11 +98,7 @@ def find_sessions(facts: Facts, text: str = "") -> list[Overview]:
     """The last sessions of this worker, but for this one, with the text in their title, task or id."""
     found: list[Overview] = []
     with SessionIndex() as index:
-        for path in session_files():
-            try:
-                seen = index.overview(path)
-            except ForgeError:
-                continue
+        for _, seen in index.readable():
             about = f"{seen.session} {seen.title} {seen.task}".casefold()
             if seen.worker == facts.worker and seen.session != facts.session and text.casefold() in about:
                 found.append(seen)
