@@ -205,7 +205,7 @@ class Watchdog:
 
     def __enter__(self) -> Self:
         global _watchdog
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._outer = _watchdog
         self._handler = signal.signal(signal.SIGALRM, self._ring)
         self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
@@ -268,7 +268,7 @@ class Watchdog:
         self._stand_by()
         held, self._asked = self._asked, True
         with suppress(RuntimeError):  # a loop that is closed has nothing to say
-            self._loop.call_soon_threadsafe(self._answer)
+            self.loop.call_soon_threadsafe(self._answer)
         signal.setitimer(signal.ITIMER_REAL, _LOOK)
         section = _running(frame)
         if held and section and section.due <= now:
