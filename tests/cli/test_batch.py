@@ -5,6 +5,7 @@ forge_cli.engine.batch.plan, forge_cli.engine.batch.store, forge_cli.core.batche
 """
 
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -204,7 +205,8 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
         (["worker.yaml", "none.jsonl"], 3, "none.jsonl:1:1: there is no such file or folder"),
         (["worker.yaml", "items.jsonl", "--task", "{x}"], 2, "there is no field 'x'"),
         (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
-        (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a file in a folder"),
+        (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a regular file in a folder"),
+        (["worker.yaml", "items.jsonl", "-o", "pipe"], 2, "name a regular file in a folder"),
         (["worker.yaml", "items.jsonl", "--executor", "nobody"], 3, "there is no executor 'nobody'"),
         (["worker.yaml", "items.jsonl", "--executor", "local:x"], 2, "has no address"),
         (["worker.yaml", "items.jsonl", "-m", "nobody:x"], 3, "there is no model provider 'nobody'"),
@@ -216,12 +218,21 @@ def test_what_cannot_work_is_one_sentence_and_nothing_half_done(
     cli, project: Project, words: list[str], code: int, problem: str
 ) -> None:
     write_items(project, {"a": "", "b": ""})
+    os.mkfifo(project.folder / "pipe")
     done = cli("batch", *words)
     assert (done.code, done.out) == (code, "")
     assert problem in done.err
+    assert (project.folder / "pipe").is_fifo()
     found, journal = (project.folder / f"items.results.jsonl{end}" for end in ("", ".journal"))
     assert not found.exists() or (found.read_text() == "" and journal.stat().st_size)
     assert found.exists() == journal.exists()
+
+
+def test_an_empty_file_for_the_results_stays_where_nothing_begins(cli, project: Project) -> None:
+    write_items(project, {"a": ""})
+    project.write("mine", "")
+    assert cli("batch", "worker.yaml", "items.jsonl", "-o", "mine", "-m", "nobody:x").code == 3
+    assert project.read("mine") == ""
 
 
 def test_results_without_their_journal_are_not_touched(cli, project: Project) -> None:

@@ -145,8 +145,8 @@ def batch(
         hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
     results, workspace = Path(output or default_results(inputs)), work_folder(directory)
-    if results.is_dir() or not results.absolute().parent.is_dir():
-        raise UsageError(f"-o {results}: name a file in a folder that is there")
+    if (results.exists() and not results.is_file()) or not results.absolute().parent.is_dir():
+        raise UsageError(f"-o {results}: name a regular file in a folder that is there")
     call = BatchCall(
         work=BatchWork(
             worker=find_trusted_worker(worker, interactive=False),

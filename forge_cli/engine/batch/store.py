@@ -159,6 +159,8 @@ class BatchStore:
         self.results = results
         self._results = self._journal = -1
         self._size = 0
+        self._made = False
+        """Was there no file for the results before?"""
 
     def __enter__(self) -> Self:
         journal = journal_of(self.results)
@@ -166,7 +168,7 @@ class BatchStore:
             hint = f"put its journal {journal.name} back beside it, or name a new file with -o"
             raise UsageError(f"{self.results}: there are results, but not what belongs to them", hint=hint)
         try:
-            self._journal = acquire(journal, wait=False)
+            self._journal, self._made = acquire(journal, wait=False), not self.results.exists()
             self._results = os.open(self.results, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             _drop_torn_line(self._journal)
             self._size = _drop_torn_line(self._results)
@@ -194,7 +196,7 @@ class BatchStore:
     def _remove_unused(self) -> None:
         """Nothing has begun, as where the inputs cannot be read: leave no files behind."""
         with suppress(OSError):
-            if not self.results.stat().st_size:
+            if self._made and not self.results.stat().st_size:
                 self.results.unlink()
                 journal_of(self.results).unlink()
 

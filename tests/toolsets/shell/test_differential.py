@@ -310,7 +310,7 @@ def lines(seed: int) -> Iterator[str]:
     while True:
         line = compose(rng) if rng.random() < 0.8 else rng.choice(SEEDS)
         line = broken(mutate(line, rng) if rng.random() < 0.6 else line, rng).replace("\0", "")
-        if "/" not in re.sub("/dev/null|scratch/|src/|[.]/evil|[.]/run[.]sh|~/x", "", line):
+        if "/" not in re.sub(r"/dev/null(?=[\s;|&<>()]|$)|scratch/|src/|[.]/evil|[.]/run[.]sh|~/x", "", line):
             yield line
 
 
