@@ -62,7 +62,9 @@ class SteadyLoop(asyncio.SelectorEventLoop):
     def _check_descriptors(self) -> None:
         """Third-party code has closed what the loop waits with, and perhaps opened something else in its place."""
         dog = watchdog()
-        if dog and dog.loop is self and any(_identity(number) != identity for number, identity in self._descriptors.items()):
+        if not dog or dog.loop is not self:
+            return
+        if any(_identity(number) != identity for number, identity in self._descriptors.items()):
             dog.give_up()
 
     def _let_go(self) -> None:

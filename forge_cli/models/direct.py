@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import h11
 
@@ -150,10 +151,53 @@ class DirectAnswer:
         return b"".join([piece async for piece in self.aiter_bytes()])
 
 
-class DirectClient:
-    """The connections to one server; a request takes one that nobody uses, or opens another."""
+class _Pool:
+    """The connections to one server that nobody uses, for all clients that ask it; closed with the last of them."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], times: Times, trust: ssl.SSLContext) -> None:
+    def __init__(self) -> None:
+        self._idle: list[_Connection] = []
+        self._clients = 0
+
+    @classmethod
+    def join(cls, server: tuple[object, ...]) -> _Pool:
+        """Those of the event loop that runs."""
+        pool = _pools.setdefault(asyncio.get_running_loop(), {}).setdefault(server, cls())
+        pool._clients += 1
+        return pool
+
+    async def leave(self) -> None:
+        self._clients -= 1
+        if not self._clients:
+            idle, self._idle = self._idle, []
+            await _close_all(idle)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._idle
+
+    def take(self) -> _Connection | None:
+        """The one that was used last."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_fresh:
+                return connection
+            connection.close()
+        return None
+
+    def put(self, connection: _Connection) -> None:
+        while self._idle and not self._idle[0].is_fresh:
+            self._idle.pop(0).close()
+        self._idle.append(connection)
+
+
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[object, ...], _Pool]] = WeakKeyDictionary()
+
+
+class DirectClient:
+    """Requests to one server: each takes a connection that nobody uses, or opens another."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], times: Times, trust: ssl.SSLContext | None) -> None:
+        """``trust`` is needed for an address that begins with https."""
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port
         self._path = parts.path or "/"
@@ -161,7 +205,7 @@ class DirectClient:
         own = {"host": parts.netloc, "accept": "*/*", "accept-encoding": "gzip, deflate", "connection": "keep-alive"}
         self._headers = tuple({**own, **headers}.items())
         self._times = times
-        self._idle: list[_Connection] = []
+        self._joined: _Pool | None = None
         self._ahead: asyncio.Task[_Connection | Exception] | None = None
 
     @staticmethod
@@ -171,8 +215,14 @@ class DirectClient:
 
     def connect_ahead(self) -> None:
         """Begin to open a connection for the first request; nothing is sent, and a failure is silent."""
-        if self._ahead is None and not self._idle:
+        if self._ahead is None and self._pool.is_empty:
             self._ahead = asyncio.create_task(self._try_to_open())
+
+    @property
+    def _pool(self) -> _Pool:
+        if self._joined is None:
+            self._joined = _Pool.join((self._host, self._port, self._trust))
+        return self._joined
 
     @asynccontextmanager
     async def request(self, method: str, body: bytes) -> AsyncIterator[DirectAnswer]:
@@ -202,15 +252,10 @@ class DirectClient:
             waited = not ahead.done()
             opened = await ahead
             if isinstance(opened, _Connection):
-                self._idle.append(opened)
+                self._pool.put(opened)
             elif waited:
                 raise opened
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_fresh:
-                return connection
-            connection.close()
-        return await self._open()
+        return self._pool.take() or await self._open()
 
     def _put_back(self, connection: _Connection) -> None:
         machine = connection.machine
@@ -218,7 +263,7 @@ class DirectClient:
         if is_done and not connection.reader.heard and not machine.trailing_data[0]:
             machine.start_next_cycle()
             connection.since = time.monotonic()
-            self._idle.append(connection)
+            self._pool.put(connection)
         else:
             connection.close()
 
@@ -255,9 +300,10 @@ class DirectClient:
             ahead.cancel()
             await asyncio.wait({ahead})
             if not ahead.cancelled() and isinstance(opened := ahead.result(), _Connection):
-                self._idle.append(opened)
-        await _close_all(self._idle)
-        self._idle.clear()
+                self._pool.put(opened)
+        joined, self._joined = self._joined, None
+        if joined is not None:
+            await joined.leave()
 
 
 async def _close_all(connections: Sequence[_Connection]) -> None:

@@ -122,12 +122,13 @@ class HttpLine:
 
         if self._client is None:
             timeout = httpx2.Timeout(self.timeouts.read, connect=self.timeouts.connect)
+            trust = self._trust or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             try:
                 self._client = httpx2.AsyncClient(
                     headers=self._all_headers,
                     timeout=timeout,
-                    transport=None if self._has_proxies else httpx2.AsyncHTTPTransport(verify=self._trust),
-                    verify=self._trust,
+                    transport=None if self._has_proxies else httpx2.AsyncHTTPTransport(verify=trust),
+                    verify=trust,
                     trust_env=self.uses_proxies,
                     follow_redirects=self.uses_proxies,
                 )
@@ -146,11 +147,9 @@ class HttpLine:
         return self.uses_proxies and bool(getproxies().keys() - {"no"})
 
     @cached_property
-    def _trust(self) -> ssl.SSLContext:
+    def _trust(self) -> ssl.SSLContext | None:
         """Whom to trust; where nothing is encrypted, reading the certificates would be the slowest part of a start."""
-        if self.url.startswith("https:") or self._has_proxies:
-            return certificates()
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return certificates() if self.url.startswith("https:") or self._has_proxies else None
 
     async def aclose(self) -> None:
         if self._direct is not None:

@@ -199,6 +199,24 @@ def test_an_answer_that_is_left_early_ends_its_connection(server: Server) -> Non
     assert server.connections == 2
 
 
+def test_clients_of_one_server_share_its_connections_until_the_last_one_is_closed(server: Server) -> None:
+    server.answers = [[OK + b"content-length: 2\r\n\r\nok"] for _ in range(4)]
+
+    async def story() -> None:
+        first, second, other = (line_to(url) for url in (server.url, server.url, f"{server.url}/other"))
+        assert await ask(first) == await ask(second) == await ask(other) == (200, b"ok")
+        await first.aclose()
+        second.connect_ahead()
+        assert await ask(second) == (200, b"ok")
+        await second.aclose()
+        assert not server.ended.is_set()
+        await other.aclose()
+        await anyio.to_thread.run_sync(server.ended.wait, 10)
+
+    run(story)
+    assert (server.connections, server.ended.is_set()) == (1, True)
+
+
 def test_a_redirect_is_followed_only_where_that_is_wanted(server: Server) -> None:
     there = f"HTTP/1.1 307 There\r\nlocation: {server.url}/there\r\ncontent-length: 0\r\n\r\n".encode()
     server.answers = [[there], [there], [there], [OK + b"content-length: 2\r\n\r\nok"]]
