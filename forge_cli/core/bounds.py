@@ -196,6 +196,8 @@ class Watchdog:
         self._why = ""
         self._asked = False
         """Whether the event loop has been asked for a sign of life that it has not given yet."""
+        self._alarm = math.inf
+        """When the alarm rings. It may ring for a section that has ended, which costs less than setting it anew."""
         self._standing_by = False
         self._left = False
         self.exit_code = 1
@@ -228,11 +230,11 @@ class Watchdog:
         if self._last != math.inf:  # what begins after everything had to end has no time of its own
             section.due = min(section.due, time.monotonic() + _AFTER_HURRY)
         self._sections.add(section)
-        self._set_alarm()
+        if section.due < self._alarm or not signal.getitimer(signal.ITIMER_REAL)[0]:
+            self._set_alarm()
 
     def remove(self, section: Section) -> None:
         self._sections.discard(section)
-        self._set_alarm()
 
     def set_deadline(self, seconds: float, why: str) -> None:
         """At the deadline everything must end."""
@@ -256,19 +258,26 @@ class Watchdog:
     def _set_alarm(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        due = min((section.due for section in list(self._sections)), default=math.inf)
-        first = min(due, self._deadline)
-        seconds = 0.0 if first == math.inf else max(_LOOK, first - time.monotonic())
+        now, first = time.monotonic(), self._first_due()
+        seconds = 0.0 if first == math.inf else max(_LOOK, first - now)
+        self._alarm = now + seconds if seconds else math.inf
         signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def _first_due(self) -> float:
+        return min([self._deadline, *(section.due for section in list(self._sections))])
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
+        if self._first_due() > now:
+            self._set_alarm()
+            return
         if self._deadline <= now:
             self.hurry(self._why)
         self._stand_by()
         held, self._asked = self._asked, True
         with suppress(RuntimeError):  # a loop that is closed has nothing to say
             self.loop.call_soon_threadsafe(self._answer)
+        self._alarm = now + _LOOK
         signal.setitimer(signal.ITIMER_REAL, _LOOK)
         section = _running(frame)
         if held and section and section.due <= now:

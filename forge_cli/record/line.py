@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, camel_case
 
-Redact = Callable[[Any], Any]
+if TYPE_CHECKING:
+    from forge_cli.sandbox.secrets import Redactor
+
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
 _line_text = json.JSONEncoder(ensure_ascii=False).encode
 _seal_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
@@ -44,10 +45,11 @@ class Line:
     data: JsonObject
     where: Mark = NOWHERE
     _event: AnyEvent | None = field(default=None, init=False, repr=False, compare=False)
+    _written: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(
-        cls, event: Event, *, session: str, worker: str, depth: int, redact: Redact, after: Line | None = None
+        cls, event: Event, *, session: str, worker: str, depth: int, redactor: Redactor, after: Line | None = None
     ) -> Line:
         """The line of an event; ``after`` is the one before it in the chain."""
         data: JsonObject = {"v": VERSION}
@@ -60,8 +62,17 @@ class Line:
             origin = event.origin
             data |= {"worker": origin.worker, "depth": origin.depth, "delegation": origin.delegation}
         data["type"] = event.type
-        data.update(redact(event.payload()))
-        return cls(data) if event.transient else cls(_sealed(data, after))
+        data.update(event.payload())
+        text = _line_text(data)
+        if not redactor.is_clean(text):
+            data = redactor.redact(data)
+            text = _line_text(data)
+        if not event.transient:
+            _seal(data, after)
+            text = f'{text[:-1]}, "prev": {_line_text(data["prev"])}, "hash": "{data["hash"]}"}}'
+        line = cls(data)
+        object.__setattr__(line, "_written", f"{text}\n")
+        return line
 
     @classmethod
     def read(cls, piece: bytes, where: Mark = NOWHERE) -> Line:
@@ -76,11 +87,11 @@ class Line:
 
     def text(self) -> str:
         """The line as it stands in a file, with its end."""
-        return f"{_line_text(self.data)}\n"
+        return self._written or f"{_line_text(self.data)}\n"
 
     def copied(self, session: str, after: Line | None) -> Line:
         """The same as a line of another session, in a chain of its own."""
-        return Line(_sealed({**self.data, "session": session}, after), self.where)
+        return Line(_seal({**self.data, "session": session}, after), self.where)
 
     @property
     def event(self) -> AnyEvent:
@@ -189,7 +200,7 @@ def line_at(data: bytes, place: int) -> Line | None:
         return None
 
 
-def _sealed(data: JsonObject, after: Line | None) -> JsonObject:
+def _seal(data: JsonObject, after: Line | None) -> JsonObject:
     data["prev"] = after.hash if after else None
     data["hash"] = _hash(data)
     return data

@@ -24,10 +24,13 @@ class Recorder:
         self._redactor = redactor
         self._sinks: list[Sink] = []
         self._last = after
+        self._shows = False
+        """Does a sink take what is sent only?"""
         self._busy = threading.RLock()
 
     def add_sink(self, sink: Sink) -> None:
         self._sinks.append(sink)
+        self._shows = self._shows or not getattr(sink, "only_keeps", False)
 
     def __call__(self, event: Event) -> None:
         if not self._busy.acquire(timeout=WAIT):
@@ -49,12 +52,14 @@ class Recorder:
         return True
 
     def _take(self, event: Event) -> None:
+        if event.transient and not self._shows:
+            return
         line = Line.of(
             event,
             session=self._session,
             worker=self._worker,
             depth=self._depth,
-            redact=self._redactor.redact,
+            redactor=self._redactor,
             after=self._last,
         )
         if not line.transient:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from anyio import CancelScope, CapacityLimiter, Lock, to_thread
 
@@ -52,6 +52,8 @@ def is_consent(line: Line) -> bool:
 class SessionLog:
     """A sink of the record that appends to the session's file; one process at a time."""
 
+    only_keeps: ClassVar[bool] = True
+    """It takes no transient lines."""
     path: Path
     sync: Callable[[int], None] = sync_data
     """Waits until a file is on the disk."""

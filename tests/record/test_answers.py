@@ -33,7 +33,7 @@ from forge_cli.record.log import Log, read_session
 from forge_cli.record.pending import may_be_asking, open_requests
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.writer import SessionLog
-from forge_cli.sandbox.secrets import own_redactor
+from forge_cli.sandbox.secrets import Redactor, own_redactor
 
 from ..approval import new_request
 
@@ -167,7 +167,7 @@ def lines(*events: Event) -> list[Line]:
     made = list[Line]()
     for event in events:
         after = made[-1] if made else None
-        made.append(Line.of(event, session="s", worker="w", depth=0, redact=lambda it: it, after=after))
+        made.append(Line.of(event, session="s", worker="w", depth=0, redactor=Redactor({}), after=after))
     return made
 
 

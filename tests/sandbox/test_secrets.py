@@ -3,6 +3,7 @@
 Covers forge_cli.sandbox.shapes.
 """
 
+import json
 import random
 import re
 import string
@@ -193,6 +194,30 @@ def tried_everywhere(text: str) -> str:
 @settings(max_examples=400, deadline=None)
 def test_looking_for_each_kind_by_itself_finds_what_trying_them_everywhere_finds(text: str) -> None:
     assert REDACTOR.redact(text) == tried_everywhere(text)
+
+
+values = st.recursive(
+    texts | words | st.none() | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts | words, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(values)
+@settings(max_examples=400, deadline=None)
+def test_json_that_is_clean_has_nothing_to_be_redacted(value: Any) -> None:
+    written = json.dumps(value, ensure_ascii=False)
+    if REDACTOR.is_clean(written):
+        assert REDACTOR.redact(value) == value
+    elif "\\" not in written:
+        assert REDACTOR.redact(value) != value or REDACTOR.redact(written) != written
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("around", ["{}", "a {} b", "{}\n", "\t{}", "\x08{}", '"{}"'])
+def test_json_with_a_secret_is_not_clean(secret: str, around: str) -> None:
+    for value in ([around.format(secret)], {around.format(secret): 1}):
+        assert not REDACTOR.is_clean(json.dumps(value, ensure_ascii=False))
 
 
 def test_in_a_large_text_the_same_secrets_are_found() -> None:

@@ -100,6 +100,9 @@ class DeferredTools:
         self._groups: set[tuple[str, str]] = set()
         self._loaded: dict[str, None] = {}
         self._sizes: dict[str, tuple[Tool, int]] = {}
+        self._tools: list[Tool] = []
+        self._state: tuple[int, int] | None = None
+        """What ``_tools`` were chosen from: the same again as long as nothing came to it."""
 
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
@@ -109,7 +112,13 @@ class DeferredTools:
     async def refresh(self) -> list[Tool]:
         """The tools of the next turn; tools that came since may have to be deferred, too."""
         await self._toolbox.refresh()
-        await self.start()
+        if self._state != (self._toolbox.changes, len(self._loaded)):
+            await self.start()
+            self._tools = self._choose_tools()
+            self._state = self._toolbox.changes, len(self._loaded)
+        return self._tools
+
+    def _choose_tools(self) -> list[Tool]:
         offers = self._toolbox.offers
         kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
         loaded = [offers[name] for name in self._loaded if name in offers and self.is_deferred(offers[name])]

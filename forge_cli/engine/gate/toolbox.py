@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
+from operator import is_
 from types import TracebackType
 
 from forge_cli.core.bounds import LATER, OPENING, call_within, fault_text, is_fault, wait_within
@@ -46,6 +47,8 @@ class OpenToolset:
     good: list[Offer] | None = None
     """What it offered last, when nothing was wrong with it."""
     known: dict[str, tuple[Tool, Offer]] = field(default_factory=dict)
+    listed: Sequence[Tool] = ()
+    """What its ``tools()`` gave last."""
 
     @property
     def name(self) -> str:
@@ -68,6 +71,9 @@ class OpenToolset:
     async def _offers(self, notify: Notify) -> list[Offer]:
         """Its tools: whitelisted, named, sound, each with the worker's policy for it."""
         tools = await self._tools()
+        if self.good is not None and is_same(tools, self.listed):
+            return self.good
+        self.listed = tools
         self._check_names([tool.name for tool in tools], notify)
         wanted = self._whitelist()
         return [self._offer(tool, notify) for tool in tools if wanted is None or tool.name in wanted]
@@ -187,6 +193,11 @@ def prefixed(prefix: str | None, name: str) -> str:
     return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
 
 
+def is_same(these: Sequence[object], those: Sequence[object]) -> bool:
+    """Are they the very same objects?"""
+    return len(these) == len(those) and all(map(is_, these, those))
+
+
 @dataclass
 class Toolbox:
     """Everything a worker can call; asked anew before every turn."""
@@ -198,6 +209,10 @@ class Toolbox:
     """That of the parent worker."""
     read_only: bool = False
     """Whether only tools that read can be called, which the gate sees to; the others are not even offered."""
+    changes: int = 0
+    """How often ``offers`` became others."""
+    _taken: list[list[Offer]] = field(default_factory=list)
+    """What ``offers`` was made of."""
 
     @property
     def usable(self) -> list[Tool]:
@@ -212,14 +227,18 @@ class Toolbox:
         return llm_tools([offer.tool for offer in offers if self.is_usable(offer)])
 
     async def refresh(self) -> dict[str, Offer]:
+        taken = [await opened.offers(self.notify) for opened in self.toolsets]
+        if is_same(taken, self._taken):
+            return self.offers
         found: dict[str, Offer] = {}
-        for opened in self.toolsets:
-            for offer in await opened.offers(self.notify):
+        for opened, offers in zip(self.toolsets, taken, strict=True):
+            for offer in offers:
                 other = found.setdefault(offer.tool.name, offer)
                 if other is not offer:
                     found[offer.tool.name] = self._choose(other, offer, opened)
         self.offers.clear()
         self.offers.update(found)
+        self._taken, self.changes = taken, self.changes + 1
         return self.offers
 
     def _choose(self, first: Offer, second: Offer, opened: OpenToolset) -> Offer:

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
-from operator import is_
 from typing import Any
 
 from forge_cli.core.bounds import LATER, OutOfTime, call_within
@@ -40,7 +39,7 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.deferred import DeferredTools
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.toolbox import Toolbox
+from forge_cli.engine.gate.toolbox import Toolbox, is_same
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
@@ -217,7 +216,7 @@ class Loop:
         started = time.monotonic()
         tools = await self.deferred.refresh()
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
-        if len(tools) != len(self._tools) or not all(map(is_, tools, self._tools)):
+        if not is_same(tools, self._tools):
             self._tools = tools
             self._specs = tuple(ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools)
         specs = self._specs

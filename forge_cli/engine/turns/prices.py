@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from forge_cli.core.errors import WorkerError
@@ -65,7 +65,7 @@ class ListedPrice:
     address: str | None = None
 
     def cost(self, usage: Usage) -> float:
-        return float(self._calculate(usage).total_price)
+        return float(self.calculate(usage).total_price)
 
     def known(self) -> bool:
         """Whether the table has the model, and says what its tokens cost."""
@@ -73,14 +73,9 @@ class ListedPrice:
 
     def rates(self) -> tuple[float, float] | None:
         """Dollars for a million tokens in and out, before any that only long requests pay."""
-        try:
-            price = self._calculate(Usage(1, 1)).model_price
-        except (LookupError, ValueError):
-            return None
-        rates: list[Any] = [getattr(rate, "base", rate) for rate in (price.input_mtok, price.output_mtok)]
-        return None if None in rates else (float(rates[0]), float(rates[1]))
+        return _find_rates(self)
 
-    def _calculate(self, usage: Usage) -> PriceCalculation:
+    def calculate(self, usage: Usage) -> PriceCalculation:
         import genai_prices
 
         tokens = genai_prices.Usage(
@@ -92,6 +87,16 @@ class ListedPrice:
         if self.address:
             return genai_prices.calc_price(tokens, self.model, provider_api_url=self.address)
         return genai_prices.calc_price(tokens, self.model, provider_id=self.provider)
+
+
+@cache
+def _find_rates(listed: ListedPrice) -> tuple[float, float] | None:
+    try:
+        price = listed.calculate(Usage(1, 1)).model_price
+    except (LookupError, ValueError):
+        return None
+    rates: list[Any] = [getattr(rate, "base", rate) for rate in (price.input_mtok, price.output_mtok)]
+    return None if None in rates else (float(rates[0]), float(rates[1]))
 
 
 def price_of(
