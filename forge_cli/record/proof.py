@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
@@ -33,6 +34,7 @@ class Proof:
     whole: bool = True
     """Was everything proven so far? Otherwise a later line would prove what somebody else wrote."""
     _fd: int = -1
+    _key: bytes = field(default=b"", repr=False)
 
     def write(self, line: Line) -> None:
         """Prove a line that was written just now; where that fails, the line is not proven."""
@@ -40,10 +42,10 @@ class Proof:
             return
         with suppress(OSError):
             if self._fd < 0:
-                proof_file(self.log).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-                self._fd = move_out_of_reach(os.open(proof_file(self.log), flags, 0o600))
-            os.pwrite(self._fd, _mac(_key(), line).encode(), 0)
+                file, flags = proof_file(self.log), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._fd, self._key = move_out_of_reach(os.open(file, flags, 0o600)), _key()
+            os.pwrite(self._fd, _mac(self._key, line).encode(), 0)
             if line.type == ApprovalResponse.type:
                 sync_data(self._fd)
 

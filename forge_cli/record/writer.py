@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import time
@@ -29,6 +30,7 @@ from forge_cli.record.proof import Proof, is_proven
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ACTED_UPON = frozenset({TurnStart.type, TurnEndEvent.type, ApprovalResponse.type, SessionEnd.type})
+_ENDS = frozenset({TurnEndEvent.type, SessionEnd.type})
 _COARSE = 100_000_000
 """Nanoseconds by which the clock of the files may be behind."""
 
@@ -60,7 +62,8 @@ class SessionLog:
     apart: bool = False
     """Is it one of many, made by a batch? Then other sessions are left out of account, and only consent is waited for.
 
-    After a power cut the model may take a turn again that was lost, but no call is made twice.
+    After a power cut the model may take a turn again that was lost, but no call is made twice. Lines that come in one
+    go are written in one go.
     """
     waits: bool = True
     """Does whoever writes wait for the disk? Otherwise ``keep_consent`` does, before anything follows from consent."""
@@ -77,6 +80,7 @@ class SessionLog:
     _latest: int = 0
     """When any session was worked on last, by the clock of the files."""
     _lost: SessionLost | None = field(default=None, repr=False)
+    _unwritten: list[Line] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         self._proof = Proof(self.path)
@@ -132,10 +136,29 @@ class SessionLog:
         if line.transient:
             return
         if self._lost is None:
-            self._write([line])
-            self._proof.write(line)
+            self._unwritten.append(line)
+            if not self._may_wait(line):
+                self.flush()
+            elif len(self._unwritten) == 1:
+                asyncio.get_running_loop().call_soon(self._flush_later)
         elif line.type != SessionEnd.type:
             raise self._lost
+
+    def _may_wait(self, line: Line) -> bool:
+        """Until whoever writes waits for something: a line that nothing is done for, or whose end is waited for."""
+        return self.apart and not self.waits and self._fd >= 0 and line.type not in _ENDS
+
+    def _flush_later(self) -> None:
+        with suppress(SessionLost):  # told with the next line
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what came last."""
+        lines, self._unwritten = self._unwritten, []
+        if lines and self._lost is None:
+            self._write(lines)
+            for line in lines:
+                self._proof.write(line)
 
     def copy(self, lines: Sequence[Line]) -> None:
         """Start with the lines of another session; all of them, or there is no session."""
@@ -186,6 +209,7 @@ class SessionLog:
         """Wait until the consent that was written is on the disk, while others work."""
         self._keeping = self._keeping or Lock()
         async with self._keeping:
+            self.flush()
             if not self._unkept:
                 return
             try:
@@ -238,6 +262,8 @@ class SessionLog:
 
     def close(self) -> None:
         """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
+        with suppress(SessionLost):
+            self.flush()
         self._proof.close()
         if self._fd >= 0:
             with suppress(OSError, ForgeError):

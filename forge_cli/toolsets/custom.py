@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,8 @@ class _Loaded:
 
 
 _shared: dict[tuple[LocalModule, tuple[str, ...]], _Loaded] = {}
+_latest: dict[tuple[Path, tuple[str, ...]], _Loaded] = {}
+"""The same by the path of the module, for sessions that find its files as they were."""
 
 
 class CustomToolset(Toolset):
@@ -78,11 +81,20 @@ class CustomToolset(Toolset):
         """The tools of the module as it is now; an edit that cannot be loaded leaves those that there were."""
         loaded: _Loaded | None = getattr(self, "_loaded", None)
         if loaded is None:
-            self._loaded, self._looked, self._refused = await self._load(self._read()), _stamp(()), ""
+            self._loaded, self._looked, self._refused = await self._first_load(), _stamp(()), ""
         elif (now := _stamp(loaded.files)) not in (loaded.stamp, self._looked):
             self._looked = now
             await self._reload(loaded)
         return self._loaded.tools
+
+    async def _first_load(self) -> _Loaded:
+        key = self._path(), tuple(self.config.tools)
+        known = _latest.get(key)
+        if known is None or _stamp(known.files) != known.stamp:
+            known = await self._load(self._read())
+            if not known.keeps_open:
+                _latest[key] = known
+        return known
 
     async def _reload(self, loaded: _Loaded) -> None:
         """Load what is there now, unless it is what is loaded, or was refused already."""
@@ -101,8 +113,11 @@ class CustomToolset(Toolset):
             sentence = f"{self.config.module} has changed, and what was loaded before stays: {error}"
             self.env.notify("warning", sentence)
 
+    def _path(self) -> Path:
+        return Path(os.path.realpath(self.env.worker_dir / self.config.module))
+
     def _read(self) -> LocalModule:
-        path = (self.env.worker_dir / self.config.module).resolve()
+        path = self._path()
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
         return LocalModule.read(path)

@@ -57,6 +57,7 @@ class PluginHost:
     def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
         """``worker`` may name plugins that lie beside it."""
         self._stated, self._worker = only, worker
+        self._models: dict[str, ModelFactory] = {}
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
 
@@ -178,7 +179,9 @@ class PluginHost:
 
     def model(self, prefix: str) -> ModelFactory:
         """The factory behind ``PREFIX:NAME``."""
-        return self.model_of(self._find_offered(MODEL, prefix, "providers are: {}"))
+        if prefix not in self._models:
+            self._models[prefix] = self.model_of(self._find_offered(MODEL, prefix, "providers are: {}"))
+        return self._models[prefix]
 
     def model_of(self, plugin: Plugin) -> ModelFactory:
         return self._factory(plugin, "forge_models", ModelFactory, lambda factory: factory.prefix)

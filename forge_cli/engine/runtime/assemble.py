@@ -55,6 +55,32 @@ def open_sandbox(
     empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's. With ``read_only``
     nothing can be written in any zone, whatever a tool has declared.
     """
+    config = prepared.sandbox
+    if parent is None and spare is None:
+        known, kind = prepared.within(workspace).zones, (make_zones, read_only, tuple(added))
+        if kind not in known:
+            known[kind] = _open_all(prepared, workspace, None, make_zones, None, added, read_only)
+        zones = known[kind]
+    else:
+        zones = _open_all(prepared, workspace, parent, make_zones, spare, added, read_only)
+    if parent is None:
+        own = prepared.own_files
+        return Sandbox(zones, workspace=workspace, protected=prepared.protected, isolation=config.wanted(), own=own)
+    protected, isolation = (*prepared.protected, *parent.protected), capped_isolation(config.wanted(), parent.isolation)
+    sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
+    sandbox.notified = parent.notified
+    return sandbox
+
+
+def _open_all(
+    prepared: PreparedWorker,
+    workspace: Path,
+    parent: Sandbox | None,
+    make_zones: bool,
+    spare: Path | None,
+    added: Sequence[Zone],
+    read_only: bool,
+) -> tuple[Zone, ...]:
     worker, config = prepared.worker, prepared.sandbox
     brought = prepared.brought_zones(workspace)
     given = worker.sandbox
@@ -78,15 +104,7 @@ def open_sandbox(
     zones = _add(zones, added)
     if spare is not None:
         zones = tuple(_use_spare_folder(zone, spare) for zone in zones)
-    if read_only:
-        zones = tuple(replace(zone, mode=ZoneMode.RO) for zone in zones)
-    if parent is None:
-        own = prepared.own_files
-        return Sandbox(zones, workspace=workspace, protected=prepared.protected, isolation=config.wanted(), own=own)
-    protected, isolation = (*prepared.protected, *parent.protected), capped_isolation(config.wanted(), parent.isolation)
-    sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
-    sandbox.notified = parent.notified
-    return sandbox
+    return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if read_only else zones
 
 
 def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
@@ -292,6 +310,7 @@ async def _open(named: NamedToolset, env: ToolsetEnv, stack: AsyncExitStack) -> 
         plugin.announce()
         toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
         toolset.announce, toolset.digest = plugin.announce, plugin.digest
+        toolset.known = named.offers.setdefault(id(config), {})
         yield toolset
 
 

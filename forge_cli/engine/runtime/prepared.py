@@ -14,10 +14,10 @@ from forge_cli.core.config import Config, Loc, parse_config
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import digest_of
+from forge_cli.core.tool import Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.core.zones import Zone
-from forge_cli.engine.gate.toolbox import toolset_failure
+from forge_cli.engine.gate.toolbox import Offer, toolset_failure
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin
@@ -41,6 +41,8 @@ class NamedToolset:
         self.name, self.cls, self.plugin = name, cls, plugin
         self.where: Mark | None = worker.config.where("toolsets", name)
         self._section: Any = worker.section("toolsets", name)
+        self.offers: dict[int, dict[str, tuple[Tool, Offer]]] = {}
+        """By the identity of its settings: what was offered of the tools that came so far."""
         self._file = str(worker.path)
 
     @cached_property
@@ -67,6 +69,8 @@ class PreparedFolder:
         self.workspace = workspace
         self._worker, self._home = worker, home
         self._guidance: dict[bool | None, Guidance] = {}
+        self.zones: dict[object, tuple[Zone, ...]] = {}
+        """Those that were opened so far, by how."""
 
     @cached_property
     def settings(self) -> Settings:

@@ -73,6 +73,8 @@ class OpenAIModel:
         self._history = bytearray()
         self._request_ids = RequestIds()
         self._ids: set[str] = set()
+        self._head: tuple[Sequence[ToolSpec], str, bytes] | None = None
+        """Tools and system prompt of the last request, and the beginning of it."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
@@ -128,18 +130,23 @@ class OpenAIModel:
 
     def _body(self, request: ModelRequest) -> bytes:
         """The request as bytes, the history last: the next request begins with the same ones."""
+        system = self._dialect.system(request)
+        if self._head is None or self._head[0] is not request.tools or self._head[1] != system:
+            self._head = request.tools, system, self._encode_head(request.tools, system)
+        self._catch_up(request.messages)
+        between = b"," if system and self._history else b""
+        return b"".join((self._head[2], between, self._history, b"]}"))
+
+    def _encode_head(self, tools: Sequence[ToolSpec], system: str) -> bytes:
         head: JsonObject = {
             "model": self._model,
             "stream": True,
             "stream_options": {"include_usage": True},
             **self._more,
-            **self._dialect.offer(request.tools),
+            **self._dialect.offer(tools),
         }
-        system = self._dialect.system(request)
         first = _dumps({"role": "system", "content": system}) if system else b""
-        self._catch_up(request.messages)
-        between = b"," if first and self._history else b""
-        return b"".join((_dumps(head)[:-1], b',"messages":[', first, between, self._history, b"]}"))
+        return b"".join((_dumps(head)[:-1], b',"messages":[', first))
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
