@@ -6,12 +6,15 @@ Whatever is missing skips its tests with one line that names the package, and wh
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +119,27 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.skipped and isinstance(report.longrepr, tuple) and REASON.search(report.longrepr[2]):
         report.longrepr = ("conftest.py", 1, report.longrepr[2])
     return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Say how a process of pytest-xdist ended that crashed: a signal, or an exit code."""
+    if error:
+        with suppress(subprocess.TimeoutExpired):
+            code = node.gateway._io.popen.wait(timeout=10)
+            sys.stderr.write(f"\n[{node.gateway.id}] ended with {code}\n")
+
+
+CRASHED: set[str] = set()
+
+
+@pytest.hookimpl(optionalhook=True, trylast=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+    """Run the test once more that a crash before its beginning is put down to; the others have had their second run."""
+    if report.failed and crashitem not in CRASHED:
+        CRASHED.add(crashitem)
+        sched.mark_test_pending(crashitem)
+        report.outcome = "rerun"  # type: ignore[assignment]
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,15 +26,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """Say how a process of pytest-xdist ended that crashed: a signal, or an exit code."""
-    if error:
-        with suppress(subprocess.TimeoutExpired):
-            code = node.gateway._io.popen.wait(timeout=10)
-            sys.stderr.write(f"\n[{node.gateway.id}] ended with {code}\n")
 
 
 @pytest.fixture(autouse=True)
