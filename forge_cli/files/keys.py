@@ -95,8 +95,9 @@ class KeyStore:
         return [ProviderKey(name, values.get(name, ""), self._origin(name)) for name in sorted(self._read())]
 
     def values(self) -> dict[str, str]:
-        entries, stamp = self._read(), self._stamp()
+        stamp = self._stamp()
         if stamp not in _REMEMBERED:
+            entries = self._read()
             found = {name: _from_keyring(name) if value is None else value for name, value in entries.items()}
             _REMEMBERED.clear()
             _REMEMBERED[stamp] = {name: value for name, value in found.items() if value}

@@ -62,11 +62,14 @@ class Line:
             origin = event.origin
             data |= {"worker": origin.worker, "depth": origin.depth, "delegation": origin.delegation}
         data["type"] = event.type
-        data.update(event.payload())
-        text = _line_text(data)
-        if not redactor.is_clean(text):
-            data = redactor.redact(data)
-            text = _line_text(data)
+        payload = event.payload()
+        said = _line_text(payload)
+        if not redactor.is_clean(said):
+            payload = redactor.redact(payload)
+            said = _line_text(payload)
+        text = _line_text(data) if payload.keys().isdisjoint(data) else ""
+        data.update(payload)
+        text = f"{text[:-1]}, {said[1:]}" if text and payload else _line_text(data)
         if not event.transient:
             _seal(data, after)
             text = f'{text[:-1]}, "prev": {_line_text(data["prev"])}, "hash": "{data["hash"]}"}}'

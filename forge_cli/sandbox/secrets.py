@@ -28,6 +28,12 @@ KEY_NAME = re.compile(
 )
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]*:(?P<password>[^\s/?#]+)@")
 _ANCHORS = tuple(shape.anchor for shape in SHAPES)
+_RARE = "_-./=~"
+_BY_RARE = {
+    rare: [(index, anchor) for index, anchor in enumerate(_ANCHORS) if rare == next(filter(anchor.count, _RARE), "")]
+    for rare in ("", *_RARE)
+}
+"""The anchors by a character in them that many texts do not have, which is found much faster than an anchor."""
 _SEPARATORS = "_-"
 """How many of the anchors end."""
 _SPARSE = 16
@@ -230,7 +236,8 @@ def _present_anchors(text: str) -> Iterator[int]:
     the whole text for each anchor that ends with one.
     """
     if len(text) < _PIECES:
-        yield from [index for index, anchor in enumerate(_ANCHORS) if anchor in text]
+        present = (each for rare, each in _BY_RARE.items() if rare in text)
+        yield from sorted([index for anchors in present for index, anchor in anchors if anchor in text])
         return
     ends = {separator: _piece_ends(text, separator) for separator in _SEPARATORS}
     for index, anchor in enumerate(_ANCHORS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import field
 from secrets import token_hex
 from typing import Any, Literal
@@ -133,8 +133,12 @@ class ChatAnswer:
         return self.slots[-1] if self.slots and not name else None
 
 
-def is_useful(chunk: JsonObject) -> bool:
-    """Whether a chunk is more than a sign of life: it adds to an answer, or ends it."""
+def are_useful(chunks: Iterable[JsonObject]) -> bool:
+    """Whether one of these is more than a sign of life: it adds to an answer, or ends it."""
+    return any(map(_is_useful, chunks))
+
+
+def _is_useful(chunk: JsonObject) -> bool:
     choices = chunk.get("choices")
     choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
     delta = _dict(choice.get("delta") or choice.get("message"))

@@ -17,7 +17,7 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.core.silence import until_silent
 from forge_cli.core.wire import jsonable
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
-from forge_cli.models.openai.answer import ChatAnswer, is_useful
+from forge_cli.models.openai.answer import ChatAnswer, are_useful
 from forge_cli.models.openai.server import Server
 
 DECLINED = "[The model declined to answer]"
@@ -103,10 +103,10 @@ class OpenAIModel:
         try:
             async with (
                 aclosing(self._server.chunks(body, self._model)) as chunks,
-                aclosing(until_silent(chunks, silence, is_useful)) as useful,
+                aclosing(until_silent(chunks, silence, are_useful)) as useful,
             ):
-                async for chunk in useful:
-                    new = answer.add(chunk)
+                async for together in useful:
+                    new = "".join([answer.add(chunk) for chunk in together])
                     if new and self._dialect.shows_text:
                         yield new
         except TimeoutError:

@@ -68,8 +68,8 @@ class Server:
         """The text without the key, should a server have sent it back."""
         return own_redactor({KEY: self.key or ""}).redact_text(text)
 
-    async def chunks(self, body: bytes, model: str) -> AsyncGenerator[JsonObject]:
-        """Send one request and read its answer; whatever goes wrong on the way is a ProviderFailure."""
+    async def chunks(self, body: bytes, model: str) -> AsyncGenerator[list[JsonObject]]:
+        """Send one request and read its answer, what comes together at once; what goes wrong is a ProviderFailure."""
         async with self._line.request("POST", body=body) as response:
             await self._check(response, model)
             if response.headers.get("content-type", "").startswith("application/json"):
@@ -77,11 +77,18 @@ class Server:
                 chunk = self._chunk(answer, model)
                 if "choices" not in chunk:
                     raise self.endpoint.garbage(answer, attempts=1)
-                yield chunk
+                yield [chunk]
                 return
             async with aclosing(self._events(response)) as events:
-                async for event in events:
-                    yield self._chunk(event, model)
+                async for together in events:
+                    chunks: list[JsonObject] = []
+                    try:
+                        for event in together:
+                            chunks.append(self._chunk(event, model))
+                    except ProviderFailure:
+                        yield chunks
+                        raise
+                    yield chunks
 
     async def get(self, path: str) -> str:
         """What the server says at a path beside that of the conversations; what goes wrong is a ProviderFailure."""
@@ -100,17 +107,18 @@ class Server:
         if response.headers.get("content-type", "").startswith("text/html"):
             raise self.endpoint.garbage(await read_beginning(response), attempts=1)
 
-    async def _events(self, response: HttpAnswer) -> AsyncGenerator[str]:
-        """Event after event until the server says that it is done; an end without that is a cut."""
+    async def _events(self, response: HttpAnswer) -> AsyncGenerator[list[str]]:
+        """Events that came together until the server says that it is done; an end without that is a cut."""
         some = False
         async with aclosing(read_events(response)) as events:
             async for together in events:
-                for event in together:
-                    if event.strip() == "[DONE]":
-                        await _read_rest(events)
-                        return
-                    some = True
-                    yield event
+                end = next((place for place, event in enumerate(together) if event.strip() == "[DONE]"), None)
+                some = some or end != 0
+                if together[:end]:
+                    yield together[:end]
+                if end is not None:
+                    await _read_rest(events)
+                    return
         raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
 
     def _chunk(self, event: str, model: str) -> JsonObject:
