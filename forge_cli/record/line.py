@@ -52,29 +52,28 @@ class Line:
         cls, event: Event, *, session: str, worker: str, depth: int, redactor: Redactor, after: Line | None = None
     ) -> Line:
         """The line of an event; ``after`` is the one before it in the chain."""
-        data: JsonObject = {"v": VERSION}
+        envelope: JsonObject = {"v": VERSION}
         if not event.transient:
-            data["seq"] = after.seq + 1 if after else 1
-        data |= {"time": _now(), "session": session}
+            envelope["seq"] = after.seq + 1 if after else 1
+        envelope |= {"time": _now(), "session": session}
         if event.origin is None:
-            data |= {"worker": worker, "depth": depth}
+            envelope |= {"worker": worker, "depth": depth}
         else:
             origin = event.origin
-            data |= {"worker": origin.worker, "depth": origin.depth, "delegation": origin.delegation}
-        data["type"] = event.type
+            envelope |= {"worker": origin.worker, "depth": origin.depth, "delegation": origin.delegation}
+        envelope["type"] = event.type
         payload = event.payload()
-        said = _line_text(payload)
-        if not redactor.is_clean(said):
+        text = _line_text(payload)
+        if not redactor.is_clean(text):
             payload = redactor.redact(payload)
-            said = _line_text(payload)
-        text = _line_text(data) if payload.keys().isdisjoint(data) else ""
-        data.update(payload)
-        text = f"{text[:-1]}, {said[1:]}" if text and payload else _line_text(data)
+            text = _line_text(payload)
+        data = envelope | payload
+        parts = [_line_text(envelope), text] if len(data) == len(envelope) + len(payload) else [_line_text(data)]
         if not event.transient:
             _seal(data, after)
-            text = f'{text[:-1]}, "prev": {_line_text(data["prev"])}, "hash": "{data["hash"]}"}}'
+            parts.append(_line_text({"prev": data["prev"], "hash": data["hash"]}))
         line = cls(data)
-        object.__setattr__(line, "_written", f"{text}\n")
+        object.__setattr__(line, "_written", f"{{{', '.join([part[1:-1] for part in parts if part != '{}'])}}}\n")
         return line
 
     @classmethod

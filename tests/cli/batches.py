@@ -37,6 +37,7 @@ def pay(key: str) -> str:
 '''
 MODEL = '''
 import asyncio
+import os
 from pathlib import Path
 
 from forge_cli import ModelError, ModelFactory, TextDelta, ToolCall, TurnEnd, Usage, hookimpl
@@ -67,6 +68,10 @@ class Drawn:
             yield ToolCall("call_pay", "pay", {"key": key})
             yield TurnEnd("tool_use", usage)
             return
+        if "lose" in words:
+            for log in Path(os.environ["FORGE_HOME"], "sessions").glob("*.jsonl"):
+                if f'"content": "{key} lose"' in log.read_text():
+                    log.unlink()
         yield TextDelta(f"done {key}")
         yield TurnEnd("end", usage)
 

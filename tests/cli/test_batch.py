@@ -228,6 +228,14 @@ def test_what_cannot_work_is_one_sentence_and_nothing_half_done(
     assert found.exists() == journal.exists()
 
 
+def test_an_item_whose_log_is_taken_away_fails(cli, project: Project) -> None:
+    write_items(project, {"a": "lose", "b": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 1
+    assert statuses(project) == {"a": "failed", "b": "completed"}
+    (lost,) = (line["result"] for line in results(project) if line["key"] == "a")
+    assert lost["error"].startswith("the session's log was removed while it was written")
+
+
 def test_an_empty_file_for_the_results_stays_where_nothing_begins(cli, project: Project) -> None:
     write_items(project, {"a": ""})
     project.write("mine", "")
