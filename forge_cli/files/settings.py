@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -77,6 +78,11 @@ class ModelOptions(Config):
         return MarkedDict(found.items(), mark=data.mark, keys=data.keys_at, values=data.values_at)
 
 
+@cache
+def _no_options() -> ModelOptions:
+    return ModelOptions.empty()
+
+
 class Settings(Config):
     """What holds for every worker; nothing in here loosens what a worker forbids."""
 
@@ -110,7 +116,7 @@ class Settings(Config):
 
     def options(self, model: str) -> ModelOptions:
         """What is said of one model."""
-        return self.models.get(model, ModelOptions.empty())
+        return self.models.get(model) or _no_options()
 
     def provider_options(self, model: str, kind: type[Config] | None) -> Config | None:
         """What is said of a model in keys of its provider, as the class reads it that the provider has for them."""

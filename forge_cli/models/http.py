@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -56,18 +56,17 @@ class HttpLine:
     async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
         """Send one request; what goes wrong until its answer is read to the end is a ProviderFailure."""
         if url is None and (direct := self._open_direct()):
-            async with self._translated(), direct.request(method, body) as answer:
-                if not (answer.is_redirect and self.uses_proxies):
-                    yield answer
-                    return
-        async with (
-            self._translated_client(),
-            self._open_client().stream(method, url or self.url, content=body or None) as response,
-        ):
-            yield response
+            with self._translated():
+                async with direct.request(method, body) as answer:
+                    if not (answer.is_redirect and self.uses_proxies):
+                        yield answer
+                        return
+        with self._translated_client():
+            async with self._open_client().stream(method, url or self.url, content=body or None) as response:
+                yield response
 
-    @asynccontextmanager
-    async def _translated(self) -> AsyncIterator[None]:
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except NoConnection:
@@ -81,8 +80,8 @@ class HttpLine:
         except TooLong as error:
             raise self.endpoint.garbage(str(error)) from None
 
-    @asynccontextmanager
-    async def _translated_client(self) -> AsyncIterator[None]:
+    @contextmanager
+    def _translated_client(self) -> Iterator[None]:
         import httpx2
 
         try:

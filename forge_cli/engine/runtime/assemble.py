@@ -24,7 +24,7 @@ from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
 from forge_cli.engine.hooks.hooks import Hooks, hooks_of
-from forge_cli.engine.runtime.prepared import NamedToolset, PreparedWorker, user_policies
+from forge_cli.engine.runtime.prepared import NamedToolset, PreparedWorker
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import user_home
 from forge_cli.files.trust import TrustStore
@@ -229,7 +229,7 @@ class Assembler:
 
     async def _open_toolsets(self, env: ToolsetEnv) -> Toolbox:
         prepared, parent = self.prepared, self.parent.toolbox if self.parent else None
-        policies = user_policies(prepared.host, prepared.settings(self.workspace), prepared.home)
+        policies = prepared.policies(self.workspace)
         toolbox = Toolbox([], self.notify, parent=parent, read_only=self._only_reads)
         for each in prepared.toolsets:
             its_env = replace(env, parent=toolbox.parent_toolset(each.name), policy=policies(each.name, each.cls))

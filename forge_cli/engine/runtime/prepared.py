@@ -32,6 +32,8 @@ from forge_cli.sandbox.zones.zones import SandboxConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
+UserPolicies = Callable[[str, type[Toolset]], Config | None]
+"""By the name and the class of a toolset."""
 
 
 class NamedToolset:
@@ -71,6 +73,7 @@ class PreparedFolder:
         self._guidance: dict[bool | None, Guidance] = {}
         self.zones: dict[object, tuple[Zone, ...]] = {}
         """Those that were opened so far, by how."""
+        self.policies: UserPolicies | None = None
 
     @cached_property
     def settings(self) -> Settings:
@@ -172,6 +175,13 @@ class PreparedWorker:
         """What the user says, and the project in the working directory."""
         return self.within(workspace).settings
 
+    def policies(self, workspace: Path) -> UserPolicies:
+        """What the user and the project say of toolsets."""
+        folder = self.within(workspace)
+        if folder.policies is None:
+            folder.policies = user_policies(self.host, folder.settings, self.home)
+        return folder.policies
+
     def within(self, workspace: Path) -> PreparedFolder:
         """What depends on the working directory; most items of a batch have the same."""
         if self._of_folder is None or self._of_folder.workspace != workspace:
@@ -223,7 +233,7 @@ def _declared(name: str, plugin: Plugin, declare: Callable[..., Iterable[T]], *a
         ) from error
 
 
-def user_policies(host: PluginHost, settings: Settings, home: Path) -> Callable[[str, type[Toolset]], Config | None]:
+def user_policies(host: PluginHost, settings: Settings, home: Path) -> UserPolicies:
     """What user and project say of toolsets, whichever worker uses them: by a toolset's name and class."""
     file = str(home / "config.yaml")
     known = [plugin.name for plugin in host.toolset_plugins()]

@@ -53,7 +53,7 @@ def stated(*limits: Limits) -> Limits:
 
 def merged(*limits: Limits) -> Limits:
     """What is stated, and a limit of turns where nobody states one."""
-    found = stated(*limits)
+    found = limits[0] if len(limits) == 1 else stated(*limits)
     return found if found.max_turns else found.model_copy(update={"max_turns": DEFAULT_MAX_TURNS})
 
 
