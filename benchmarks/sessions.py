@@ -130,7 +130,9 @@ def fill(home: Path, count: int, size: int, piece: bytes) -> None:
         (folder / f"20260101-000000-{number:08x}.jsonl").write_bytes(piece * max(1, size // len(piece)))
     with open(folder / "20260101-000000-00000000.jsonl", "ab") as log:
         log.write(
-            Line.of(StatusEvent("info", NEEDLE.title()), session="s", worker="w", depth=0, redact=dict).text().encode()
+            Line.of(StatusEvent("info", NEEDLE.title()), session="s", worker="w", depth=0, redactor=Redactor({}))
+            .text()
+            .encode()
         )
 
 

@@ -33,6 +33,7 @@ from forge_cli.core.events import (  # noqa: E402
 )
 from forge_cli.core.results import Text as Result  # noqa: E402
 from forge_cli.record.line import Line  # noqa: E402
+from forge_cli.sandbox.secrets import Redactor  # noqa: E402
 from tests.ui.screen import Screen  # noqa: E402
 
 COLUMNS, ROWS = 80, 40
@@ -313,7 +314,7 @@ def _keep_sessions(folder: Path) -> None:
         lines = list[Line]()
         for event in events:
             last = lines[-1] if lines else None
-            lines.append(Line.of(event, session="s", worker="coder", depth=0, redact=lambda value: value, after=last))
+            lines.append(Line.of(event, session="s", worker="coder", depth=0, redactor=Redactor({}), after=last))
         path = folder / f"2026010{3 - number}-093000-5f2c71a{number}.jsonl"
         path.write_text("".join(line.text() for line in lines))
         os.utime(path, (NEW_YEAR - number * 86400, NEW_YEAR - number * 86400))
