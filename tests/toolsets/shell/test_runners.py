@@ -1,7 +1,7 @@
 """Commands that start other commands by their words: modules, subcommands, containers, other machines.
 
-Covers forge_cli.toolsets.shell.programs.named, forge_cli.toolsets.shell.programs.runners,
-forge_cli.toolsets.shell.programs.subcommands.
+Covers forge_cli.toolsets.shell.programs.containers, forge_cli.toolsets.shell.programs.named,
+forge_cli.toolsets.shell.programs.runners, forge_cli.toolsets.shell.programs.subcommands.
 """
 
 import time
@@ -86,11 +86,11 @@ COVERED = [
     ("uv run pytest", "uv run pytest -x"), ("npx eslint", "npx eslint src"), ("pipx run black", "pipx run black src"),
     ("corepack yarn", "corepack yarn install"), ("hatch run test:pytest", "hatch run test:pytest -q"),
     ("docker compose exec -T web ls", "docker compose exec -T web ls"), ("docker", "docker ps -a"),
-    ("docker", "docker build -t x ."), ("docker", "docker compose up -d"), ("docker", "docker compose -f x.yml ps"),
+    ("docker", "docker compose -f x.yml ps"), ("docker", "docker compose -p a -f x logs -f"), ("docker", "docker"),
     ("docker", "docker logs -f c"), ("docker", "docker images"), ("docker", "docker network create x"),
     ("docker", "docker volume create x"), ("docker", "docker --context x ps"), ("docker", "docker stop run"),
     ("podman", "podman ps"), ("kubectl", "kubectl get pods -n x"), ("kubectl", "kubectl -n x get pods"),
-    ("kubectl", "kubectl --context a -n b logs -f p"), ("kubectl", "kubectl apply -f x.yaml"),
+    ("kubectl", "kubectl --context a -n b logs -f p"), ("kubectl", "kubectl get po --output wide"),
     ("kubectl", "kubectl config view"), ("helm", "helm list -n x"), ("gh", "gh pr list"),
     ("gh", "gh -R a/b pr view 3"), ("gh", "gh run list"), ("gh", "gh pr checkout 3"), ("gh", "gh repo clone a/b"),
     ("gh", "gh repo clone a/b -- --depth 1"), ("gh", "gh api repos/a/b"), ("gh", "gh extension list"),
@@ -110,6 +110,52 @@ COVERED = [
     ("ip", "ip addr"), ("ip", "ip route get 1.1.1.1"), (":", ": x"), ("go", "go build ./..."),
     ("go", "go test ./..."), ("openssl", "openssl version"), ("corepack", "corepack enable"),
     ("flatpak", "flatpak list"), ("tailscale", "tailscale status"),
+]
+BY_A_FILE = [
+    ("docker compose up", "docker compose up -d"), ("docker compose run", "docker compose -f x.yml up"),
+    ("docker compose down", "docker compose down"), ("docker compose build", "docker compose build"),
+    ("docker compose cp", "docker compose cp c:/x /etc/x"), ("docker build", "docker build -t x ."),
+    ("docker image build", "docker image build ."), ("docker buildx bake", "docker buildx bake"),
+    ("docker builder build", "docker builder build ."), ("docker stack deploy", "docker stack deploy -c x y"),
+    ("docker service update", "docker service update --image x y"), ("docker cp", "docker cp c:/x /etc/x"),
+    ("docker container cp", "docker container cp c:/x /etc/x"), ("docker load", "docker load -i x"),
+    ("docker import", "docker import x"), ("docker save", "docker save x"), ("docker export", "docker export c"),
+    ("docker context use", "docker context use x"), ("docker start", "docker start -ai c"),
+    ("docker foo", "docker foo"), ("docker swarm", "docker swarm join x"), ("docker --foo", "docker --foo ps"),
+    ("podman kube", "podman kube play x.yaml"), ("podman play", "podman play kube x.yaml"),
+    ("podman build", "podman build ."), ("podman cp", "podman cp c:/x /etc/x"),
+    ("podman push", "podman push x dir:/etc/x"), ("podman system service", "podman system service"),
+    ("podman healthcheck", "podman healthcheck run c"), ("podman foo", "podman foo"),
+    ("nerdctl build", "nerdctl build ."), ("nerdctl cp", "nerdctl cp c:/x /etc/x"),
+    ("nerdctl compose up", "nerdctl compose up"), ("docker-compose up", "docker-compose up"),
+    ("podman-compose up", "podman-compose up"), ("kubectl apply", "kubectl apply -f x.yaml"),
+    ("kubectl create", "kubectl create deployment x --image=y"), ("kubectl replace", "kubectl replace -f x"),
+    ("kubectl patch", "kubectl patch po x -p y"), ("kubectl set", "kubectl set image deploy/x c=y"),
+    ("kubectl cp", "kubectl cp p:/x /etc/x"), ("kubectl auth reconcile", "kubectl auth reconcile -f x"),
+    ("kubectl config use-context", "kubectl config use-context x"), ("oc apply", "oc apply -f x"),
+    ("oc new-app", "oc new-app x"), ("oc rsync", "oc rsync p:/x /etc"), ("helm install", "helm install x ./y"),
+    ("helm upgrade", "helm upgrade x ./y"), ("helm pull", "helm pull x"), ("helm repo add", "helm repo add x y"),
+    ("helm package", "helm package ."), ("buildah bud", "buildah bud ."), ("skopeo copy", "skopeo copy a dir:/etc"),
+]
+"""Rules that spell a subcommand, and lines that no rule covers which only names the program, or a part of the path."""
+WRITTEN = [
+    ("docker build", "docker build -o /etc ."), ("docker save", "docker save --output=/etc/x y"),
+    ("docker", "docker compose config -o x"), ("podman", "podman ps --conmon ./x"), ("podman", "podman ps --root x"),
+    ("podman", "podman --hooks-dir x ps"), ("nerdctl", "nerdctl ps --cni-path=x"), ("kubectl", "kubectl diff -k x"),
+    ("kubectl", "kubectl cluster-info dump --output-directory=/etc"), ("helm", "helm template x --output-dir y"),
+    ("kubectl", "kubectl get po --profile-output /etc/x"), ("docker", "docker --log-level ps compose up"),
+    ("kubectl", "kubectl -n get apply -f x"), ("kubectl", "kubectl --foo get apply -f x"),
+    ("uv", "uv r* id"), ("gh", "gh al* set x y"), ("nerdctl", "nerdctl cp c:/x *"),
+]
+LOOKING = [
+    "docker compose ps", "docker container ls", "docker image ls", "docker system df", "docker inspect c",
+    "docker -c x ps", "docker -cx ps", "docker --debug ps", "docker buildx ls", "docker rm -f c", "docker pull x",
+    "docker kill run", "docker --version", "docker top c", "docker context ls", "podman pod ps", "podman images",
+    "podman --log-level info ps", "podman-remote ps", "nerdctl -n x ps", "docker-compose -f x ps",
+    "podman-compose logs", "kubectl -ndev get po", "kubectl --namespace=dev get po -A", "kubectl rollout status x",
+    "kubectl describe po x", "kubectl diff -f x", "kubectl auth can-i get po", "kubectl delete po x",
+    "kubectl top nodes", "oc whoami", "oc get routes", "oc -n x status", "helm status x", "helm get values x",
+    "helm -n x ls", "helm template x", "helm repo list", "buildah images", "skopeo inspect docker://x",
 ]
 PUSHING = [
     "git submodule foreach git push", "git submodule foreach --recursive git push",
@@ -151,6 +197,31 @@ def test_what_starts_nothing_else_or_is_spelled_by_the_rule_is_covered(pattern: 
     assert (verdict.approval, [part.why for part in verdict.parts]) == (PRE, [None])
 
 
+@pytest.mark.parametrize(("pattern", "line"), BY_A_FILE)
+def test_what_a_file_starts_and_what_writes_files_asks_unless_the_rule_spells_it(
+    pattern: str, line: str, judge: Judge
+) -> None:
+    tokens = pattern.split()
+    for reach in range(1, len(tokens)):
+        wide = " ".join(tokens[:reach])
+        assert judge(line, allow=[wide]).approval is ASK
+        assert judge(line, allow=[wide], default=BLOCKED).approval is BLOCKED
+    spelled = line.split()[: len(tokens)] == tokens
+    assert judge(line, allow=[pattern]).approval is (PRE if spelled else ASK)
+
+
+@pytest.mark.parametrize(("pattern", "line"), WRITTEN)
+def test_options_of_containers_and_clusters_start_and_write_nothing_unasked(
+    pattern: str, line: str, judge: Judge
+) -> None:
+    assert judge(line, allow=[pattern]).approval is ASK
+
+
+@pytest.mark.parametrize("line", LOOKING)
+def test_looking_at_containers_and_clusters_needs_no_more_than_the_name_of_the_program(line: str, judge: Judge) -> None:
+    assert judge(line, allow=[line.split()[0]]).approval is PRE
+
+
 @pytest.mark.parametrize("line", PUSHING)
 def test_options_between_the_parts_of_a_wrapper_hide_nothing_that_is_blocked(line: str, judge: Judge) -> None:
     assert judge(line, block=["git push"]).approval is BLOCKED
@@ -173,6 +244,9 @@ def test_what_only_looks_like_a_wrapper_is_not_blocked(line: str, judge: Judge) 
         ("kubectl -n x exec p -- ls", "kubectl -n x exec p -- ls"),
         ("cargo nextest run", "cargo nextest"),
         ("docker exec c sh -c id", None),
+        ("docker compose -f x.yml up -d", "docker compose -f x.yml up"),
+        ("kubectl -n x apply -f y", "kubectl -n x apply"),
+        ("docker build -o x .", None),
     ],
 )
 def test_the_rule_that_is_suggested_reaches_the_command_inside(line: str, pattern: str | None, judge: Judge) -> None:

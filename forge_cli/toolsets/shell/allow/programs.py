@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.allow.redirects import directory_hazard
+from forge_cli.toolsets.shell.programs.containers import PLAIN
 from forge_cli.toolsets.shell.programs.git import git_hazard
 from forge_cli.toolsets.shell.programs.named import PYTHONS
 from forge_cli.toolsets.shell.programs.names import names
@@ -64,7 +65,7 @@ _PYTEST_CLUSTER = re.compile(r"-[hlqsvxV]*[cop]")
 _INLINE_MODULES = frozenset({""}) | names("timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo")
 _SECOND_WRITES = names("json.tool json uu quopri base64 xmlrpc")
 _OPTION_WRITES = names("cProfile profile zipapp trace")
-_MINDS_NAMES = names("printf make gmake bmake go kubectl oc helm npm pnpm yarn openssl dd docker podman terraform tofu")
+_MINDS_NAMES = names("printf make gmake bmake dd terraform tofu").union(STARTING, BUILT_IN, RUNNERS, PLAIN)
 """Programs that take an operand for a format, an assignment or a subcommand, so that the name of a file may be one."""
 _NO_FILE = ("/dev/", "/proc/")
 _PRINTF_DIRECTIVE = re.compile(r"%%|%[^A-Za-z%]*[hjlLtz]*n")
@@ -89,7 +90,9 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
 
 def is_checked(name: str) -> bool:
     """Whether what the program does depends on its words, so that unknown words must not be added."""
-    return any(name in table for table in (CHECKS, OPTIONS, SHELL_STATE, INTERACTIVE, RUNNERS, BUILT_IN, STARTING))
+    return any(
+        name in table for table in (CHECKS, OPTIONS, SHELL_STATE, INTERACTIVE, RUNNERS, BUILT_IN, STARTING, PLAIN)
+    )
 
 
 def is_known(word: str) -> bool:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, innermost
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.programs import INTERACTIVE, INTERPRETERS, SHELL_STATE
+from forge_cli.toolsets.shell.programs.containers import PLAIN
 from forge_cli.toolsets.shell.programs.names import names
 from forge_cli.toolsets.shell.programs.runners import RUNNERS
 from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS, program
 
 _HAVE_SUBCOMMANDS = names(
-    """git gh hg svn cargo rustup go npm pnpm yarn bun deno pip pipx uv poetry pdm hatch nox docker podman kubectl helm
-    terraform brew apt apt-get dnf systemctl journalctl make just task dotnet mvn gradle conda bundle aws gcloud az"""
+    """git gh hg svn cargo rustup go npm pnpm yarn bun deno pip pipx uv poetry pdm hatch nox terraform brew apt
+    apt-get dnf systemctl journalctl make just task dotnet mvn gradle conda bundle aws gcloud az"""
 )
 _RUN_FILES = SHELLS | names("python pypy node ruby perl php")
 _TOKEN = re.compile(r"[!-~]+")
@@ -39,6 +40,8 @@ def suggestion_for(words: Sequence[ShellWord]) -> str | None:
 def _own_words(words: Sequence[str]) -> int:
     """How many words after the program say what it is called for."""
     name, rest = program(words[0]), words[1:]
+    if name in PLAIN:
+        return PLAIN[name].end(words)
     if name in _RUN_FILES:
         return next((place + 1 for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
     return int(name in _HAVE_SUBCOMMANDS and bool(rest) and _SUBCOMMAND.fullmatch(rest[0]) is not None)
@@ -53,9 +56,10 @@ def grantable_patterns(words: Sequence[ShellWord]) -> list[str]:
     name = program(texts[0])
     if not _NAME.fullmatch(texts[0]) or name in _NEVER_GRANTED or innermost(texts, len(texts)) != (0, None):
         return []
-    if name not in _HAVE_SUBCOMMANDS:
+    if name not in _HAVE_SUBCOMMANDS and name not in PLAIN:
         return [texts[0]]
-    if not _own_words(texts):
+    own = _own_words(texts)
+    if not own:
         return []
     wide = [] if name in RUNNERS else [texts[0]]
-    return [f"{texts[0]} {texts[1]}", *wide]
+    return [" ".join(texts[: own + 1]), *wide]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forge_cli.core.values import dataclass
+from forge_cli.toolsets.shell.programs.containers import PLAIN
 from forge_cli.toolsets.shell.programs.git import git_hazard
 from forge_cli.toolsets.shell.programs.names import names
 from forge_cli.toolsets.shell.programs.runners import path_ends
@@ -25,19 +26,6 @@ class BuiltIn:
         return None if pos >= len(words) or pos < reach or words[pos] in self.subcommands else words[pos]
 
 
-_KUBECTL_VALUES = names(
-    """-n --namespace --context --cluster --user --server -s --token --as --as-group --as-uid --request-timeout
-    --certificate-authority --client-certificate --client-key --tls-server-name --profile --profile-output -v --v"""
-)
-_KUBECTL = names(
-    """alpha annotate api-resources api-versions apply attach auth autoscale certificate cluster-info completion config
-    cordon cp create debug delete describe diff drain edit events exec explain expose get help kuberc kustomize label
-    logs options patch plugin port-forward proxy replace rollout run scale set taint top uncordon version wait"""
-)
-_OC = names(
-    """adm cancel-build ex extract get-token idle image import-image login logout new-app new-build new-project observe
-    policy process project projects registry rollback rsh rsync secrets serviceaccounts start-build status tag whoami"""
-)
 _ENV = names(
     """activate commands completions deactivate doctor exec global help hooks init install latest local prefix rehash
     root shell shims uninstall update version version-file version-name version-origin versions virtualenv
@@ -53,16 +41,6 @@ BUILT_IN: dict[str, BuiltIn] = {
         ),
         names("--color"),
     ),
-    "kubectl": BuiltIn(_KUBECTL, _KUBECTL_VALUES),
-    "oc": BuiltIn(_KUBECTL | _OC, _KUBECTL_VALUES),
-    "helm": BuiltIn(
-        names(
-            """completion create del delete dep dependency env fetch get help hist history inspect install lint list ls
-            package plugin pull push registry repo rollback search show status template test un uninstall upgrade verify
-            version"""
-        ),
-        names("-n --namespace --kube-context --kube-apiserver --kube-as-user --kube-as-group --kube-ca-file"),
-    ),
     "gh": BuiltIn(
         names(
             """alias api attestation at auth browse cache co codespace codespaces completion config cs ext
@@ -70,15 +48,6 @@ BUILT_IN: dict[str, BuiltIn] = {
             run search secret ssh-key status variable version workflow"""
         ),
         names("-R --repo"),
-    ),
-    "docker": BuiltIn(
-        names(
-            """attach build builder buildx checkpoint commit compose config container context cp create diff events exec
-            export help history image images import info init inspect kill load login logout logs manifest network node
-            pause plugin port ps pull push rename restart rm rmi run save scout search secret service stack start stats
-            stop swarm system tag top trust unpause update version volume wait"""
-        ),
-        names("-c --context -H --host -l --log-level --tlscacert --tlscert --tlskey"),
     ),
     "brew": BuiltIn(
         names(
@@ -131,6 +100,8 @@ def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None
         return f"{name} {''.join(words[end : end + 1])} starts other programs, or sets up what is started"
     if name in BUILT_IN and (foreign := BUILT_IN[name].foreign(words, reach)):
         return f"{foreign} is not built into {name}, which starts a program of that name; a rule can spell it"
+    if name in PLAIN and (other := PLAIN[name].other(words, reach)):
+        return f"{name} {other} may start what a file or a plugin says, or write files here; a rule can spell it"
     if name == "gh" and "--" in words and not {"clone", "fork"}.isdisjoint(words[:4]):
         return git_hazard(["git", "clone", *words[list(words).index("--") + 1 :]])
     return None

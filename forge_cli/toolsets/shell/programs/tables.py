@@ -75,6 +75,23 @@ _MYPY = Options(
     prefixes=("@",),
     writes=("cache-dir", "junit-xml", "html-report", "xml-report", "txt-report", "any-exprs-report"),
 )
+_CLUSTER = Options(
+    runs=(
+        *("--kubeconfig", "--post-renderer", "--repository-config", "--registry-config", "--cache-dir"),
+        "--kustomize",
+    ),
+    prefixes=("-k",),
+    writes=("--output-directory", "--output-dir", "--profile-output", "--log-file", "--log-dir"),
+)
+_CONTAINERS = Options(
+    runs=(
+        *("--config", "--conmon", "--runtime", "--runtime-flag", "--hooks-dir", "--module", "--network-cmd-path"),
+        *("--cni-path", "--cni-netconfpath", "--podman-path", "--podman-args", "--podman-run-args", "--root"),
+        *("--runroot", "--imagestore", "--signature-policy", "--verify", "--sign"),
+    ),
+    writes=("--output", "--digestfile", "--iidfile", "--cidfile", "--metadata-file"),
+    writes_short="o",
+)
 
 OPTIONS: dict[str, Options] = {
     **dict.fromkeys(names("sort gsort"), _SORT),
@@ -175,9 +192,9 @@ OPTIONS: dict[str, Options] = {
             writes_short="o",
         ),
     ),
+    **dict.fromkeys(names("kubectl oc helm"), _CLUSTER),
     **dict.fromkeys(
-        names("kubectl oc helm"),
-        Options(runs=("kubeconfig", "post-renderer", "repository-config", "registry-config", "cache-dir")),
+        names("docker podman podman-remote nerdctl docker-compose podman-compose buildah skopeo"), _CONTAINERS
     ),
     **dict.fromkeys(
         names("terraform tofu"),
