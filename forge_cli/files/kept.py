@@ -15,7 +15,7 @@ from forge_cli import __version__
 from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.files.cache import forget_old
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import DOCUMENTS, forge_home
 from forge_cli.files.regular import open_regular
 from forge_cli.files.replace import replace_file
 
@@ -52,10 +52,19 @@ class KeptDocument:
             place = self._place()
             replace_file(place, self._key + _digest(text) + text, mode=0o600)
             forget_old(place.parent, MOST)
+            _clear(forge_home() / "cache" / DOCUMENTS)
 
     def _place(self) -> Path:
         name = _digest(os.fsencode(self._path)).decode()
-        return forge_home() / "cache" / "documents" / f"{name[:32]}.json"
+        return forge_home() / DOCUMENTS / f"{name[:32]}.json"
+
+
+def _clear(old: Path) -> None:
+    """Remove the folder where earlier versions kept the same."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for entry in () if old.is_symlink() else os.listdir(old):
+            os.unlink(old / entry)
+        os.rmdir(old)
 
 
 def _digest(content: bytes) -> bytes:

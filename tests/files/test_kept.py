@@ -55,7 +55,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def entries(home: Path) -> list[Path]:
-    return sorted((home / "cache/documents").iterdir())
+    return sorted((home / "documents").iterdir())
 
 
 def told(data: object) -> object:
@@ -156,7 +156,17 @@ def test_it_is_for_its_user_alone(file: Path, home: Path) -> None:
     finally:
         os.umask(umask)
     assert [entry.stat().st_mode & 0o777 for entry in entries(home)] == [0o600]
-    assert (home / "cache/documents").stat().st_mode & 0o777 == 0o700
+    assert (home / "documents").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_earlier_versions_kept_in_the_cache_is_removed(file: Path, home: Path) -> None:
+    old = home / "cache/documents"
+    old.mkdir(parents=True)
+    (old / "0.json").write_text("a part of the config")
+    (home / "cache/tools.json").write_text("{}")
+    read_document(file)
+    assert os.listdir(home / "cache") == ["tools.json"]
+    assert facts(read_document(file))
 
 
 def test_a_home_that_cannot_be_written_only_costs_time(file: Path, home: Path, parsed: list[str]) -> None:
@@ -180,7 +190,7 @@ def test_what_is_wrong_is_told_each_time(file: Path, home: Path) -> None:
     for _ in range(2):
         with pytest.raises(Exception, match="missing before this place"):
             read_document(file)
-    assert not (home / "cache").exists()
+    assert not home.exists()
 
 
 def test_a_process_that_finds_it_loads_no_yaml(file: Path) -> None:

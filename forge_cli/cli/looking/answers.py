@@ -17,7 +17,7 @@ from forge_cli import __version__
 from forge_cli.cli.looking.trace import tracing
 from forge_cli.engine.plugins.scan import installed
 from forge_cli.files.cache import forget_old
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import DOCUMENTS, forge_home
 from forge_cli.files.replace import replace_file
 
 MOST = 100
@@ -59,8 +59,8 @@ def _recall(file: Path) -> str | None:
 
 def _keep(file: Path, said: str, paths: set[str], began: float) -> None:
     """A home that cannot be written only costs the time of the next look."""
-    caches = str(file.parent.parent) + os.sep
-    seen = {path: _stamp(path) for path in _with_folders(paths) if not f"{path}{os.sep}".startswith(caches)}
+    own = tuple(f"{forge_home() / name}{os.sep}" for name in ("cache", DOCUMENTS))
+    seen = {path: _stamp(path) for path in _with_folders(paths) if not f"{path}{os.sep}".startswith(own)}
     latest = int((began - SETTLED) * 1e9)
     if all(stamp is None or max(stamp[:2]) < latest for stamp in seen.values()):
         with suppress(OSError):
