@@ -285,6 +285,65 @@ def test_a_redirection_needs_the_consent_of_the_zone(project: Project, command: 
     assert seen.statuses == ["success" if approval == "preApproved" else "denied"]
 
 
+READING = """
+name: w
+sandbox:
+  isolation: off
+  zones:
+    - {name: here, path: ., mode: rw}
+toolsets:
+  shell:
+    rules:
+      - {pattern: wc, approval: preApproved}
+      - {pattern: cd, approval: preApproved}
+      - {pattern: make, approval: preApproved}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "approval"),
+    [
+        ("wc < notes", "preApproved"),
+        ("wc < inside", "preApproved"),
+        ("wc < sub/notes", "preApproved"),
+        ("cd sub && wc < notes", "preApproved"),
+        ("wc <<< text", "preApproved"),
+        ("wc < missing", "preApproved"),
+        ("wc < outside", "ask"),
+        ("wc 0< outside", "ask"),
+        ("wc 3< outside", "ask"),
+        ("{ wc; wc; } < outside", "ask"),
+        ("wc < dangling", "ask"),
+        ("wc < away/etc/hostname", "ask"),
+        ("wc < env", "ask"),
+        ("cd sub && wc < hidden", "ask"),
+        ("wc < sub/hidden", "ask"),
+        ("make; wc < notes", "ask"),
+    ],
+)
+def test_a_redirection_reads_what_the_zone_of_the_real_file_lets_it_read(
+    project: Project, command: str, approval: str
+) -> None:
+    project.write("worker.yaml", READING)
+    for name in ("notes", "sub/notes", ".env"):
+        project.write(name, "text")
+    links = {"inside": "notes", "outside": "/etc/hostname", "dangling": "/nowhere/at/all", "away": "/", "env": ".env"}
+    links["sub/hidden"] = "../.env"
+    for name, target in links.items():
+        (project.folder / name).symlink_to(target)
+    assert shell(project, command).of(ApprovalDecided)[0].verdict == approval
+
+
+def test_without_a_zone_around_the_working_directory_plain_files_are_read_and_links_ask(project: Project) -> None:
+    zones = "[{name: scratch, mode: rw}]"
+    rules = "[{pattern: wc, approval: preApproved}]"
+    project.write("worker.yaml", f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{rules: {rules}}}}}\n")
+    project.write("notes", "text")
+    (project.folder / "outside").symlink_to("/etc/hostname")
+    verdicts = [shell(project, f"wc < {name}").of(ApprovalDecided)[0].verdict for name in ("notes", "outside")]
+    assert verdicts == ["preApproved", "ask"]
+
+
 def test_a_zone_says_why_it_asks(project: Project) -> None:
     project.write("worker.yaml", ZONES)
     project.write("scratch/drafts/old", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret
+from forge_cli.toolsets.shell.allow.folders import Folders
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
@@ -86,11 +87,13 @@ class ShellPolicy:
         found = self._judge.judge(command, writable=self._writable(), is_link=self._is_link, before=moved)
         rule, where = self._rule(found)
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
-        details, grants = _details(found), self._grants(command, found)
+        plain = found.approval is Approval.PRE_APPROVED or found.grantable
+        files = tuple(_redirected(command, moved)) if plain else ()
+        details, grants = _details(found), self._grants(files, found)
         verdict = Verdict(
             found.approval, found.reason, rule, where, by="rule", details=details, parts=parts, grants=grants
         )
-        return self._with_zones(command, verdict) if found.approval is Approval.PRE_APPROVED else verdict
+        return self._with_zones(files, verdict) if found.approval is Approval.PRE_APPROVED else verdict
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
@@ -140,39 +143,62 @@ class ShellPolicy:
         path = self.workspace / folder
         return not path.is_dir() or path.resolve() != self.workspace.resolve() / folder
 
-    def _with_zones(self, command: str, verdict: Verdict) -> Verdict:
+    def _with_zones(self, files: Iterable[_Redirected], verdict: Verdict) -> Verdict:
         """The verdict unless the zones are stricter: the name of a file may be protected, or a link to another."""
-        for target in _files_written(command):
-            word = self._zone_verdict(target)
+        for file in files:
+            word = self._zone_verdict(file)
             if word.approval is not Approval.PRE_APPROVED:
                 approval = Approval.strictest(word.approval, self.worker.default)
-                reason = f"it writes {target}: {word.reason}"
+                reason = f"it {'writes' if file.access is Access.WRITE else 'reads'} {file.target}: {word.reason}"
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         return verdict
 
-    def _grants(self, command: str, found: LineVerdict) -> Needs:
-        """The rules that would pre-approve a line; none where it names what is protected, or writes where zones ask."""
+    def _grants(self, files: Iterable[_Redirected], found: LineVerdict) -> Needs:
+        """The rules that would pre-approve a line; none for what is protected, or where zones ask for a file."""
         if not found.grantable or any(map(_is_protected, (word for part in found.parts for word in part.words))):
             return ()
-        if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in _files_written(command)):
+        if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in files):
             return ()
         return [[_pattern_rule(pattern) for pattern in patterns] for patterns in found.grantable]
 
-    def _zone_verdict(self, target: str) -> Verdict:
+    def _zone_verdict(self, file: _Redirected) -> Verdict:
         """A relative target stays one: a real path could begin like that of another zone."""
         try:
-            return self.sandbox.judge(os.path.normpath(target), Access.WRITE)
+            return self.sandbox.judge(file.target, file.access)
         except ToolError as error:
+            if file.access is Access.READ and not self._leads_elsewhere(file.target):
+                return Verdict(Approval.PRE_APPROVED, str(error))  # below the working directory, with or without a zone
             return Verdict(Approval.ASK, str(error))
 
+    def _leads_elsewhere(self, target: str) -> bool:
+        """Whether there is a link on the way to a file."""
+        try:
+            return (self.workspace / target).resolve() != self.workspace.resolve() / target
+        except (OSError, RuntimeError):
+            return True
 
-def _files_written(command: str) -> Iterator[str]:
-    """The targets of the redirections of a line that is plain."""
+
+@dataclass(frozen=True)
+class _Redirected:
+    """A file that a redirection opens."""
+
+    target: str
+    access: Access
+
+
+def _redirected(command: str, moved: str) -> Iterator[_Redirected]:
+    """The files that the redirections of a plain line open, in each folder where it may run."""
+    folders = Folders()
+    for earlier in read_line(moved):
+        folders = folders.after(earlier)
     for simple in read_line(command):
         for operator, target, _ in simple.redirects:
             copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
-            if ">" in operator and not copies and target.text != "/dev/null":
-                yield target.text
+            if not copies and operator not in ("<<", "<<<") and target.text != "/dev/null":
+                access = Access.WRITE if ">" in operator else Access.READ
+                places = sorted(folder for folder in folders.possible if folder is not None)
+                yield from (_Redirected(os.path.normpath(os.path.join(place, target.text)), access) for place in places)
+        folders = folders.after(simple)
 
 
 def _pattern_rule(pattern: str) -> GrantRule:

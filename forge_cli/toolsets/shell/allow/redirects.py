@@ -44,7 +44,9 @@ def redirect_hazard(
         return None if inside and not _protected(target) else f"{operator} {target} writes a file"
     if any(map(is_secret, target.split("/"))):
         return f"{target} may hold secrets"
-    return None if operator == "<" and below(target) else f"{operator} {target} reads outside the working directory"
+    if operator != "<" or not below(target):
+        return f"{operator} {target} reads outside the working directory"
+    return f"{unsure} may have made links, so that < {target} may read elsewhere" if unsure else None
 
 
 def _protected(path: str) -> bool:
