@@ -9,6 +9,7 @@ from forge_cli.core.config import MarkedDict
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.values import dataclass
 from forge_cli.files.kept import KeptDocument
+from forge_cli.files.places import decode_utf8, place_in
 from forge_cli.files.regular import NotRegularError, read_regular
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def parse_document(text: str | bytes, file: str) -> MarkedDict:
     text = _decoded(text, file)
     if found := re.search(_INVISIBLE, text):
         problem = f"{_code(found)} is invisible; delete it, or write it as an escape in double quotes"
-        raise WorkerError(place_in(text, found.start(), file), problem)
+        raise WorkerError(place_in(text[: found.start()], Mark(file)), problem)
     return parse_mapping(text, file)
 
 
@@ -95,20 +96,11 @@ def _decoded(text: str | bytes, file: str) -> str:
     """Text with one kind of line end, no byte order mark and no control characters."""
     if len(text) > MAX_BYTES:
         raise WorkerError(Mark(file), f"larger than {MAX_BYTES // 1024} KiB; move long text to files of its own")
-    text = _lines(text if isinstance(text, str) else _utf8(text, file))
+    text = _lines(text if isinstance(text, str) else decode_utf8(text, Mark(file)))
     if found := re.search(_CONTROL, text):
         problem = f"{_code(found)} is not text; delete it, or write it as an escape in double quotes"
-        raise WorkerError(place_in(text, found.start(), file), problem)
+        raise WorkerError(place_in(text[: found.start()], Mark(file)), problem)
     return text
-
-
-def _utf8(raw: bytes, file: str) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        before = _lines(raw[: error.start].decode())
-        problem = f"byte 0x{raw[error.start]:02x} at offset {error.start} is not UTF-8; save the file as UTF-8"
-        raise WorkerError(place_in(before, len(before), file), problem) from None
 
 
 def _lines(text: str) -> str:
@@ -117,7 +109,3 @@ def _lines(text: str) -> str:
 
 def _code(found: re.Match[str]) -> str:
     return f"the character U+{ord(found[0]):04X}"
-
-
-def place_in(text: str, index: int, file: str) -> Mark:
-    return Mark(file, text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
+from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home, make_private
 from forge_cli.files.lock import locked
+from forge_cli.files.places import cannot_read, parse_json, whole_file
 from forge_cli.files.replace import replace_file
 
 PROVIDERS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
@@ -27,6 +29,8 @@ SHOWN = 4
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _REMEMBERED: dict[tuple[str, int, int], dict[str, str]] = {}
 """What one state of a file says, so that a keyring is asked once."""
+_NO_KEYS = "this is not a file of keys"
+_STORE_AGAIN = "move it away, and store your keys again with forge keys set"
 
 Entries = dict[str, str | None]
 """Values by variable; None where the value lies in the keyring."""
@@ -135,16 +139,17 @@ class KeyStore:
 
     def _read(self) -> Entries:
         try:
-            found = json.loads(self.file.read_bytes())
+            found = parse_json(self.file.read_bytes(), Mark(str(self.file)), _NO_KEYS)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
-            raise WorkerError(Mark(str(self.file)), f"cannot be read: {error.strerror}") from None
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or not all(isinstance(value, str | None) for value in found.values()):
-            hint = "move it away, and store your keys again with forge keys set"
-            raise WorkerError(Mark(str(self.file)), "this is not a file of keys", hint=hint)
+            raise cannot_read(self.file, error) from None
+        except WorkerError as error:
+            raise WorkerError(error.where, error.message, hint=_STORE_AGAIN) from None
+        if not isinstance(found, dict):
+            raise whole_file(self.file, _NO_KEYS, hint=_STORE_AGAIN)
+        if wrong := next((name for name, value in found.items() if not isinstance(value, str | None)), None):
+            raise whole_file(self.file, f"{_NO_KEYS}: {visible(wrong)} is not text", hint=_STORE_AGAIN)
         return found
 
     def _stamp(self) -> tuple[str, int, int]:

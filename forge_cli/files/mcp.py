@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,9 +14,11 @@ from pydantic_core import PydanticCustomError
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.values import dataclass
+from forge_cli.files.places import parse_json, whole_file
 from forge_cli.files.regular import read_regular
 
 SERVER_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,31}$"
+_SERVERS = "it has to be JSON, with an object of servers under mcpServers"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 PROJECT_FILES = (".mcp.json", "mcp.json")
@@ -97,11 +98,12 @@ def project_servers(folder: Path) -> list[ProjectServers]:
 def _read_project(file: Path) -> ProjectServers:
     """Keys that other programs have there are theirs."""
     content = read_regular(file)
+    found = parse_json(content, Mark(str(file)), _SERVERS)
     try:
-        defined = json.loads(content)["mcpServers"]
+        defined = found["mcpServers"]
         given = {name: {key: each[key] for key in PROJECT_KEYS if key in each} for name, each in defined.items()}
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        raise WorkerError(Mark(str(file)), "it has to be JSON, with an object of servers under mcpServers") from None
+    except (LookupError, TypeError, AttributeError):
+        raise whole_file(file, _SERVERS) from None
     return ProjectServers(file, content, parse_config(McpServers, {"servers": given}, file=str(file)).servers)
 
 

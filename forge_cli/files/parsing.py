@@ -13,7 +13,7 @@ from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import cut
 from forge_cli.core.values import dataclass
-from forge_cli.files.document import place_in
+from forge_cli.files.places import place_in
 
 MAX_DEPTH = 50
 MAX_NODES = 25_000
@@ -190,14 +190,14 @@ class _Reader:
     def _syntax(self, error: yaml.MarkedYAMLError) -> WorkerError:
         broke: Any = error.problem_mark or error.context_mark
         began: Any = error.context_mark or broke
-        at = place_in(self.text, min(broke.index, len(self.text.rstrip())), self.file)
+        at = place_in(self.text[: min(broke.index, len(self.text.rstrip()))], Mark(self.file))
         line = self.text.split("\n")[at.line - 1]
         if tab := re.match(r" *\t", line):
             return WorkerError(Mark(self.file, at.line, tab.end()), "a tab indents this line; use spaces")
         message = f"{error.context} {error.problem}"
         sentence, at_beginning = next((ours, first) for theirs, ours, first in _SYNTAX if re.search(theirs, message))
         if at_beginning:
-            at = place_in(self.text, began.index, self.file)
+            at = place_in(self.text[: began.index], Mark(self.file))
         return WorkerError(at, sentence.format(line=self.open[-1].mark.line if self.open else at.line))
 
 

@@ -17,6 +17,7 @@ from forge_cli.core.wire import snake_case
 from forge_cli.files.document import read_document
 from forge_cli.files.hooks import HookConfig
 from forge_cli.files.mcp import McpServers
+from forge_cli.files.places import cannot_read
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 
@@ -280,7 +281,7 @@ def _is_there(file: Path, hint: str = "make it readable for you") -> bool:
     try:
         return file.exists()
     except OSError as error:
-        raise WorkerError(Mark(str(file)), f"cannot be read: {error.strerror}", hint=hint) from None
+        raise cannot_read(file, error, hint=hint) from None
 
 
 def _is_project(file: Path, home: Path) -> bool:

@@ -12,9 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.cache import StampedCache
+from forge_cli.files.places import cannot_read
 from forge_cli.record.log import session_files, sessions_folder
 from forge_cli.record.overview import Overview, read_overview, with_holder
 
@@ -60,7 +61,7 @@ class SessionIndex:
         try:
             stamp = _stamp(path)
         except OSError as problem:
-            raise WorkerError(Mark(str(path)), f"the session cannot be read: {problem.strerror}") from None
+            raise cannot_read(path, problem, "the session ") from None
         try:
             return with_holder(path, read(Overview, self._cache.find(path.name, stamp)))
         except Unreadable:

@@ -14,6 +14,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, camel_case
+from forge_cli.files.places import place_of
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.secrets import Redactor
@@ -81,8 +82,8 @@ class Line:
         """A line of a log, without its end; BadLine for what is not one."""
         try:
             data = json.loads(piece.decode("utf-8", "surrogatepass"))
-        except (ValueError, RecursionError):
-            raise BadLine(where) from None
+        except (ValueError, RecursionError) as error:
+            raise BadLine(place_of(error, where)) from None
         if not isinstance(data, dict) or not isinstance(data.get("seq"), int) or not isinstance(data.get("type"), str):
             raise BadLine(where)
         return cls(data, where)

@@ -13,6 +13,7 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home
+from forge_cli.files.places import cannot_read
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
 
@@ -141,7 +142,7 @@ def read_readable(path: Path) -> Log:
     try:
         data = read_regular(path)
     except OSError as error:
-        raise WorkerError(Mark(str(path)), f"the session cannot be read: {error.strerror}") from None
+        raise cannot_read(path, error, "the session ") from None
     lines, bad, size = list[Line](), list[BadLine](), 0
     pieces = data.split(b"\n")
     for number, piece in enumerate(pieces[:-1], 1):
@@ -166,7 +167,7 @@ def damage_of(log: Log) -> str | None:
     broken = _broken(log)
     bad = log.bad[0].where if log.bad else None
     if bad and (broken is None or bad.line <= broken[0]):
-        return f"{log.path}:{bad.line}: {log.bad[0].message}"
+        return f"{bad}: {log.bad[0].message}"
     return f"{log.path}:{broken[0]}: {broken[1]}" if broken else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.errors import Mark
 from forge_cli.core.events import (
     AnyEvent,
     ApprovalResponse,
@@ -19,6 +19,7 @@ from forge_cli.core.events import (
     TurnEndEvent,
 )
 from forge_cli.core.values import dataclass
+from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line, beginning, beginning_at_root, line_at
 from forge_cli.record.lock import holder
@@ -69,10 +70,10 @@ def read_overview(path: Path) -> Overview:
     try:
         data = read_regular(path)
     except OSError as error:
-        raise WorkerError(Mark(str(path)), f"the session cannot be read: {error.strerror}") from None
+        raise cannot_read(path, error, "the session ") from None
     end = data.rfind(b"\n") + 1
     if not end:
-        raise WorkerError(Mark(str(path)), "the session is empty")
+        raise whole_file(path, "the session is empty")
     first = Line.read(data[: data.find(b"\n")], Mark(str(path)))
     started, said = _event(line_at(data, data.rfind(_START)) or first), _event(line_at(data, data.find(_TASK)))
     start = started if isinstance(started, SessionStart) else SessionStart("", "", "")

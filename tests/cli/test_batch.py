@@ -202,7 +202,7 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        (["worker.yaml", "none.jsonl"], 3, "none.jsonl:1:1: there is no such file or folder"),
+        (["worker.yaml", "none.jsonl"], 3, "none.jsonl: there is no such file or folder"),
         (["worker.yaml", "items.jsonl", "--task", "{x}"], 2, "there is no field 'x'"),
         (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
         (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a regular file in a folder"),

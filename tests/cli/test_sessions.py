@@ -236,7 +236,7 @@ def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
     path = sessions(writer)[0]
     whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*whole[: line - 1], "nonsense\n", *whole[line:]]))
-    broken = f"forge: {path}:{line}: this is not a line of a session"
+    broken = f"forge: {path}:{line}:1: this is not a line of a session"
     for words in (["show", story], ["export", story], ["show", story, "--json"]):
         done = cli("sessions", *words)
         assert (done.code, done.err) == (0, f"{broken}; what can be read follows\n")

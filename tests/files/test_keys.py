@@ -113,12 +113,27 @@ def test_little_is_shown_of_a_key_and_nothing_of_a_short_one() -> None:
     assert ProviderKey("A", "short-key", "").shown == "..."
 
 
-@pytest.mark.parametrize("text", ["", "[]", "nonsense", '{"A": 1}', '{"A": {"b": 1}}'])
-def test_a_file_that_holds_something_else_is_named_and_not_shown(home: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", ":1:1: this is not a file of keys: Expecting value"),
+        (b"nonsense", ":1:1: this is not a file of keys: Expecting value"),
+        (b'{\n  "A": "secret",\n  "B": secret}', ":3:8: this is not a file of keys: Expecting value"),
+        (b'{\n  "A": "secr\xe9t"}', ":2:13: byte 0xe9 at offset 14 is not UTF-8; save the file as UTF-8"),
+        (b"[]", ": this is not a file of keys"),
+        (b'{"A": 1}', ": this is not a file of keys: A is not text"),
+        (b'{"A": {"secret": 1}}', ": this is not a file of keys: A is not text"),
+        (b"[" * 100_000, ":1:1: this is not a file of keys: "),
+    ],
+)
+def test_a_file_that_holds_something_else_is_named_and_not_shown(home: Path, content: bytes, problem: str) -> None:
     home.mkdir()
-    (home / "keys.json").write_text(text)
-    with pytest.raises(WorkerError, match=r"keys.json:1:1: this is not a file of keys"):
+    (home / "keys.json").write_bytes(content)
+    with pytest.raises(WorkerError) as caught:
         find_key("ANTHROPIC_API_KEY")
+    assert str(caught.value).startswith(f"{home}/keys.json{problem}")
+    assert str(caught.value).endswith("\n  move it away, and store your keys again with forge keys set")
+    assert "secr" not in str(caught.value)
     assert stored_keys() == {}
 
 

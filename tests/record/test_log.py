@@ -27,9 +27,11 @@ from forge_cli.record.lock import SessionBusy, holder, lock, unlock
 from forge_cli.record.log import (
     SessionLost,
     broken_link,
+    damage_of,
     find_kept,
     find_session,
     new_session_id,
+    read_readable,
     read_session,
     session_files,
     sessions_folder,
@@ -182,6 +184,18 @@ def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
         read_session(path)
     path.write_bytes(first + b"\n" + garbage + b"\n")
     assert (len(read_session(path).lines), read_session(path).dropped) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "column"), [('{"seq": 2, "tÿpe": nothing}'.encode(), 20), (b'{"seq": 2, "type": "\xe9"}', 21)]
+)
+def test_what_breaks_a_line_is_named_by_its_column(line: bytes, column: int) -> None:
+    path = keep(*said("a"))
+    first, second = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([first, line, second, b""]))
+    with pytest.raises(WorkerError, match=rf"{path}:2:{column}: this is not a line of a session"):
+        read_session(path)
+    assert damage_of(read_readable(path)) == f"{path}:2:{column}: this is not a line of a session"
 
 
 def test_a_file_that_is_no_log_is_never_touched(tmp_path: Path) -> None:

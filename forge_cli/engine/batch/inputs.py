@@ -17,11 +17,13 @@ from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.template import TaskTemplate
+from forge_cli.files.places import cannot_read, decode_utf8, parse_json, whole_file
 from forge_cli.files.regular import open_regular, read_regular
 
 STDIN = "-"
 LONGEST_LINE = 64 * 1024 * 1024
 _MAGIC = "*?["
+_MISSING = "there is no such file or folder"
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ class BatchInputs:
         for number, item in enumerate(self, 1):
             if (first := seen.setdefault(item.key, number)) != number:
                 problem = f"the items {first} and {number} have the same key '{visible(item.key)}'"
-                raise WorkerError(Mark(self.source), problem, hint="give each row an id of its own")
+                raise whole_file(self.source, problem, hint="give each row an id of its own")
             yield item
         if not seen:
-            raise WorkerError(Mark(self.source), "there is nothing in it")
+            raise whole_file(self.source, "there is nothing in it")
 
     def _rows(self) -> Iterator[InputRow]:
         if self.source == STDIN:
@@ -97,9 +99,9 @@ class BatchInputs:
         if _is_pattern(self.source) and not path.exists():
             return self._files(sorted(Path(found) for found in glob.glob(self.source, recursive=True)))
         if not path.exists():
-            raise WorkerError(Mark(self.source), "there is no such file or folder")
+            raise whole_file(self.source, _MISSING)
         hint = "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md', or - for standard input"
-        raise WorkerError(Mark(self.source), "its name does not say what it holds", hint=hint)
+        raise whole_file(self.source, "its name does not say what it holds", hint=hint)
 
     def _files(self, paths: Iterable[Path]) -> Iterator[InputRow]:
         for path in paths:
@@ -145,9 +147,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _unreadable(path: Path, error: OSError) -> ForgeError:
-    missing = isinstance(error, FileNotFoundError)
-    problem = "there is no such file or folder" if missing else f"it cannot be read: {error.strerror}"
-    return WorkerError(Mark(str(path)), problem)
+    return whole_file(path, _MISSING) if isinstance(error, FileNotFoundError) else cannot_read(path, error)
 
 
 def _text(path: Path) -> str:
@@ -177,27 +177,14 @@ def _lines(file: BinaryIO, source: Mark) -> Iterator[bytes]:
 def _json_rows(file: BinaryIO, source: Mark) -> Iterator[InputRow]:
     for number, line in enumerate(_lines(file, source), 1):
         where = Mark(source.file, number)
-        text = _decode(line, where)
+        text = decode_utf8(line.rstrip(b"\r\n"), where)
         if text.strip():
             fields = _json_object(text, where)
             yield InputRow(_key(fields, number, where), fields, where, fields)
 
 
-def _decode(line: bytes, where: Mark) -> str:
-    try:
-        return line.decode("utf-8-sig" if where.line == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        column = len(line[: error.start].decode("utf-8")) + 1
-        raise WorkerError(Mark(where.file, where.line, column), "this is not UTF-8") from None
-
-
 def _json_object(text: str, where: Mark) -> JsonObject:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise WorkerError(Mark(where.file, where.line, error.colno), f"this is not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise WorkerError(where, f"this is not JSON: {error}") from None
+    found = parse_json(text, where)
     if not isinstance(found, dict):
         raise WorkerError(where, "a row must be a JSON object", hint='such as {"id": "a", "task": "Sum up a.txt"}')
     return found
@@ -206,7 +193,7 @@ def _json_object(text: str, where: Mark) -> JsonObject:
 def _csv_rows(path: Path) -> Iterator[InputRow]:
     with _open(path) as file:
         whole = enumerate(_lines(file, Mark(str(path))), 1)
-        lines = (_decode(line, Mark(str(path), number)) for number, line in whole)
+        lines = (decode_utf8(line, Mark(str(path), number)) for number, line in whole)
         reader = csv.reader(lines, strict=True)
         names: list[str] | None = None
         number, line = 0, 1

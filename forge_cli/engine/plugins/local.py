@@ -13,6 +13,7 @@ from forge_cli.core.tool import Source
 from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.module import LocalModule, LocalPackage, imported_beside
+from forge_cli.files.places import cannot_read, decode_utf8, place_of
 from forge_cli.files.regular import read_regular
 from forge_cli.files.worker import Worker
 
@@ -102,9 +103,11 @@ def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin
 
     file = path / PROJECT
     try:
-        data = tomllib.loads(read_regular(file).decode())
-    except (OSError, ValueError) as error:
-        raise WorkerError(Mark(str(file)), f"cannot be read: {error}") from None
+        data = tomllib.loads(decode_utf8(read_regular(file), Mark(str(file))))
+    except OSError as error:
+        raise cannot_read(file, error) from None
+    except ValueError as error:
+        raise WorkerError(place_of(error, Mark(str(file))), f"this is not TOML: {error}") from None
     points = _table(data, "project", "entry-points", GROUP)
     if not points:
         problem = f"plugins: {entry} has no entry points of the group '{GROUP}'"

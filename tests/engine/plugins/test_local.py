@@ -115,7 +115,7 @@ def test_a_changed_file_is_another_plugin(project: Project) -> None:
         ("./plain.py", {"plain.py": "def f(): ...\n"}, "plugins: ./plain.py has no hooks, so it offers nothing"),
         ("./broken.py", {"broken.py": "x = 1\n1 / 0\n"}, "broken.py:2:1: cannot be imported: ZeroDivisionError"),
         ("p", {"p/pyproject.toml": "[project]\n"}, "plugins: p has no entry points of the group 'forge'"),
-        ("p", {"p/pyproject.toml": "[project"}, "pyproject.toml:1:1: cannot be read: "),
+        ("p", {"p/pyproject.toml": "[x]\na = = 1"}, "pyproject.toml:2:5: this is not TOML: "),
         (
             "p",
             {"p/pyproject.toml": "[project.entry-points.forge]\ngreeting = 'gone'\n"},

@@ -1,0 +1,62 @@
+"""Where something is wrong in a file: the place of a byte that is not text, and of what is not JSON or TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from forge_cli.core.errors import Mark, WorkerError
+
+_BOM = "\ufeff"
+_IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)")
+
+
+def whole_file(file: Path | str, problem: str, *, hint: str | None = None) -> WorkerError:
+    """What is wrong with a file that has no place in it: it cannot be read, or is something else."""
+    return WorkerError(None, f"{file}: {problem}", hint=hint)
+
+
+def cannot_read(file: Path | str, error: OSError, what: str = "it ", *, hint: str | None = None) -> WorkerError:
+    return whole_file(file, f"{what}cannot be read: {error.strerror}", hint=hint)
+
+
+def decode_utf8(raw: bytes, where: Mark) -> str:
+    """The text of a file, or of a line of one; ``where`` is its first character. A byte order mark is left out."""
+    try:
+        return raw.decode().removeprefix(_BOM)
+    except UnicodeDecodeError as error:
+        offset = f" at offset {error.start}" if where == Mark(where.file) else ""
+        problem = f"byte 0x{raw[error.start]:02x}{offset} is not UTF-8; save the file as UTF-8"
+        raise WorkerError(place_of(error, where), problem) from None
+
+
+def parse_json(raw: bytes | str, where: Mark, problem: str = "this is not JSON") -> Any:
+    """What a file, or a line of one, holds as JSON; ``problem`` is what to say where it is not that."""
+    text = raw if isinstance(raw, str) else decode_utf8(raw, where)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise WorkerError(place_of(error, where), f"{problem}: {why}") from None
+
+
+def place_of(error: Exception, where: Mark) -> Mark:
+    """Where a text that begins at ``where`` could not be decoded or parsed; its beginning where that is not known."""
+    match error:
+        case UnicodeDecodeError():
+            before = error.object[: error.start].decode("utf-8", "replace").removeprefix(_BOM)
+            return place_in(before.replace("\r\n", "\n").replace("\r", "\n"), where)
+        case json.JSONDecodeError():
+            return place_in(error.doc[: error.pos], where)
+        case ValueError() if found := _IN_TOML.search(str(error)):
+            return Mark(where.file, where.line + int(found[1]) - 1, int(found[2]))
+        case _:
+            return where
+
+
+def place_in(before: str, where: Mark) -> Mark:
+    """The place behind a text that begins at ``where``."""
+    lines, last = before.count("\n"), len(before) - before.rfind("\n")
+    return Mark(where.file, where.line + lines, last if lines else where.column + len(before))
