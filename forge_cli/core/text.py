@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
+from math import floor, log10
 from typing import Literal
 
 CutAt = Literal["lines", "middle", "end"]
@@ -114,6 +115,13 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) 
     if near is not None:
         return f"did you mean '{near}'?"
     return f"there are: {', '.join(known) or 'none'}" if otherwise is None else otherwise
+
+
+def dollars(cost: float) -> str:
+    """An amount as people read it: ``$0``, ``$1,234.50``, and with two digits below a cent: ``$0.00042``."""
+    if cost >= 0.01:
+        return f"${cost:,.2f}"
+    return f"${cost:.{1 - floor(log10(cost))}f}".rstrip("0") if cost else "$0"
 
 
 def counted(number: float, what: str) -> str:

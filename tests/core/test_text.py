@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, nearest, readable, visible
+from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, dollars, nearest, readable, visible
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,9 @@ def test_the_name_that_was_meant_or_else_all_of_them(
 @pytest.mark.parametrize(("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")])
 def test_one_is_one_and_others_are_many(number: float, said: str) -> None:
     assert counted(number, "call") == said
+
+
+def test_amounts_are_as_short_as_they_can_be_read() -> None:
+    amounts = {0: "$0", 0.00000042: "$0.00000042", 0.00042: "$0.00042", 0.001: "$0.001", 0.00996: "$0.01"}
+    amounts |= {0.019: "$0.02", 0.25: "$0.25", 2: "$2.00", 1234.5: "$1,234.50"}
+    assert {cost: dollars(cost) for cost in amounts} == amounts

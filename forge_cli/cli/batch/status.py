@@ -13,7 +13,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
-from forge_cli.core.text import counted
+from forge_cli.core.text import counted, dollars
 from forge_cli.engine.batch.store import BatchRecord, journal_of, read_record
 from forge_cli.files.lock import locked
 
@@ -69,7 +69,7 @@ def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
     named = {"running": counts.running, "failed": counts.failed, "parked": counts.parked, "waiting": counts.waiting}
     states += [f"{number:,} {name}" for name, number in named.items() if number]
     tokens = counted(sum(record.usage.values()), "token")
-    cost = f", ${record.cost:,.2f}" if record.cost else ""
+    cost = f", {dollars(record.cost)}" if record.cost else ""
     sys.stdout.write(f"{', '.join(states)}; {tokens}{cost}\n")
     if running:
         sys.stdout.write("it is running\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from forge_cli.core.text import visible
+from forge_cli.core.text import dollars, visible
 from forge_cli.files.home import user_home
 from forge_cli.ui.chat.facts import Facts
 from forge_cli.ui.terminal.cells import cell_width, fit
@@ -27,7 +27,7 @@ class StatusBar:
         parts = {
             "model": visible(facts.model),
             "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",
-            "cost": f"${facts.cost:.{2 if facts.cost >= 0.1 else 4}f}" if facts.cost else "",
+            "cost": dollars(facts.cost) if facts.cost else "",
             "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
             "folder": visible(_short(facts.workspace)),
             "mode": f"{facts.approval_mode}{', read-only' if facts.read_only else ''}",

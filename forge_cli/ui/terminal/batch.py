@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
-from forge_cli.core.text import cut, visible
+from forge_cli.core.text import cut, dollars, visible
 from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, spin
 
 LAST_ERRORS = 3
@@ -73,7 +73,7 @@ class BatchScreen:
 
 def cost_text(spending: Spending) -> str:
     """What was spent; nothing where nobody knows it."""
-    return "" if spending.cost is None else f"${spending.cost:,.2f}" if spending.cost else ""
+    return dollars(spending.cost) if spending.cost else ""
 
 
 def _states(counts: BatchCounts) -> str:

@@ -223,7 +223,7 @@ def test_status_tells_everything(screen: Screen) -> None:
         "session    s-1 (Sheep)",
         "turns      1",
         "tokens     1,210 in, 32 out, 5 by the cache",
-        "cost       $0.2500",
+        "cost       $0.25",
         "window     1,235 of 10,000 tokens (12%)",
         "folder     /work",
         "zone       /workspace (rw): /work",
@@ -231,6 +231,12 @@ def test_status_tells_everything(screen: Screen) -> None:
         "isolation  auto, commands are confined (bwrap)",
         "approvals  interactive, 1 grant",
     ]
+
+
+def test_nothing_was_spent_before_the_first_turn(screen: Screen) -> None:
+    assert "cost       $0" in [line.rstrip() for line in screen.type("/status").splitlines()]
+    screen.bus.emit(TurnEndEvent(1, "end", Usage(1200, 30), 0.000042))
+    assert "cost       $0.000042" in screen.type("/status")
 
 
 def test_a_cost_that_is_unknown_once_stays_unknown(screen: Screen) -> None:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import CommandEvent
-from forge_cli.core.text import counted, local_time, visible
+from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview
@@ -45,7 +45,7 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     more = f", {cached:,} by the cache" if cached else ""
     yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{more}"
-    yield "cost", "unknown" if facts.cost is None else f"${facts.cost:.4f}"
+    yield "cost", "unknown" if facts.cost is None else dollars(facts.cost)
     yield "window", _window(facts)
     yield "folder", facts.workspace
     for zone in facts.zones:

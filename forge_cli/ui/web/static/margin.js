@@ -4,6 +4,12 @@ import { $, act, el, get, post, session } from "./dom.js";
 
 const number = (value) => value.toLocaleString("en");
 
+/** As the terminal says it: $0, $1,234.50, and two digits where there are no cents. */
+function dollars(cost) {
+  const cents = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+  return `$${cost.toLocaleString("en", cost >= 0.01 ? cents : { maximumSignificantDigits: 2 })}`;
+}
+
 export function showUsage({ turns, calls, input, cached, output, cost, used, window: size }) {
   const rows = [
     ["Turns", number(turns)],
@@ -11,7 +17,7 @@ export function showUsage({ turns, calls, input, cached, output, cost, used, win
     ["Tokens in", number(input)],
     ...(cached ? [["of these cached", number(cached)]] : []),
     ["Tokens out", number(output)],
-    ["Cost", cost === null || cost === undefined ? "unknown" : `$${cost.toFixed(cost < 0.1 ? 4 : 2)}`],
+    ["Cost", cost === null || cost === undefined ? "unknown" : dollars(cost)],
   ];
   const list = rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
   if (used && size) {
