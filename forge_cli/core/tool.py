@@ -38,6 +38,19 @@ NeedsApproval = (
 )
 Touches = Callable[[Args], Iterable[PathUse]]
 
+
+@dataclass(frozen=True)
+class RefusesOnly:
+    """A ``needs_approval`` that refuses some calls before anybody is asked, and leaves consent to the zones."""
+
+    check: Callable[[Args, CallContext], None]
+    """Raises ToolError for a call that is to be refused."""
+
+    def __call__(self, args: Args, context: CallContext) -> bool:
+        self.check(args, context)
+        return False
+
+
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 READ_ONLY = frozenset({Effect.READ})
 TIME_LIMIT = 30.0

@@ -135,6 +135,8 @@ def test_a_table_for_people(cli, tester) -> None:
     assert rows["report"] == ["custom", "local", "llm", "preApproved"]
     assert rows["deploy"] == ["custom", "local", "manual", "ask"]
     assert rows["peek"] == ["custom", "local", "both", "preApproved"]
+    files = {name: row[-1] for name, row in rows.items() if row[0] == "filesystem"}
+    assert (len(files), set(files.values())) == (10, {"by zone"})
     assert rows["write_file"] == ["filesystem", "builtin", "llm", "by zone"]
     assert not any(line.endswith(" ") for line in lines)
 

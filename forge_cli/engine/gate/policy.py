@@ -16,7 +16,7 @@ from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.grants import PRE_APPROVED, GrantRule, Needs
-from forge_cli.core.tool import Args, Tool, positional_count
+from forge_cli.core.tool import Args, RefusesOnly, Tool, positional_count
 from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.performing import perform_within
@@ -99,7 +99,8 @@ class Policy:
         """The approval of every call of a tool; where there is none, what decides: ``by zone`` or ``by rule``."""
         if verdict := self.fixed(tool):
             return verdict.approval.value
-        has_rules = tool.stands_for is not None or callable(tool.needs_approval)
+        own = tool.needs_approval
+        has_rules = tool.stands_for is not None or (callable(own) and not isinstance(own, RefusesOnly))
         return BY_ZONE if tool.changes_paths or not has_rules else BY_RULE
 
     def loosens(self, tool: Tool) -> bool:

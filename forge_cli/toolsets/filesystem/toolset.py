@@ -22,7 +22,7 @@ from forge_cli.core.results import Custom, Diff, DisplayHints, FileContent, File
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.signature import signature_model
 from forge_cli.core.text import counted
-from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, Tool
+from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, RefusesOnly, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
@@ -69,14 +69,16 @@ class FilesystemToolset(Toolset):
         changing = partial(make, effects=CHANGING)
         return [
             reading(self.read_file, Access.READ, at_once=self._read_cached),
-            changing(self.write_file, Access.WRITE, needs_approval=_check_content, preview=self._preview_write),
+            changing(
+                self.write_file, Access.WRITE, needs_approval=RefusesOnly(_check_content), preview=self._preview_write
+            ),
             changing(self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit),
             reading(self.list_files, Access.LIST),
             changing(self.delete_file, Access.DELETE, needs_approval=False, preview=self._preview_delete),
             reading(self.file_exists, Access.INFO),
             reading(self.file_info, Access.INFO),
             reading(self.list_dir, Access.LIST),
-            reading(self.grep_files, Access.LIST, needs_approval=_check_search),
+            reading(self.grep_files, Access.LIST, needs_approval=RefusesOnly(_check_search)),
             changing(
                 self.apply_patch,
                 Access.WRITE,
@@ -277,15 +279,13 @@ def _spelled(changes: Sequence[patches.Change], view: SandboxView) -> list[patch
     return [replace(change, path=spell(view, change.path)) for change in changes]
 
 
-def _check_search(args: Args, context: CallContext) -> bool:
+def _check_search(args: Args, context: CallContext) -> None:
     refuse_secret(args["path"])
-    return False
 
 
-def _check_content(args: Args, context: CallContext) -> bool:
-    """Before anybody is asked; a program may put a rule of its own in the place of this one."""
+def _check_content(args: Args, context: CallContext) -> None:
+    """A program may put a rule of its own in the place of this one."""
     refuse_redacted(args["path"], args["content"], context.sandbox)
-    return False
 
 
 @hookimpl
