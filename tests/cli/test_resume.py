@@ -398,7 +398,13 @@ def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
     sentence = f"the session {session} is in use by the process {first.process.pid}\n"
     refused = [["run", "worker.yaml", "-r", session, "x"], ["run", "worker.yaml", "-c", "x"]]
     refused += [["sessions", "rm", session]]
-    assert "has no pending request 'x'" in cli("approvals", "answer", session, "x", "yes").err
+    done = cli("approvals", "answer", session, "x", "yes")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"forge: the session {session} has no pending request 'x'\n"
+        f"  it is at work (process {first.process.pid}) and asks nothing now; "
+        "answer once forge approvals list shows a request\n"
+    )
     for words in refused:
         done = cli(*words)
         assert (done.code, done.out) == (1, "")

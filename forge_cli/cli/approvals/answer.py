@@ -64,7 +64,7 @@ def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tupl
     if (pid := holder(path)) is not None:
         read = read_session(path)
         check_log(read)
-        chosen = replace(_chosen(read, open_requests(read.lines), request), pid=pid)
+        chosen = replace(_chosen(read, open_requests(read.lines), request, pid), pid=pid)
         _hand_over(read, chosen, decision)
         return read, chosen, [chosen]
     log, read = SessionLog.resume(path)
@@ -87,7 +87,7 @@ def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
         raise ForgeError(f"{chosen.id} was answered before: {word}{where}", hint="the first answer counts")
 
 
-def _chosen(read: Log, waiting: Sequence[Waiting], request: str) -> Waiting:
+def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None = None) -> Waiting:
     found = [each for each in waiting if request and each.id.startswith((request, f"approval_{request}"))]
     exact = [each for each in found if each.id == request]
     match exact or found:
@@ -98,6 +98,10 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str) -> Waiting:
         case several:
             problem = f"'{request}' is the beginning of {len(several)} requests"
     pending = "\n  ".join(f"{each.id}: {each.request.tool_name}" for each in waiting)
+    if not pending and pid:
+        pending = (
+            f"it is at work (process {pid}) and asks nothing now; answer once forge approvals list shows a request"
+        )
     raise UsageError(problem, hint=pending or "it waits for nothing; forge approvals list shows what waits")
 
 
