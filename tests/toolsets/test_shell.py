@@ -319,9 +319,15 @@ toolsets:
         ("cd sub && wc < hidden", "ask"),
         ("wc < sub/hidden", "ask"),
         ("make; wc < notes", "ask"),
+        ("wc notes sub/notes inside outside", "preApproved"),
+        ("wc notes .env", "ask"),
+        ("wc env", "ask"),
+        ("wc sub/hidden", "ask"),
+        ("cd sub && wc hidden", "ask"),
+        ("cd sub && wc notes", "preApproved"),
     ],
 )
-def test_a_redirection_reads_what_the_zone_of_the_real_file_lets_it_read(
+def test_a_command_reads_what_the_zone_of_the_real_file_lets_it_read(
     project: Project, command: str, approval: str
 ) -> None:
     project.write("worker.yaml", READING)

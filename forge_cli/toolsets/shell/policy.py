@@ -24,8 +24,10 @@ from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret
 from forge_cli.toolsets.shell.allow.folders import Folders
-from forge_cli.toolsets.shell.allow.parser import read_line
+from forge_cli.toolsets.shell.allow.parser import Simple, read_line
+from forge_cli.toolsets.shell.allow.redirects import names_secret
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
+from forge_cli.toolsets.shell.programs.names import below
 from forge_cli.toolsets.shell.rules import CommandPart, LineJudge, LineVerdict, RuleList, ShellRule
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
@@ -93,7 +95,10 @@ class ShellPolicy:
         verdict = Verdict(
             found.approval, found.reason, rule, where, by="rule", details=details, parts=parts, grants=grants
         )
-        return self._with_zones(files, verdict) if found.approval is Approval.PRE_APPROVED else verdict
+        if found.approval is not Approval.PRE_APPROVED:
+            return verdict
+        judged = self._with_zones(files, verdict)
+        return self._with_secrets(_operands(command, moved), verdict) if judged is verdict else judged
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
@@ -153,6 +158,19 @@ class ShellPolicy:
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         return verdict
 
+    def _with_secrets(self, operands: Iterable[str], verdict: Verdict) -> Verdict:
+        """The verdict unless an operand is a link to a file that may hold secrets."""
+        for operand in operands:
+            if os.path.lexists(path := self.workspace / operand) and self._holds_secrets(os.path.realpath(path)):
+                approval = Approval.strictest(Approval.ASK, self.worker.default)
+                reason = f"{operand} leads to a file that may hold secrets"
+                return replace(verdict, approval=approval, reason=reason, rule=None, where=None)
+        return verdict
+
+    def _holds_secrets(self, real: str) -> bool:
+        inside = os.path.realpath(self.workspace) + os.sep
+        return names_secret(real.removeprefix(inside))
+
     def _grants(self, files: Iterable[_Redirected], found: LineVerdict) -> Needs:
         """The rules that would pre-approve a line; none for what is protected, or where zones ask for a file."""
         if not found.grantable or any(map(_is_protected, (word for part in found.parts for word in part.words))):
@@ -188,16 +206,28 @@ class _Redirected:
 
 def _redirected(command: str, moved: str) -> Iterator[_Redirected]:
     """The files that the redirections of a plain line open, in each folder where it may run."""
-    folders = Folders()
-    for earlier in read_line(moved):
-        folders = folders.after(earlier)
-    for simple in read_line(command):
+    for simple, places in _placed(command, moved):
         for operator, target, _ in simple.redirects:
             copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
             if not copies and operator not in ("<<", "<<<") and target.text != "/dev/null":
                 access = Access.WRITE if ">" in operator else Access.READ
-                places = sorted(folder for folder in folders.possible if folder is not None)
                 yield from (_Redirected(os.path.normpath(os.path.join(place, target.text)), access) for place in places)
+
+
+def _operands(command: str, moved: str) -> Iterator[str]:
+    """The words of a plain line that may name files below the working directory, in each folder where it may run."""
+    for simple, places in _placed(command, moved):
+        words = [word.text for word in simple.words[1:] if below(word.text)]
+        yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
+
+
+def _placed(command: str, moved: str) -> Iterator[tuple[Simple, list[str]]]:
+    """The commands of a plain line, with the folders in which each may run."""
+    folders = Folders()
+    for earlier in read_line(moved):
+        folders = folders.after(earlier)
+    for simple in read_line(command):
+        yield simple, sorted(folder for folder in folders.possible if folder is not None)
         folders = folders.after(simple)
 
 

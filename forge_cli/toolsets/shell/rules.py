@@ -18,7 +18,7 @@ from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, Redirect, Simple, read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
-from forge_cli.toolsets.shell.allow.redirects import redirect_hazard
+from forge_cli.toolsets.shell.allow.redirects import redirect_hazard, secret_hazard
 from forge_cli.toolsets.shell.allow.suggest import grantable_patterns, suggestion_for
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import Patterns
@@ -215,6 +215,7 @@ class LineJudge:
             redirect_hazard(redirect, place.writable, moved=moved, unsure=unsure) for redirect in command.redirects
         )
         why = command_hazard(command.words, reach) or next(filter(None, hazards), None)
+        why = why or secret_hazard(command.words, reach)
         words = [word.text for word in command.words]
         return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
 

@@ -261,6 +261,34 @@ def test_a_builtin_that_sets_a_variable_or_starts_something_asks(name: str, judg
     assert {judge(line, allow=["command printf"]).approval for line in through} <= {ASK}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            ".env",
+            "sub/.env.local",
+            "./.ENV",
+            "--file=.env",
+            "-f=a,.env",
+            "@.env",
+            "a=@sub/.env",
+            "HEAD:.env",
+            "x .env",
+        ),
+        *(".*", ".e*", ".en?", "sub/.e[n]v", ".env*"),
+    ],
+)
+def test_a_name_of_secrets_asks_unless_the_rule_spells_it(words: str, judge: Judge) -> None:
+    assert judge(f"cat {words}", allow=["cat"]).approval is ASK
+    assert judge(f"cat x && cat {words}", allow=["cat"], default=Approval.BLOCKED).approval is Approval.BLOCKED
+    assert judge(f"cat {words}", allow=[f"cat {words}"]).approval is PRE
+
+
+@pytest.mark.parametrize("words", ["env", "a.env", "'x .env'", ".gitignore", ".git*", "x*.env", "sub/*", ".", "..env"])
+def test_other_names_are_covered(words: str, judge: Judge) -> None:
+    assert judge(f"cat {words}", allow=["cat"]).approval is PRE
+
+
 @pytest.mark.parametrize(("line", "covered"), WRITES)
 def test_redirections_write_below_writable_folders_and_read_below_the_working_directory(
     line: str, covered: bool, judge: Judge

@@ -7,12 +7,16 @@ import re
 from collections.abc import Sequence
 
 from forge_cli.sandbox.protected import is_protected, is_secret
+from forge_cli.sandbox.secret import DOT_ENV
+from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.parser import Redirect
 from forge_cli.toolsets.shell.programs.names import below
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WRITES = frozenset({">", ">>", ">|", ">&", "&>", "&>>", "<>"})
 _DATA = frozenset({"<<", "<<<"})
+_PIECES = re.compile(r"[/=:,@]")
+_GLOB = re.compile(r"[*?\[]")
 
 
 def directory_hazard(words: Sequence[str]) -> str | None:
@@ -47,6 +51,24 @@ def redirect_hazard(
     if operator != "<" or not below(target):
         return f"{operator} {target} reads outside the working directory"
     return f"{unsure} may have made links, so that < {target} may read elsewhere" if unsure else None
+
+
+def secret_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
+    """Why a command may read secrets: it names a file that holds some, and no rule of ``reach`` tokens does."""
+    named = next((word.text for word in words[max(reach, 1) :] if names_secret(word.text, glob=word.glob)), None)
+    return f"{named} may hold secrets" if named else None
+
+
+def names_secret(text: str, *, glob: bool = False) -> bool:
+    """Whether a word names a file of secrets, by itself or behind an option, or may become such a name."""
+    pieces = _PIECES.split(text)
+    return any(is_secret(piece) or (glob and _becomes_secret(piece)) for piece in pieces)
+
+
+def _becomes_secret(piece: str) -> bool:
+    """A glob finds hidden names only where it begins with a dot."""
+    fixed = _GLOB.split(piece)[0].lower()
+    return fixed != piece.lower() and fixed.startswith(".") and (DOT_ENV.startswith(fixed) or fixed.startswith(DOT_ENV))
 
 
 def _protected(path: str) -> bool:
