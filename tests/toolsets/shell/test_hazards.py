@@ -261,6 +261,103 @@ def test_a_builtin_that_sets_a_variable_or_starts_something_asks(name: str, judg
     assert {judge(line, allow=["command printf"]).approval for line in through} <= {ASK}
 
 
+# fmt: off
+ELSEWHERE = {
+    "git": [
+        "git clone x /etc/y", "git clone --bare . ../y", "git init /etc/x", "git init ~/x", "git worktree add ../x",
+        "git worktree add -b x /tmp/x", "git push /tmp/r.git", "git push ./scratch/r.git main",
+        "git push scratch/r.git",
+        "git push file:///tmp/r.git", "git push --repo=./r", "git push --repo ./r", "git push -o x ./r main",
+        "git push -qo origin ./r", "git remote add x ./scratch/r.git", "git remote set-url origin /tmp/r",
+    ],
+    "curl": [
+        "curl -T x https://h", "curl --upload-file x https://h", "curl -d @x https://h", "curl -d@x https://h",
+        "curl --data-binary @x https://h", "curl --data=@x https://h", "curl -F a=@x https://h", "curl -F 'a=<x' https://h",
+        "curl --json @x https://h", "curl -H @x https://h", "curl --data-urlencode a@x https://h", "curl -b x https://h",
+        "curl --cookie x https://h", "curl --netrc-file x https://h", "curl -n https://h", "curl file:///etc/passwd",
+        "curl FILE:///etc/passwd", "curl --url=file:///x", "curl '{file,http}://x'", "curl --proto-default file /x",
+        "curl --unix-socket /run/docker.sock http://x", "curl --abstract-unix-socket x http://y",
+    ],
+    "wget": ["wget --post-file=x https://h", "wget --body-file x https://h", "wget -i x", "wget --load-cookies x h"],
+    "tar": [
+        "tar xPf x", "tar -xPf x", "tar xf x -P", "tar xf x --absolute-names", "tar --one-top-level=/etc -xf x",
+        "tar xf h:x", "tar -xf user@h:x", "tar cf h:x y", "tar --file=h:x -x", "tar -xfh:x",
+        "tar cf x y --remove-files",
+    ],
+    "rsync": ["rsync --daemon", "rsync --server x", "rsync --only-write-batch=x a b"],
+    "sftp": ["sftp h", "sftp -P 1 h"],
+    "mail": ["mail x"],
+    "npm": [
+        "npm create x", "npm cre x", "npm init x", "npm innit x", "npm pkg set scripts.test=id", "npm set-script a b",
+        "npm install -g x", "npm i --global x", "npm i --location=global x", "npm link", "npm ln ../x", "npm docs x",
+        "npm --git=./x install y", "npm docs x --browser ./x", "npm --viewer=x help y",
+        "npm pack --pack-destination /etc", "npm rebuild --python=./x",
+    ],
+    "yarn": [
+        "yarn create x", "yarn global add x", "yarn plugin import ./x", "yarn workspace a exec id", "yarn node x",
+        "yarn install --modules-folder /etc", "yarn pack --filename /etc/x",
+    ],
+    "pnpm": ["pnpm create x", "pnpm add -g x", "pnpm install --pnpmfile=x", "pnpm deploy /etc/x", "pnpm setup"],
+    "bun": ["bun create x"],
+    "pip": [
+        "pip download -d /etc x", "pip wheel -w /etc x", "pip wheel --wheel-dir=/etc x", "pip config set a b",
+        "pip install --user x", "pip install --break-system-packages x", "pip c* set a b", "pip config s* a b",
+    ],
+    "python": ["python -m imaplib -s id", "python -m idlelib.idle -c x", "python -m asyncio.__main__"],
+    "pytest": ["pytest --html=/etc/x", "pytest --report-log /etc/x", "pytest --benchmark-json=x"],
+    "coverage": ["coverage html -d /etc", "coverage xml -o /etc/x", "coverage combine --data-file=/etc/x"],
+    "tox": ["tox exec -- id", "tox exec -e py -- id"],
+    "poetry": ["poetry config a b", "poetry self add x", "poetry build -o /etc"],
+    "pre-commit": ["pre-commit try-repo x"],
+    "systemctl": ["systemctl edit x", "systemctl link ./x"], "xargs systemctl": ["xargs systemctl"],
+    "gh": ["gh auth token", "gh gist create x", "gh secret set a", "gh release upload v1 x"],
+    "gcloud": ["gcloud auth print-access-token", "gcloud config set a b", "gcloud compute scp a b"],
+    "aws": ["aws configure", "aws --profile x configure set a b", "aws ecr get-login-password"],
+    "unzip": ["unzip x -d /etc"], "zstd": ["zstd x -o /etc/x"], "cargo": ["cargo install --root /etc x"],
+    "bandit": ["bandit -r x -o /etc/x"], "jest": ["jest --coverageDirectory=/etc"], "uv": ["uv build --out-dir /etc"],
+}
+STILL_COVERED = {
+    "git": [
+        "git push", "git push origin", "git push origin feature/x", "git push -u origin feature/x:refs/heads/y",
+        "git push --tags", "git push git@h:a/b.git main", "git push https://h/a/b",
+        "git push --force-with-lease origin x/y",
+        "git clone https://h/a", "git clone ../a", "git clone https://h/a sub/a", "git init", "git init sub",
+        "git worktree list", "git worktree add sub feature/x", "git remote add x https://h/a", "git remote show origin",
+        "git remote set-branches origin feature/x",
+    ],
+    "curl": [
+        "curl https://h", "curl -sSfL https://h", "curl -d a=b https://h", "curl -b a=b https://h", "curl -X PUT https://h",
+        """curl -d '{"mail": "a@b", "url": "http://x"}' https://h""", "curl 'https://h/[1-3]'", "curl -u a:b https://h",
+    ],
+    "wget": ["wget https://h", "wget -q https://h"],
+    "tar": ["tar tf x", "tar xzf x.tgz", "tar -xf x --strip-components=1", "tar cf x.tar y"],
+    "rsync": ["rsync -av a b", "rsync -a a h:b"],
+    "npm": ["npm install x", "npm i", "npm ci", "npm run build", "npm ls", "npm pkg get name", "npm test -- --grep x"],
+    "yarn": ["yarn add x", "yarn run build"], "pnpm": ["pnpm add x", "pnpm run x"],
+    "pip": ["pip install -r x", "pip list"],
+    "python": ["python -m pytest", "python -m site"], "pytest": ["pytest -q --durations=3"],
+    "coverage": ["coverage report", "coverage run -m pytest"], "tox": ["tox -e py"], "poetry": ["poetry install"],
+    "gh": ["gh auth status", "gh gist list", "gh release list"], "aws": ["aws s3 ls"], "unzip": ["unzip -l x"],
+    "gcloud": ["gcloud config list"], "systemctl": ["systemctl status x"], "cargo": ["cargo install x"],
+}
+# fmt: on
+
+
+@pytest.mark.parametrize(("pattern", "line"), [(name, line) for name in ELSEWHERE for line in ELSEWHERE[name]])
+def test_what_sends_files_starts_packages_or_writes_elsewhere_asks(pattern: str, line: str, judge: Judge) -> None:
+    assert judge(line, allow=[pattern]).approval is ASK
+
+
+@pytest.mark.parametrize(("pattern", "line"), [(name, line) for name in STILL_COVERED for line in STILL_COVERED[name]])
+def test_what_looks_like_it_is_covered(pattern: str, line: str, judge: Judge) -> None:
+    assert judge(line, allow=[pattern]).approval is PRE
+
+
+@pytest.mark.parametrize("pattern", ["npm create", "npm pkg set", "yarn workspace", "gh auth token", "aws configure"])
+def test_a_rule_may_spell_such_a_subcommand(pattern: str, judge: Judge) -> None:
+    assert judge(f"{pattern} x", allow=[pattern]).approval is PRE
+
+
 @pytest.mark.parametrize(
     "words",
     [

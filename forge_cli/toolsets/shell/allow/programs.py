@@ -13,7 +13,7 @@ from forge_cli.toolsets.shell.programs.named import PYTHONS
 from forge_cli.toolsets.shell.programs.names import names
 from forge_cli.toolsets.shell.programs.readers import READERS
 from forge_cli.toolsets.shell.programs.runners import RUNNERS
-from forge_cli.toolsets.shell.programs.subcommands import BUILT_IN, STARTING, subcommand_hazard
+from forge_cli.toolsets.shell.programs.subcommands import BUILT_IN, STARTING, UNLESS_SPELLED, subcommand_hazard
 from forge_cli.toolsets.shell.programs.tables import OPTIONS
 from forge_cli.toolsets.shell.programs.unknown import unknown_option
 from forge_cli.toolsets.shell.programs.wrappers import ANYWHERE, SHELLS, WRAPPERS, program
@@ -37,7 +37,8 @@ SHELL_STATE = names(
 INTERACTIVE = names(
     """vi vim nvim view vimdiff ex ed emacs nano dc socat gdb lldb sqlite sqlite3 psql mysql mariadb mongo mongosh
     redis-cli sudoedit visudo expect tclsh wish osascript m4 at batch crontab ftp telnet screen tmux gnuplot octave
-    matlab iex irb ghci jshell scala erl csi guile racket sbcl clisp nix"""
+    matlab iex irb ghci jshell scala erl csi guile racket sbcl clisp nix sftp lftp ncftp smbclient mail mailx mutt tig
+    lynx w3m links elinks ranger nnn mc cscope"""
 )
 
 _INLINE = "it is given code as words, which is not analysed"
@@ -59,13 +60,23 @@ _SED_COMMAND = re.compile(
     r")\s*(?:;|\n|\Z)"
 )
 _AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|>|@|\bclose\b|\bfflush\b|\\\n")
+_CURL_FILE = re.compile(
+    r"(?i:\A@.|=[@<]|\A-[a-z#0-9]*[dfh]@|\A--[a-z-]+=@|(?:\A|=)file:)"
+    r"|\A[^:/\"'\s]*[{\[][^\"'\s]*://"
+)
+_CURL_COOKIE = re.compile(r"-[A-Za-z#0-9]*b|--cook?i?e?")
+_ON_A_HOST = re.compile(r"(?:--file=|-[A-Za-z]*f)?[^-/=][^/=]*:")
 _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
 _LAUNCHER_VERSION = re.compile(r"-[23][.0-9]*(?:-\d+)?")
 _PYTEST_CLUSTER = re.compile(r"-[hlqsvxV]*[cop]")
-_INLINE_MODULES = frozenset({""}) | names("timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo")
+_INLINE_MODULES = frozenset({""}) | names(
+    "timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo imaplib"
+)
 _SECOND_WRITES = names("json.tool json uu quopri base64 xmlrpc")
 _OPTION_WRITES = names("cProfile profile zipapp trace")
-_MINDS_NAMES = names("printf make gmake bmake dd terraform tofu").union(STARTING, BUILT_IN, RUNNERS, PLAIN)
+_MINDS_NAMES = names("printf make gmake bmake dd terraform tofu").union(
+    STARTING, BUILT_IN, RUNNERS, PLAIN, UNLESS_SPELLED
+)
 """Programs that take an operand for a format, an assignment or a subcommand, so that the name of a file may be one."""
 _NO_FILE = ("/dev/", "/proc/")
 _PRINTF_DIRECTIVE = re.compile(r"%%|%[^A-Za-z%]*[hjlLtz]*n")
@@ -90,9 +101,8 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
 
 def is_checked(name: str) -> bool:
     """Whether what the program does depends on its words, so that unknown words must not be added."""
-    return any(
-        name in table for table in (CHECKS, OPTIONS, SHELL_STATE, INTERACTIVE, RUNNERS, BUILT_IN, STARTING, PLAIN)
-    )
+    tables = (CHECKS, OPTIONS, SHELL_STATE, INTERACTIVE, RUNNERS, BUILT_IN, STARTING, PLAIN, UNLESS_SPELLED)
+    return any(name in table for table in tables)
 
 
 def is_known(word: str) -> bool:
@@ -134,7 +144,7 @@ def _python(argv: Argv) -> str | None:
 
 def _module(name: str, rest: Sequence[str], *, globs: bool) -> str | None:
     """Modules of Python itself that take code or a second file name as words."""
-    if name in _INLINE_MODULES:
+    if name.partition(".")[0] in _INLINE_MODULES:
         return _INLINE
     operands = [word for word in rest if not word.startswith("-") or word == "-"]
     if (name in _SECOND_WRITES and (globs or len(operands) > 1)) or (name in _OPTION_WRITES and _has_letter(rest, "o")):
@@ -241,8 +251,10 @@ def _pager(argv: Argv) -> str | None:
 
 def _tar(argv: Argv) -> str | None:
     bundle = "".join(argv.words[1:2])
-    risky = not bundle.startswith("-") and (1 in argv.globs or not set("IFCg").isdisjoint(bundle))
-    return f"tar {bundle} starts a program, goes elsewhere or writes" if risky else None
+    if not bundle.startswith("-") and (1 in argv.globs or not set("IFCgP").isdisjoint(bundle)):
+        return f"tar {bundle} starts a program, goes elsewhere or writes"
+    remote = next((word for word in argv.words[1:] if _ON_A_HOST.match(word)), None)
+    return f"{remote} may be on another machine, which tar starts a program to reach" if remote else None
 
 
 def _pytest(argv: Argv) -> str | None:
@@ -256,7 +268,13 @@ def _go(argv: Argv) -> str | None:
 
 
 def _curl(argv: Argv) -> str | None:
-    """``-w`` prints by a format, which may come from a file, and may name a file to print to."""
+    """Data may be a file; ``-w`` prints by a format, which may come from a file, and may name a file to print to."""
+    if sent := next((word for word in argv.words[1:] if _CURL_FILE.search(word)), None):
+        return f"{sent} may be a file that is read and sent"
+    for option, word in zip(argv.words, argv.words[1:], strict=False):
+        cookies = _CURL_COOKIE.fullmatch(option) and "=" not in word
+        if cookies or (option.startswith("--data-u") and "@" in word):
+            return f"{word} may be a file that is read and sent"
     values = [word for option, word in zip(argv.words, argv.words[1:], strict=False) if _CURL_FORMAT.fullmatch(option)]
     values += [word[found.end() :] for word in argv.words if (found := _CURL_FORMAT.match(word))]
     if any("%output{" in word for word in argv.words) or any(value.startswith("@") for value in values):

@@ -45,6 +45,10 @@ _CONFIG_SCOPES = frozenset(
 )
 _HELPER = re.compile(r"(?:\A|=)[A-Za-z0-9+.-]+::")
 _TALKS_TO_REMOTES = frozenset({"clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive"})
+_MAKES_FOLDERS = frozenset({"clone", "init", "worktree"})
+_SENDS = frozenset({"push"})
+_PUSH_VALUE = re.compile(r"-[A-Za-z]*o|--(?:pus|rep)[a-z-]*")
+_FOLDER = re.compile(r"(?i:file:)|[./~]|[^:/]+/")
 _STARTS = {"bisect": "run", "submodule": "foreach"}
 _OPTIONS_MAX = 64
 _FILTER = re.compile(r"--[a-z]+-filter(?:=|\Z)")
@@ -107,7 +111,42 @@ def _hazard(subcommand: str, words: Sequence[str]) -> str | None:
         return "git help with options can start a browser"
     if subcommand == "config" and not _reads_config(words):
         return "git config can set what git starts"
-    return next((why for word in words if (why := _word_hazard(subcommand, word))), None)
+    return _place_hazard(subcommand, words) or next(
+        (why for word in words if (why := _word_hazard(subcommand, word))), None
+    )
+
+
+def _place_hazard(subcommand: str, words: Sequence[str]) -> str | None:
+    """Why a command writes elsewhere, or into a repository in a folder, whose hooks would run."""
+    operands = [word for word in words if not word.startswith("-")]
+    made = operands[1:][-1:] if subcommand == "clone" else operands
+    if subcommand in _MAKES_FOLDERS and (outside := next((word for word in made if not below(word)), None)):
+        return f"{outside} is outside of the working directory"
+    if subcommand in _SENDS:
+        values = [word.partition("=")[2] for word in words if word.startswith("--")]
+        if folder := next(filter(_is_folder, [*_repositories(words), *values]), None):
+            return f"{folder} may be a folder, and hooks in it would run"
+    set_up = operands[1:] if subcommand == "remote" and operands[:1] in (["add"], ["set-url"]) else ()
+    folder = next(filter(_is_folder, set_up), None)
+    return f"{folder} may be a folder, and hooks in it would run" if folder else None
+
+
+def _repositories(words: Sequence[str]) -> Iterator[str]:
+    """The words that may be the repository: the first operand, and the next where an option may have taken that."""
+    after_option = False
+    for word in words:
+        if word.startswith("-"):
+            after_option = _PUSH_VALUE.fullmatch(word) is not None
+            continue
+        yield word
+        if not after_option:
+            return
+        after_option = False
+
+
+def _is_folder(word: str) -> bool:
+    """Whether a word that may be the name of a remote or an address is rather a path on this machine."""
+    return _FOLDER.match(word) is not None
 
 
 def _word_hazard(subcommand: str, word: str) -> str | None:

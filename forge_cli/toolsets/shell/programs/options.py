@@ -23,6 +23,9 @@ class Options:
     runs_short: str = ""
     writes: tuple[str, ...] = ()
     writes_short: str = ""
+    reads: tuple[str, ...] = ()
+    """Options whose value is a file that is sent away or shown, and that no operand names."""
+    reads_short: str = ""
     prefixes: tuple[str, ...] = ()
     """A word that starts with one of these starts or loads something, as ``-Bdir`` and ``@file`` do for compilers."""
 
@@ -35,6 +38,8 @@ class Options:
                 return f"{word} starts or loads something"
             if _is(word, self.writes, self.writes_short):
                 return f"{word} writes"
+            if _is(word, self.reads, self.reads_short):
+                return f"{word} reads a file"
         return None
 
     def arguments(self, words: Sequence[str]) -> Iterator[str]:

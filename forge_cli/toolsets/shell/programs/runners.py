@@ -120,6 +120,7 @@ RUNNERS: dict[str, RunnerPaths] = {
     **dict.fromkeys(names("direnv aws-vault"), RunnerPaths(names("exec"), _PLACE)),
     **dict.fromkeys(names("pixi mamba micromamba volta nvm fnm snap flatpak"), RunnerPaths(names("run exec enter"))),
     **dict.fromkeys(names("op dotenv doppler foreman honcho railway infisical teller"), RunnerPaths(names("run ssh"))),
+    "tox": RunnerPaths(names("exec e")),
     "pipx": RunnerPaths(names("run runpip")),
     "rustup": RunnerPaths(names("run"), _PLACE),
     "gh": RunnerPaths(names("extension/exec extensions/exec ext/exec codespace/ssh codespaces/ssh cs/ssh"), _REMOTE),

@@ -93,11 +93,41 @@ STARTING: dict[str, frozenset[str]] = {
 }
 """Paths of subcommands that start another program, or set up what is started later."""
 
+_CREATE = names("create link")
+UNLESS_SPELLED: dict[str, frozenset[str]] = {
+    "npm": _CREATE
+    | names(
+        """cr cre crea creat ini init inni innit lin ln pkg/set pkg/delete set-script set-scrip set-scri set-scr bugs
+        issues docs home repo"""
+    ),
+    "yarn": _CREATE | names("global plugin node workspace workspaces unplug"),
+    "pnpm": _CREATE | names("setup env server deploy"),
+    "bun": _CREATE,
+    "pip": names("config/set config/edit config/unset"),
+    "poetry": names("config self"),
+    **dict.fromkeys(names("pre-commit pre_commit"), names("try-repo")),
+    "systemctl": names("edit link enable reenable preset set-environment import-environment"),
+    "gh": names("auth/token gist/create release/upload secret/set ssh-key/add gpg-key/add"),
+    "gcloud": names(
+        """auth/print-access-token auth/print-identity-token auth/application-default/print-access-token
+        config/config-helper config/set compute/scp alpha/compute/scp beta/compute/scp"""
+    ),
+    "aws": names(
+        """configure ecr/get-login-password eks/get-token eks/update-kubeconfig secretsmanager/get-secret-value
+        sts/assume-role sts/get-session-token"""
+    ),
+    "az": names("account/get-access-token keyvault/secret/show"),
+}
+"""Paths that start a package or set up what is started later, print credentials, or write or send files."""
+
 
 def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None:
     """Why a rule of ``reach`` tokens does not cover the subcommand among these words."""
     if name in STARTING and (end := next(path_ends(words, 0, STARTING[name]), None)):
         return f"{name} {''.join(words[end : end + 1])} starts other programs, or sets up what is started"
+    for end in path_ends(words, 0, UNLESS_SPELLED.get(name, ())):
+        if end >= reach:
+            return f"{name} {' '.join(words[1 : end + 1])} starts, sets up, sends or prints more; a rule can spell it"
     if name in BUILT_IN and (foreign := BUILT_IN[name].foreign(words, reach)):
         return f"{foreign} is not built into {name}, which starts a program of that name; a rule can spell it"
     if name in PLAIN and (other := PLAIN[name].other(words, reach)):

@@ -15,16 +15,18 @@ _TAR = Options(
         *("new-volume-script", "rmt-command", "directory"),
     ),
     runs_short="IFC",
-    writes=("index-file", "listed-incremental", "volno-file"),
-    writes_short="g",
+    writes=(*("index-file", "listed-incremental", "volno-file", "absolute-names", "one-top-level", "remove-files"),),
+    writes_short="gP",
 )
 _FIND = Options(
     runs=("-exec", "-execdir", "-ok", "-okdir"), writes=("-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
 )
 _MAKE = Options(runs=("file", "makefile", "eval", "directory", "include-dir"), runs_short="fCEI")
 _CURL = Options(
-    runs=("config", "engine"),
+    runs=("config", "engine", "unix-socket", "abstract-unix-socket"),
     runs_short="K",
+    reads=("upload-file", "netrc", "netrc-file", "netrc-optional", "proto-default"),
+    reads_short="Tn",
     writes=(
         *("output", "remote-name", "remote-name-all", "cookie-jar", "dump-header", "trace", "trace-ascii", "stderr"),
         *("libcurl", "etag-save", "hsts", "alt-svc", "create-dirs", "output-dir", "ssl-sessions"),
@@ -40,6 +42,8 @@ _WGET = Options(
         *("warc-file", "rejected-log"),
     ),
     writes_short="OoaP",
+    reads=("post-file", "body-file", "load-cookies", "input-file", "input-metalink"),
+    reads_short="i",
 )
 _COMPILER = Options(
     runs=("-wrapper", "-specs", "-Xclang", "-Xlinker", "-Xassembler", "-load", "-iplugindir"),
@@ -67,7 +71,11 @@ _PYTEST = Options(
         *("--rootdir", "--confcutdir", "--override-ini", "--pdbcls", "--import-mode", "--config-file", "--tx"),
         *("--cov-config", "--ds", "--rsyncdir"),
     ),
-    writes=("--basetemp", "--junitxml", "--junit-xml", "--debug", "--pastebin", "--cov-report", "--log-file"),
+    writes=(
+        *("--basetemp", "--junitxml", "--junit-xml", "--debug", "--pastebin", "--cov-report", "--log-file", "--html"),
+        *("--report-log", "--resultlog", "--json-report-file", "--benchmark-json", "--benchmark-storage"),
+        *("--benchmark-histogram", "--alluredir", "--durations-path", "--pstats-dir"),
+    ),
     prefixes=("-c", "-p", "-o", "@"),
 )
 _MYPY = Options(
@@ -123,12 +131,14 @@ OPTIONS: dict[str, Options] = {
         names("yt-dlp yt_dlp youtube-dl youtube_dl"), Options(runs=("exec", "config-locations", "downloader"))
     ),
     "rsync": Options(
-        runs=("rsh", "rsync-path", "config", "remote-option"),
+        runs=("rsh", "rsync-path", "config", "remote-option", "daemon", "server"),
         runs_short="eM",
-        writes=("log-file", "write-batch", "backup-dir", "temp-dir", "partial-dir"),
+        writes=("log-file", "write-batch", "only-write-batch", "backup-dir", "temp-dir", "partial-dir"),
         writes_short="T",
     ),
     "zip": Options(runs=("unzip-command",), runs_short="T", writes=("output-file",), writes_short="Ob"),
+    "unzip": Options(writes_short="d"),
+    **dict.fromkeys(names("zstd xsltproc"), Options(writes=("output", "output-dir-flat"), writes_short="o")),
     "man": _MAN,
     "less": Options(runs=("lesskey-src", "lesskey-file", "lesskey-content"), writes=("log-file",), writes_short="oOk"),
     "info": Options(writes=("output", "dribble"), writes_short="o"),
@@ -156,7 +166,7 @@ OPTIONS: dict[str, Options] = {
         names("ar nm objdump ranlib size readelf objcopy strip gcov"), Options(runs=("plugin",), prefixes=("@",))
     ),
     "rustc": Options(runs=("codegen",), prefixes=("-C", "-Z", "@"), writes=("out-dir",)),
-    "cargo": Options(runs=("config", "manifest-path"), prefixes=("-C", "-Z"), writes=("target-dir",)),
+    "cargo": Options(runs=("config", "manifest-path"), prefixes=("-C", "-Z"), writes=("target-dir", "root")),
     **dict.fromkeys(
         names("java javac javaw"),
         Options(
@@ -233,28 +243,42 @@ OPTIONS: dict[str, Options] = {
                     "cwd",
                     "use-node-version",
                 ),
-                *("config-dir", "node-gyp"),
+                *("config-dir", "node-gyp", "git", "viewer", "browser", "editor", "shell", "init-module", "python"),
+                *("nodedir", "devdir", "pnpmfile", "global-pnpmfile", "use-yarnrc"),
             ),
             prefixes=("-C",),
+            writes=(
+                *("global", "location", "cache-folder", "global-folder", "link-folder", "modules-folder", "logs-dir"),
+                *("pack-destination", "store-dir", "virtual-store-dir", "modules-dir", "state-dir", "cache-dir"),
+                *("global-dir", "lockfile-dir", "filename"),
+            ),
+            writes_short="g",
         ),
     ),
     **dict.fromkeys(
         names("pip pipx"),
         Options(
             runs=("python", "config-settings", "global-option", "editor"),
-            writes=("log", "target", "prefix", "root", "src", "report", "cache-dir"),
-            writes_short="t",
+            writes=(
+                *("log", "target", "prefix", "root", "src", "report", "cache-dir", "dest", "wheel-dir", "user"),
+                "break-system-packages",
+            ),
+            writes_short="tdw",
         ),
     ),
-    "uv": Options(runs=("directory", "project", "config-file", "python"), writes=("cache-dir", "target", "prefix")),
-    "poetry": Options(runs=("directory", "project"), prefixes=("-C", "-P")),
+    "uv": Options(
+        runs=("directory", "project", "config-file", "python"),
+        writes=("cache-dir", "target", "prefix", "out-dir", "output-file"),
+        writes_short="o",
+    ),
+    "poetry": Options(runs=("directory", "project"), prefixes=("-C", "-P"), writes=("output",), writes_short="o"),
     **dict.fromkeys(names("pdm hatch"), Options(runs=("project", "config"), prefixes=("-p", "-c"))),
     **dict.fromkeys(
         names("tox nox pre-commit pre_commit"),
         Options(runs=("root", "workdir", "override", "noxfile", "config", "conf"), runs_short="cfx"),
     ),
     **dict.fromkeys(names("pytest py.test"), _PYTEST),
-    "coverage": Options(runs=("rcfile",)),
+    "coverage": Options(runs=("rcfile",), writes=("data-file", "directory"), writes_short="od"),
     "pylint": Options(runs=("init-hook", "load-plugins", "rcfile"), writes=("output",)),
     **dict.fromkeys(names("mypy dmypy"), _MYPY),
     **dict.fromkeys(
@@ -270,7 +294,8 @@ OPTIONS: dict[str, Options] = {
                 "pythonpath",
                 "global-config",
             ),
-            writes=("output-file", "fix", "fix-only", "add-noqa"),
+            writes=("output-file", "output", "fix", "fix-only", "add-noqa"),
+            writes_short="o",
         ),
     ),
     **dict.fromkeys(
@@ -305,7 +330,18 @@ OPTIONS: dict[str, Options] = {
                 *("build", "presets", "environment", "env-file"),
             ),
             prefixes=("-c", "-r", "-p", "-R", "-b"),
-            writes=("outDir", "outFile", "outdir", "outfile", "out-file", "out-dir", "output-path", "outputFile"),
+            writes=(
+                "coverageDirectory",
+                "cacheDirectory",
+                "outDir",
+                "outFile",
+                "outdir",
+                "outfile",
+                "out-file",
+                "out-dir",
+                "output-path",
+                "outputFile",
+            ),
         ),
     ),
     "wait": Options(writes_short="p"),
