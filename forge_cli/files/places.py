@@ -14,8 +14,8 @@ _IN_TOML = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 def whole_file(file: Path | str, problem: str, *, hint: str | None = None) -> WorkerError:
-    """What is wrong with a file that has no place in it: it cannot be read, or is something else."""
-    return WorkerError(None, f"{file}: {problem}", hint=hint)
+    """What is wrong with a file as a whole: it cannot be read, or is something else."""
+    return WorkerError(Mark(str(file)), problem, hint=hint)
 
 
 def cannot_read(file: Path | str, error: OSError, what: str = "it ", *, hint: str | None = None) -> WorkerError:
