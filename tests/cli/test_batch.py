@@ -236,19 +236,38 @@ def test_an_item_whose_log_is_taken_away_fails(cli, project: Project) -> None:
     assert lost["error"].startswith("the session's log was removed while it was written")
 
 
-def test_an_empty_file_for_the_results_stays_where_nothing_begins(cli, project: Project) -> None:
-    write_items(project, {"a": ""})
-    project.write("mine", "")
-    assert cli("batch", "worker.yaml", "items.jsonl", "-o", "mine", "-m", "nobody:x").code == 3
-    assert project.read("mine") == ""
-
-
 def test_results_without_their_journal_are_not_touched(cli, project: Project) -> None:
     write_items(project, {"a": ""})
     project.write("items.results.jsonl", "mine\n")
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, project.read("items.results.jsonl")) == (2, "mine\n")
     assert cli("batch", "status", "items.results.jsonl").code == 3
+
+
+def test_a_file_that_was_there_stays_where_nothing_begins(cli, project: Project) -> None:
+    project.write("mine.jsonl", "")
+    (project.folder / "link.jsonl").symlink_to("nothing.jsonl")
+    for name in ("mine.jsonl", "link.jsonl"):
+        assert cli("batch", "worker.yaml", "none.jsonl", "-o", name).code == 3
+    assert project.read("mine.jsonl") == ""
+    assert (project.folder / "link.jsonl").is_symlink()
+    assert not list(project.folder.glob("*.journal"))
+
+
+def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project) -> None:
+    write_items(project, {"a": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    project.write("items.results.jsonl.journal", "")
+    assert cli("batch", "status", "items.results.jsonl").code == 3
+    done = cli("batch", "worker.yaml", "items.jsonl")
+    assert (done.code, effects(project, "notes.txt")) == (2, ["a"])
+    assert "there are results, but not what belongs to them" in done.err
+
+
+@pytest.mark.parametrize("name", [".", "/", "worker.yaml", "nothing"])
+def test_the_status_of_what_is_not_a_batch_is_one_sentence(cli, project: Project, name: str) -> None:
+    done = cli("batch", "status", name)
+    assert (done.code, done.err.splitlines()[0]) == (3, f"forge: {name}:1:1: there is no batch of this name")
 
 
 def test_an_executor_may_come_from_a_package(install, project: Project) -> None:

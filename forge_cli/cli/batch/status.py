@@ -14,7 +14,7 @@ from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted
-from forge_cli.engine.batch.store import BatchRecord, journal_of, read_record
+from forge_cli.engine.batch.store import BatchRecord, has_content, journal_of, read_record
 from forge_cli.files.lock import locked
 
 app = new_app()
@@ -31,7 +31,7 @@ def status(
     Exit 0: all are completed, 1: not yet, or some have failed, 5: the budget is spent, 10: some are parked.
     """
     journal = journal_of(results)
-    if not journal.exists():
+    if not journal.exists() or (has_content(results) and not has_content(journal)):
         hint = "give the file that forge batch -o names, with its journal beside it"
         raise WorkerError(Mark(str(results)), "there is no batch of this name", hint=hint)
     record, running = read_record(results), _is_running(journal)

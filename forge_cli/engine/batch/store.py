@@ -61,7 +61,15 @@ class BatchRecord:
 
 
 def journal_of(results: Path) -> Path:
-    return results.with_name(f"{results.name}{JOURNAL}")
+    return Path(f"{results}{JOURNAL}")
+
+
+def has_content(file: Path) -> bool:
+    """Is there a file of this name with something in it?"""
+    try:
+        return file.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
@@ -159,16 +167,17 @@ class BatchStore:
         self.results = results
         self._results = self._journal = -1
         self._size = 0
-        self._made = False
-        """Was there no file for the results before?"""
+        self._made: list[Path] = []
+        """Which of the two were not there before."""
 
     def __enter__(self) -> Self:
         journal = journal_of(self.results)
-        if self.results.exists() and self.results.stat().st_size and not journal.exists():
+        if has_content(self.results) and not has_content(journal):
             hint = f"put its journal {journal.name} back beside it, or name a new file with -o"
             raise UsageError(f"{self.results}: there are results, but not what belongs to them", hint=hint)
+        self._made = [file for file in (self.results, journal) if not os.path.lexists(file)]
         try:
-            self._journal, self._made = acquire(journal, wait=False), not self.results.exists()
+            self._journal = acquire(journal, wait=False)
             self._results = os.open(self.results, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             _drop_torn_line(self._journal)
             self._size = _drop_torn_line(self._results)
@@ -194,11 +203,10 @@ class BatchStore:
         self._results = self._journal = -1
 
     def _remove_unused(self) -> None:
-        """Nothing has begun, as where the inputs cannot be read: leave no files behind."""
-        with suppress(OSError):
-            if self._made and not self.results.stat().st_size:
-                self.results.unlink()
-                journal_of(self.results).unlink()
+        """Nothing has begun, as where the inputs cannot be read: leave no files behind that were not there before."""
+        for file in self._made:
+            with suppress(OSError):
+                file.unlink()
 
     def begin(self, worker: str, digest: str, total: int, time: str) -> None:
         """Keep what this invocation works on."""
