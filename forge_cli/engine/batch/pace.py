@@ -48,10 +48,13 @@ class SharedPace:
             self._running -= 1
             self._wake()
 
-    async def back_off(self, seconds: float) -> None:
+    def hold(self, seconds: float) -> None:
         if not self.pause:  # those that were under way together are told together, which counts once
             self._limit, self._warm = max(1, min(self._limit, self._running) // 2), True
         self._not_before = max(self._not_before, self._clock() + seconds)
+
+    async def back_off(self, seconds: float) -> None:
+        self.hold(seconds)
         self._running -= 1
         try:
             await self._wait_turn()
