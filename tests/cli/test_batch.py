@@ -145,6 +145,14 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
     assert seen[1]["session_id"] == seen[3]["session_id"] == seen[4]["result"]["session_id"]
 
 
+def test_without_a_terminal_there_is_a_line_every_few_seconds(cli, project: Project, monkeypatch) -> None:
+    monkeypatch.setattr("forge_cli.cli.batch.show.EVERY", 0.05)
+    write_items(project, {"a": "hang"})
+    done = cli("batch", "worker.yaml", "items.jsonl", "--max-time", "1", "--retries", "0")
+    assert done.code == 1
+    assert done.err.count("forge: 0 completed, 1 running · 0 tokens · ") > 1
+
+
 def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
     write_items(project, {"a": "", "b/c": ""})
     assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/{key}/x").code == 0

@@ -203,7 +203,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     performer = ItemPerformer(call.work, pool, pace)
     name, _, address = call.executor.partition(":")
     factory = PluginHost(only=None if call.work.plugins else ()).executor(name)
-    report = BatchReport(performer.worker.name, out, as_json=call.as_json)
+    report = BatchReport(performer.worker.name, out, lambda: pace.pause, as_json=call.as_json)
     stop_on_loss(out, interrupt.interrupt)
     with report.shown(), interruptible(interrupt.interrupt), BatchStore(call.results) as store:
         digest = worker_digest(performer.worker)

@@ -16,6 +16,7 @@ from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted
 from forge_cli.engine.batch.store import BatchRecord, has_content, journal_of, read_record
 from forge_cli.files.lock import locked
+from forge_cli.ui.terminal.status import format_cost
 
 app = new_app()
 SHOWN = 20
@@ -69,7 +70,7 @@ def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
     named = {"running": counts.running, "failed": counts.failed, "parked": counts.parked, "waiting": counts.waiting}
     states += [f"{number:,} {name}" for name, number in named.items() if number]
     tokens = counted(sum(record.usage.values()), "token")
-    cost = f", ${record.cost:,.2f}" if record.cost else ""
+    cost = f", {format_cost(record.cost)}" if record.cost else ""
     sys.stdout.write(f"{', '.join(states)}; {tokens}{cost}\n")
     if running:
         sys.stdout.write("it is running\n")

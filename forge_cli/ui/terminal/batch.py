@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
 from forge_cli.core.text import cut, visible
-from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, spin
+from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, format_cost, spin
 
 LAST_ERRORS = 3
 BAR = 24
-LONGEST_ERROR = 200
+LONGEST_ERROR, LONGEST_KEY = 200, 60
+SHORTEST_PAUSE = 1.0
+"""Seconds of a pause that is worth telling."""
 _NO_ERROR = ("completed", "parked", "interrupted")
 _FULL, _EMPTY = "█", "░"
 
@@ -18,8 +21,10 @@ _FULL, _EMPTY = "█", "░"
 class BatchScreen:
     """Takes the events of a batch, and says how it stands at any time."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, pause: Callable[[], float] = lambda: 0.0) -> None:
+        """``pause`` tells for how many seconds the provider wants no request."""
         self.name = name
+        self._pause = pause
         self.counts, self.spending = BatchCounts(), Spending()
         self.errors: deque[str] = deque(maxlen=LAST_ERRORS)
         self.failures: deque[str] = deque(maxlen=LAST_ERRORS)
@@ -31,11 +36,12 @@ class BatchScreen:
         self.counts, self.spending, self._ready = event.counts, event.spending, True
         if event.type != "itemFinished" or event.result is None:
             return
-        self._ended += event.retry_in is None
         status = str(event.result.get("status"))
+        self._ended += event.retry_in is None and status != "interrupted"
         if status not in _NO_ERROR:
             first = visible(str(event.result.get("error")).partition("\n")[0])
-            error = cut(f"{visible(event.key or '')}: {visible(status)}: {first}", LONGEST_ERROR, "end")
+            key = cut(visible(event.key or ""), LONGEST_KEY, "middle")
+            error = cut(f"{key}: {visible(status)}: {first}", LONGEST_ERROR, "end")
             if event.retry_in is None:
                 self.failures.append(error)
                 self.errors.append(error)
@@ -55,12 +61,18 @@ class BatchScreen:
             first,
             f"  {_states(counts)}",
             f"  {DIM}{' · '.join(self._facts(seconds))}{RESET}",
-            *(f"  {DIM}{error}{RESET}" for error in self.errors),
+            *(f"  {DIM}{text}{RESET}" for text in (*self._busy(), *self.errors)),
         ]
 
     def line(self, seconds: float) -> str:
         """The same in one line, for a log."""
-        return " · ".join([_states(self.counts).replace("   ", ", "), *self._facts(seconds)])
+        if not self._ready:
+            return "reading the inputs"
+        return " · ".join([_states(self.counts).replace("   ", ", "), *self._busy(), *self._facts(seconds)])
+
+    def _busy(self) -> list[str]:
+        pause = self._pause()
+        return [f"the provider is busy, next request in {duration(pause)}"] if pause >= SHORTEST_PAUSE else []
 
     def _facts(self, seconds: float) -> list[str]:
         counts, rate = self.counts, self._ended / seconds * 60 if seconds else 0.0
@@ -73,7 +85,7 @@ class BatchScreen:
 
 def cost_text(spending: Spending) -> str:
     """What was spent; nothing where nobody knows it."""
-    return "" if spending.cost is None else f"${spending.cost:,.2f}" if spending.cost else ""
+    return format_cost(spending.cost) if spending.cost else ""
 
 
 def _states(counts: BatchCounts) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from forge_cli.core.text import counted
 from forge_cli.ui.terminal.calls import SEPARATOR
 from forge_cli.ui.terminal.cells import cell_width
-from forge_cli.ui.terminal.status import compact, duration
+from forge_cli.ui.terminal.status import compact, duration, format_cost
 
 
 def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None) -> str:
@@ -44,8 +44,3 @@ def format_tokens(usage: Mapping[str, int]) -> str:
     sent = usage.get("input_tokens", 0) + cached + usage.get("cache_write_tokens", 0)
     of_it, received = f" ({compact(cached)} cached)" if cached else "", usage.get("output_tokens", 0)
     return f"{compact(sent)} in{of_it}, {compact(received)} out" if sent or received else ""
-
-
-def format_cost(cost: float) -> str:
-    """Dollars, with more digits where there are no cents."""
-    return f"${cost:,.2f}" if cost >= 0.01 or cost == 0 else f"${cost:.2g}"

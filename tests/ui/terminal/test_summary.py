@@ -2,7 +2,8 @@
 
 import pytest
 
-from forge_cli.ui.terminal.summary import format_cost, format_tokens, summarize
+from forge_cli.ui.terminal.status import format_cost
+from forge_cli.ui.terminal.summary import format_tokens, summarize
 
 RESULT = {
     "status": "completed",
