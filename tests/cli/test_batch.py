@@ -51,6 +51,24 @@ def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project
     assert effects(project, "notes.txt") == ["a", "b", "c"]
 
 
+def test_a_row_that_is_removed_does_not_count_and_is_known_when_it_comes_back(cli, project: Project) -> None:
+    def counted() -> tuple[int, str]:
+        status = cli("batch", "status", "items.results.jsonl")
+        return status.code, status.out.splitlines()[0]
+
+    rows = {"a": "", "b": "break", "c": ""}
+    write_items(project, rows)
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+    assert counted() == (1, "2 of 3 completed, 1 failed; 50 tokens")
+    write_items(project, {"a": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    assert counted() == (0, "1 of 1 completed; 50 tokens")
+    write_items(project, rows)
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+    assert counted()[1].startswith("2 of 3 completed, 1 failed; ")
+    assert effects(project, "notes.txt") == ["a", "b", "c"]
+
+
 def test_what_failed_is_tried_again_in_the_same_session(cli, project: Project) -> None:
     write_items(project, {"a": "flaky", "b": "break"})
     done = cli("batch", "worker.yaml", "items.jsonl", "--retries", "1")

@@ -212,7 +212,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
             if call.restart:
                 store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            store.begin(str(performer.worker.path), digest, plan.counts.total, now)
+            store.begin(str(performer.worker.path), digest, plan.counts.total, now, plan.removed)
             batch = Batch(
                 plan=plan,
                 store=store,

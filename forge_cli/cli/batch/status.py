@@ -37,7 +37,7 @@ def status(
         raise WorkerError(Mark(str(results)), "there is no batch of this name", hint=hint)
     record, running = read_record(results), _is_running(journal)
     counts = BatchCounts(record.total)
-    for item in record.items.values():
+    for item in record.current.values():
         counts.add(item.state)
     counts.running = len(record.in_state("interrupted")) if running else 0
     code = counts.exit_code(spent=record.exit_code == ExitCode.LIMIT and not running)
@@ -76,7 +76,7 @@ def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
         sys.stdout.write("it is running\n")
     rows = [
         {"key": key, "status": item.state, "session": item.session, "why": item.error}
-        for key, item in record.items.items()
+        for key, item in record.current.items()
         if item.state in ("failed", "parked")
     ]
     if rows:

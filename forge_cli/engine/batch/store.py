@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -39,6 +39,8 @@ class ItemRecord:
     resumes: bool = True
     """Is its session resumed when it is worked on again?"""
     error: str | None = None
+    removed: bool = False
+    """Was its row not among the inputs the last time?"""
 
 
 @dataclass
@@ -57,7 +59,12 @@ class BatchRecord:
     """Whether an item has ended of which nobody knows what it costs."""
 
     def in_state(self, state: ItemState) -> list[str]:
-        return [key for key, item in self.items.items() if item.state == state]
+        return [key for key, item in self.current.items() if item.state == state]
+
+    @property
+    def current(self) -> dict[str, ItemRecord]:
+        """Those that were among the inputs the last time."""
+        return {key: item for key, item in self.items.items() if not item.removed}
 
 
 def journal_of(results: Path) -> Path:
@@ -101,6 +108,12 @@ def read_record(results: Path) -> BatchRecord:
             case {"type": "batch"}:
                 record.worker, record.worker_digest = str(line.get("worker")), str(line.get("digest"))
                 record.total, record.exit_code = int(line.get("total") or 0), None
+                for known in record.items.values():
+                    known.removed = False
+            case {"type": "removed", "keys": [*removed]}:
+                for key in removed:
+                    if key in record.items:
+                        record.items[key].removed = True
             case {"type": "restart", "offset": int(offset)}:
                 if (keys := line.get("keys")) is None:
                     all_from = offset
@@ -208,9 +221,11 @@ class BatchStore:
             with suppress(OSError):
                 file.unlink()
 
-    def begin(self, worker: str, digest: str, total: int, time: str) -> None:
-        """Keep what this invocation works on."""
+    def begin(self, worker: str, digest: str, total: int, time: str, removed: Sequence[str] = ()) -> None:
+        """Keep what this invocation works on; ``removed`` are items that are not among its inputs any more."""
         self._note({"type": "batch", "v": VERSION, "worker": worker, "digest": digest, "total": total, "time": time})
+        if removed:
+            self._note({"type": "removed", "keys": list(removed)})
 
     def restart(self, keys: list[str] | None) -> None:
         """What was done so far does not count any more; None means all of it."""
