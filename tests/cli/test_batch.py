@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli import BatchItem
+from forge_cli.engine.batch.local import LocalExecutor
 from forge_cli.testing import Project
 
 from .batches import effects, results, sorter, statuses, write_items
@@ -288,6 +290,32 @@ def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project)
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, effects(project, "notes.txt")) == (2, ["a"])
     assert "there are results, but not what belongs to them" in done.err
+
+
+def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(cli, project: Project, monkeypatch) -> None:
+    """What is on the disk when an item begins and when it is told that it has ended."""
+    disk = {"items.results.jsonl": b"", "items.results.jsonl.journal": b""}
+    begun: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        name = next(name for name in disk if os.path.samestat((project.folder / name).stat(), found))
+        disk[name] = os.pread(descriptor, found.st_size, 0)
+        assert all(json.loads(line)["key"] in begun for line in disk["items.results.jsonl"].splitlines())
+
+    def submit(executor: LocalExecutor, item: BatchItem) -> None:
+        journal = [json.loads(line) for line in disk["items.results.jsonl.journal"].splitlines()]
+        assert (item.key, item.session) in [(line.get("key"), line.get("session")) for line in journal]
+        begun.append(item.key)
+        submitted(executor, item)
+
+    submitted = LocalExecutor.submit
+    monkeypatch.setattr("forge_cli.engine.batch.store.sync_data", sync)
+    monkeypatch.setattr(LocalExecutor, "submit", submit)
+    write_items(project, {key: "flaky" if key in "bd" else "" for key in "abcdef"})
+    assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "2").code == 0
+    assert set(begun) == set("abcdef")
+    assert disk["items.results.jsonl"].decode() == project.read("items.results.jsonl")
 
 
 @pytest.mark.parametrize("name", [".", "/", "worker.yaml", "nothing"])

@@ -182,6 +182,8 @@ class BatchStore:
         self._size = 0
         self._made: list[Path] = []
         """Which of the two were not there before."""
+        self.unsynced: set[int] = set()
+        """Descriptors of those that the disk may not have yet as they are."""
 
     def __enter__(self) -> Self:
         journal = journal_of(self.results)
@@ -247,8 +249,11 @@ class BatchStore:
         self._size += len(line)
 
     def sync(self) -> None:
-        """Wait until all results are on the disk."""
-        sync_data(self._results)
+        """Wait until all that was written is on the disk, what was begun before what has ended."""
+        unsynced, self.unsynced = self.unsynced, set()
+        for descriptor in (self._journal, self._results):
+            if descriptor in unsynced:
+                sync_data(descriptor)
 
     def _note(self, line: JsonObject) -> None:
         self._append(self._journal, _encode(line))
@@ -257,6 +262,7 @@ class BatchStore:
         size = os.fstat(descriptor).st_size
         try:
             if os.write(descriptor, data) == len(data):
+                self.unsynced.add(descriptor)
                 return
             problem = "the disk is full"
         except OSError as error:
