@@ -199,6 +199,36 @@ def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
     assert {key: after[key] for key in before} == before
 
 
+def test_ctrl_c_while_an_executor_is_not_there_yet_leaves_at_once(install, start, project: Project) -> None:
+    code = """
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from forge_cli import ExecutorFactory, hookimpl
+
+
+@asynccontextmanager
+async def make(address, env):
+    Path("opening").touch()
+    await anyio.sleep_forever()
+    yield
+
+
+@hookimpl
+def forge_executors():
+    return [ExecutorFactory("far", make)]
+"""
+    site = install("forge-executor-far", "far_executor", code, "executor.far = far_executor")
+    write_items(project, {"a": ""})
+    forge = start("batch", "worker.yaml", "items.jsonl", "--executor", "far", PYTHONPATH=str(site))
+    _wait_for(project.folder / "opening")
+    forge.signal(signal.SIGINT)
+    done = forge.end()
+    assert (done.code, "would not end" in done.err) == (130, False)
+    assert not list(project.folder.glob("items.results.*"))
+
+
 def _wait_for(path: Path) -> None:
     end = time.monotonic() + 30
     while not path.exists():

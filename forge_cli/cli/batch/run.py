@@ -205,10 +205,13 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     factory = PluginHost(only=None if call.work.plugins else ()).executor(name)
     report = BatchReport(performer.worker.name, out, lambda: pace.pause, as_json=call.as_json)
     stop_on_loss(out, interrupt.interrupt)
-    with report.shown(), interruptible(interrupt.interrupt), BatchStore(call.results) as store:
+    opening = False
+    with report.shown(), interruptible(interrupt.interrupt, lambda: not opening), BatchStore(call.results) as store:
         digest = worker_digest(performer.worker)
         plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
+        report.screen.preparing, opening = f"waiting for the executor {name}", True
         async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
+            opening = False
             if call.restart:
                 store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
             now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -25,6 +25,7 @@ class BatchScreen:
         """``pause`` tells for how many seconds the provider wants no request."""
         self.name = name
         self._pause = pause
+        self.preparing = "reading the inputs"
         self.counts, self.spending = BatchCounts(), Spending()
         self.errors: deque[str] = deque(maxlen=LAST_ERRORS)
         self.failures: deque[str] = deque(maxlen=LAST_ERRORS)
@@ -51,7 +52,7 @@ class BatchScreen:
     def lines(self, seconds: float) -> list[str]:
         """What stands on a terminal while it runs."""
         if not self._ready:
-            return [f"{CYAN}{spin(seconds)}{RESET} {DIM}{visible(self.name)} · reading the inputs{RESET}"]
+            return [f"{CYAN}{spin(seconds)}{RESET} {DIM}{visible(self.name)} · {self.preparing}{RESET}"]
         counts = self.counts
         done = counts.total - counts.waiting - counts.running
         filled = BAR * done // max(1, counts.total)
@@ -67,7 +68,7 @@ class BatchScreen:
     def line(self, seconds: float) -> str:
         """The same in one line, for a log."""
         if not self._ready:
-            return "reading the inputs"
+            return self.preparing
         return " · ".join([_states(self.counts).replace("   ", ", "), *self._busy(), *self._facts(seconds)])
 
     def _busy(self) -> list[str]:
