@@ -44,6 +44,7 @@ class InputItem:
     recorded: JsonObject
     digest: str
     """Of everything that it was given: another one means that the input has changed."""
+    where: Mark
 
 
 class BatchInputs:
@@ -70,15 +71,16 @@ class BatchInputs:
     def __iter__(self) -> Iterator[InputItem]:
         for row in self._rows():
             task = self._template.fill(row.fields, row.where)
-            yield InputItem(row.key, task, row.recorded, _digest(task, row.fields))
+            yield InputItem(row.key, task, row.recorded, _digest(task, row.fields), row.where)
 
     def checked(self) -> Iterator[InputItem]:
         """The same, but a key that two items have is an error, and so is nothing at all."""
         seen: dict[str, int] = {}
-        for number, item in enumerate(self, 1):
-            if (first := seen.setdefault(item.key, number)) != number:
-                problem = f"the items {first} and {number} have the same key '{visible(item.key)}'"
-                raise WorkerError(Mark(self.source), problem, hint="give each row an id of its own")
+        for item in self:
+            if item.key in seen:
+                problem = f"the key '{visible(item.key)}' is that of line {seen[item.key]} already"
+                raise WorkerError(item.where, problem, hint="give each row an id of its own")
+            seen[item.key] = item.where.line
             yield item
         if not seen:
             raise WorkerError(Mark(self.source), "there is nothing in it")
@@ -95,7 +97,7 @@ class BatchInputs:
             case ".csv" if not _is_pattern(self.source):
                 return _csv_rows(path)
         if _is_pattern(self.source) and not path.exists():
-            return self._files(sorted(Path(found) for found in glob.glob(self.source, recursive=True)))
+            return self._files(sorted(_matches(self.source)))
         if not path.exists():
             raise WorkerError(Mark(self.source), "there is no such file or folder")
         hint = "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md', or - for standard input"
@@ -122,6 +124,19 @@ def default_results(source: str) -> str:
     name = Path(plain[-1] if plain else "").name
     known = Path(name).stem if Path(name).suffix.lower() in (".jsonl", ".ndjson", ".csv") else name
     return f"{known.strip('.') or 'batch'}.results.jsonl"
+
+
+def _matches(pattern: str) -> set[Path]:
+    """What a pattern means; ``**`` does not lead through links to folders, which may lead back."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        return {Path(found) for found in glob.glob(pattern)}
+    at, found = parts.index("**"), set[Path]()
+    for base in glob.glob(str(Path(*parts[:at]))) if at else (".",):
+        for folder, folders, _ in os.walk(base):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found |= _matches(os.path.join(glob.escape(folder), *(parts[at + 1 :] or "*")))
+    return found
 
 
 def _is_pattern(text: str) -> bool:
@@ -204,6 +219,7 @@ def _json_object(text: str, where: Mark) -> JsonObject:
 
 
 def _csv_rows(path: Path) -> Iterator[InputRow]:
+    csv.field_size_limit(LONGEST_LINE)  # 128 KiB otherwise
     with _open(path) as file:
         whole = enumerate(_lines(file, Mark(str(path))), 1)
         lines = (_decode(line, Mark(str(path), number)) for number, line in whole)
@@ -224,8 +240,8 @@ def _csv_rows(path: Path) -> Iterator[InputRow]:
                     raise WorkerError(Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem)
                 fields: JsonObject = dict(zip(names, cells, strict=True))
                 yield InputRow(_key(fields, number, where), fields, where, fields)
-        except csv.Error as error:
-            raise WorkerError(Mark(str(path), reader.line_num), f"this is not CSV: {error}") from None
+        except csv.Error as error:  # a quote that is not closed is found at the end of the file
+            raise WorkerError(Mark(str(path), line), f"this is not CSV: {error}") from None
 
 
 def _header(names: list[str], where: Mark) -> list[str]:

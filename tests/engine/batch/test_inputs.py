@@ -67,7 +67,9 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         ("a.jsonl", b"\n \n", (1, 1), "nothing in it"),
         ("a.jsonl", b'{"task": " "}', (1, 1), "the task is empty"),
         ("a.jsonl", b'{"task": "x", "id": ""}', (1, 1), "'id' must be"),
-        ("a.jsonl", b'{"task": "x", "id": 1}\n{"task": "y", "id": "1"}', (1, 1), "items 1 and 2 have the same key '1'"),
+        ("a.jsonl", b'{"task": "x", "id": 1}\n\n{"task": "y", "id": "1"}', (3, 1), "key '1' is that of line 1 already"),
+        ("a.csv", b'id,task\na,"x\ny"\na,z\n', (4, 1), "key 'a' is that of line 2 already"),
+        ("a.csv", b'task\nx\n"y\nz\n', (3, 1), "not CSV: unexpected end of data"),
         ("a.csv", b"task,b\nx,y\n\nz\n", (4, 2), "has 1 fields, the first one has 2"),
         ("a.csv", b"task,task\nx,y\n", (1, 2), "column 2 is there twice"),
         ("a.csv", b'task\n"x"y\n', (2, 1), "not CSV"),
@@ -82,6 +84,26 @@ def test_what_cannot_be_read_is_told_with_its_place(
         tasks(tmp_path / name)
     assert problem in caught.value.message
     assert (caught.value.where, caught.value.exit_code) == (Mark(str(tmp_path / name), *place), 3)
+
+
+def test_a_field_of_a_table_may_be_long(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"task\n{'x' * 300_000}\n")
+    assert tasks(tmp_path / "a.csv") == {"1": "x" * 300_000}
+
+
+def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.md", "b/c.md", "b/d/e.md", "b/.f/g.md", "other/h.md"):
+        (tmp_path / "notes" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "notes" / name).write_text(name)
+    (tmp_path / "notes/b/up").symlink_to("..")
+    (tmp_path / "notes/d").symlink_to("b/d")
+    deep = ["notes/a.md", "notes/b/c.md", "notes/b/d/e.md", "notes/other/h.md"]
+    assert list(tasks("notes/**/*.md", "{path}")) == deep
+    assert list(tasks("notes/**", "{path}")) == deep
+    assert list(tasks(f"{tmp_path}/**/e.md", "{path}")) == [f"{tmp_path}/notes/b/d/e.md"]
+    assert list(tasks("**/b/**/e.md", "{path}")) == ["notes/b/d/e.md"]
+    assert list(tasks("notes/[d]/*.md", "{path}")) == ["notes/d/e.md"]
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
