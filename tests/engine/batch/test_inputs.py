@@ -3,6 +3,7 @@
 Covers forge_cli.engine.batch.inputs, forge_cli.engine.batch.template.
 """
 
+import re
 from io import BytesIO
 from pathlib import Path
 
@@ -121,6 +122,23 @@ def test_an_unknown_field_is_a_usage_error(tmp_path: Path) -> None:
         tasks(file, "{titel}")
     with pytest.raises(UsageError, match="no field 'task'"):
         tasks(file)
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("Sum up {title", "a '{' stands alone, at character 8"),
+        ("Sum up title}", "a '}' stands alone, at character 13"),
+        ('{"a": {title}}', "a '{' stands alone, at character 1"),
+        (" ", "--task is empty"),
+    ],
+)
+def test_a_template_with_half_a_field_is_a_usage_error(tmp_path: Path, template: str, problem: str) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"title": "x", "none": null}\n')
+    with pytest.raises(UsageError, match=re.escape(problem)):
+        tasks(file, template)
+    assert tasks(file, '{{"a": "{title}{none}"}}') == {"1": '{"a": "x"}'}
 
 
 def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
