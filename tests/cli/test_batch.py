@@ -181,6 +181,14 @@ def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
     assert {row["workspace"] for row in sessions} == {f"{project.folder}/work/{name}/x" for name in ("a", "b%2Fc")}
 
 
+def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:
+    keys = ["k" * 400, "half\ud800"]
+    project.write("items.jsonl", "".join(json.dumps({"id": key, "task": f"t{len(key)}"}) + "\n" for key in keys))
+    assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/each-{key}").code == 0
+    assert statuses(project) == dict.fromkeys(keys, "completed")
+    assert len(list((project.folder / "work").glob("each-*"))) == 2
+
+
 def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
     write_items(project, {"a": "", "b": "hang", "c": "hang", "d": ""})
     forge = start("batch", "worker.yaml", "items.jsonl", "--json", "--concurrency", "2")
@@ -265,6 +273,10 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
         (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
         (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a regular file in a folder"),
         (["worker.yaml", "items.jsonl", "-o", "pipe"], 2, "name a regular file in a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", ""], 2, "--each-in: name a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", "items.jsonl"], 2, "items.jsonl is not a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", "items.jsonl/x/{key}"], 2, "items.jsonl is not a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", "work/{id}"], 2, "--each-in: {id} is not known"),
         (["worker.yaml", "items.jsonl", "--executor", "nobody"], 3, "there is no executor 'nobody'"),
         (["worker.yaml", "items.jsonl", "--executor", "local:x"], 2, "has no address"),
         (["worker.yaml", "items.jsonl", "-m", "nobody:x"], 3, "there is no model provider 'nobody'"),

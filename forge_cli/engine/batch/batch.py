@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
@@ -15,7 +16,7 @@ import anyio
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, BatchEventType, Spending
 from forge_cli.core.ended import Interrupted
-from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.values import dataclass
@@ -30,6 +31,7 @@ REFUSALS = 3
 """How many items in a row the provider may refuse before all others are taken to be refused as well."""
 Tell = Callable[[BatchEvent], object]
 _KEY = "{key}"
+_OTHER_FIELD = re.compile(r"\{(?!key\})[^{}/]*\}")
 
 
 def back_off(attempt: int) -> float:
@@ -52,6 +54,20 @@ class ItemFolders:
     workspace: Path
     each_in: str | None = None
     """A path with ``{key}`` in it, or a folder for the folders of all items."""
+
+    def __post_init__(self) -> None:
+        """UsageError where no folder can be made."""
+        if self.each_in is None:
+            return
+        if not self.each_in.strip():
+            raise UsageError("--each-in: name a folder", hint="each item has one in it: --each-in work/{key}")
+        if other := _OTHER_FIELD.search(self.each_in):
+            raise UsageError(f"--each-in: {other[0]} is not known", hint="{key} is, the key of an item")
+        before, key, _ = self.each_in.partition(_KEY)
+        base = Path(f"{before}{key}").parent if key else Path(before)
+        for folder in (base, *base.parents):
+            if folder.exists() and not folder.is_dir():
+                raise UsageError(f"--each-in {self.each_in}: {folder} is not a folder")
 
     def of(self, key: str) -> str:
         if self.each_in is None:

@@ -21,6 +21,8 @@ from forge_cli.files.regular import open_regular, read_regular
 
 STDIN = "-"
 LONGEST_LINE = 64 * 1024 * 1024
+LONGEST_NAME = 200
+"""Bytes of a name, with room for what stands around the key in `--each-in`."""
 _MAGIC = "*?["
 
 
@@ -265,8 +267,14 @@ def _key(fields: Mapping[str, Any], number: int, where: Mark) -> str:
 def folder_name(key: str) -> str:
     """A key as the name of one folder; different keys have different names."""
     kept = "".join(char if char.isalnum() or char in "-_. " else _quoted(char) for char in key)
+    if len(kept.encode()) > LONGEST_NAME:
+        digest = hashlib.sha256(kept.encode()).hexdigest()[:32]
+        return f"{kept.encode()[: LONGEST_NAME - 34].decode(errors='ignore')}%-{digest}"
     return kept if kept.strip(".") else kept.replace(".", "%2E")
 
 
 def _quoted(char: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in os.fsencode(char))
+    try:
+        return "".join(f"%{byte:02X}" for byte in os.fsencode(char))
+    except UnicodeEncodeError:  # half a character, which JSON can name
+        return f"%u{ord(char):04X}"

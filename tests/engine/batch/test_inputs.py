@@ -171,7 +171,9 @@ def test_the_results_are_named_after_the_inputs(source: str, name: str) -> None:
 
 
 def test_every_key_has_a_folder_of_its_own() -> None:
-    keys = ["a", "a/b", "a%2Fb", "..", ".", "%2E%2E", "a b", "é"]
+    keys = ["a", "a/b", "a%2Fb", "..", ".", "%2E%2E", "a b", "é", "\ud800", "%uD800", "\udcff"]
+    keys += ["x" * 255, "x" * 256, "x" * 257, "é" * 200, "é" * 201, "/" * 200]
     names = [folder_name(key) for key in keys]
     assert len(set(names)) == len(keys)
+    assert all(len(name.encode()) <= 200 for name in names)
     assert not any("/" in name or name in (".", "..") for name in names)
