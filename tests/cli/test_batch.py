@@ -246,10 +246,10 @@ def _wait_for(path: Path) -> None:
 
 def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Project) -> None:
     write_items(project, {"b": "hang"})
-    start("batch", "worker.yaml", "items.jsonl")
+    other = start("batch", "worker.yaml", "items.jsonl")
     _wait_for(project.folder / "hangs-b")
     done = cli("batch", "worker.yaml", "items.jsonl")
-    assert (done.code, "in use by another forge batch" in done.err) == (1, True)
+    assert (done.code, f"in use by another forge batch (pid {other.process.pid})" in done.err) == (1, True)
     status = json.loads(cli("batch", "status", "items.results.jsonl", "--json").out)
     assert (status["active"], status["counts"]["running"]) == (True, 1)
 

@@ -55,6 +55,7 @@ Exit codes:
   2    usage, or something has changed since it was done
   3    the worker or the inputs are invalid
   5    the budget of all items is spent
+  7    the provider refuses the key or the model, or a cluster does not answer
   10   some are parked
   130  interrupted; the same command resumes it
 """

@@ -52,6 +52,8 @@ class BatchRecord:
     total: int = 0
     exit_code: int | None = None
     """How the last invocation ended; None while it runs, or where it was killed."""
+    pid: int | None = None
+    """Its process."""
     items: dict[str, ItemRecord] = field(default_factory=dict)
     usage: JsonObject = field(default_factory=dict)
     cost: float | None = None
@@ -108,6 +110,7 @@ def read_record(results: Path) -> BatchRecord:
             case {"type": "batch"}:
                 record.worker, record.worker_digest = str(line.get("worker")), str(line.get("digest"))
                 record.total, record.exit_code = int(line.get("total") or 0), None
+                record.pid = line.get("pid")
                 for known in record.items.values():
                     known.removed = False
             case {"type": "removed", "keys": [*removed]}:
@@ -197,7 +200,10 @@ class BatchStore:
             _drop_torn_line(self._journal)
             self._size = _drop_torn_line(self._results)
         except BlockingIOError:
-            raise ForgeError(f"{self.results} is in use by another forge batch", hint="wait for it to end") from None
+            record = read_record(self.results)  # which has not begun yet where the last one has ended
+            who = f" (pid {record.pid})" if record.pid and record.exit_code is None else ""
+            problem = f"{self.results} is in use by another forge batch{who}"
+            raise ForgeError(problem, hint="wait for it to end") from None
         except OSError as error:
             self.close()
             raise UsageError(f"-o {self.results}: it cannot be written: {error.strerror}") from None
@@ -225,7 +231,8 @@ class BatchStore:
 
     def begin(self, worker: str, digest: str, total: int, time: str, removed: Sequence[str] = ()) -> None:
         """Keep what this invocation works on; ``removed`` are items that are not among its inputs any more."""
-        self._note({"type": "batch", "v": VERSION, "worker": worker, "digest": digest, "total": total, "time": time})
+        facts = {"worker": worker, "digest": digest, "total": total, "time": time, "pid": os.getpid()}
+        self._note({"type": "batch", "v": VERSION, **facts})
         if removed:
             self._note({"type": "removed", "keys": list(removed)})
 
