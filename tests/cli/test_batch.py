@@ -181,6 +181,16 @@ def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
     assert {row["workspace"] for row in sessions} == {f"{project.folder}/work/{name}/x" for name in ("a", "b%2Fc")}
 
 
+def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    forge = start("batch", "worker.yaml", "items.jsonl", "--json")
+    forge.process.stdout.close()
+    code, told = forge.process.wait(60), forge.process.stderr.read()
+    assert (code, told.splitlines()[-1]) == (1, "forge: standard output cannot be written: its reader has left")
+    assert project.forge("batch", "worker.yaml", "items.jsonl").returncode == 0
+    assert effects(project, "notes.txt") == ["a", "b"]
+
+
 def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:
     keys = ["k" * 400, "half\ud800"]
     project.write("items.jsonl", "".join(json.dumps({"id": key, "task": f"t{len(key)}"}) + "\n" for key in keys))

@@ -12,7 +12,7 @@ import typer
 
 from forge_cli.cli.batch.show import BatchReport
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
-from forge_cli.cli.output import data_output, stop_on_loss
+from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.work_options import (
     AddDirOption,
@@ -230,4 +230,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
             )
             code = await batch.run()
     report.summary(str(call.results), code)
+    if loss := loss_of(out):
+        sys.stderr.write(f"forge: {loss}\n")
+        return ExitCode.FAILED
     return code
