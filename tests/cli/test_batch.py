@@ -71,6 +71,12 @@ def test_a_row_that_is_removed_does_not_count_and_is_known_when_it_comes_back(cl
     assert effects(project, "notes.txt") == ["a", "b", "c"]
 
 
+def test_the_status_shows_whole_keys(cli, project: Project) -> None:
+    project.write("items.jsonl", json.dumps({"id": "two\nlines\x1b[2J", "task": "a break"}) + "\n")
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+    assert "two\\nlines\\x1b[2J  failed" in cli("batch", "status", "items.results.jsonl").out
+
+
 def test_what_failed_is_tried_again_in_the_same_session(cli, project: Project) -> None:
     write_items(project, {"a": "flaky", "b": "break"})
     done = cli("batch", "worker.yaml", "items.jsonl", "--retries", "1")

@@ -13,7 +13,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
-from forge_cli.core.text import counted
+from forge_cli.core.text import counted, visible
 from forge_cli.engine.batch.store import BatchRecord, has_content, journal_of, read_record
 from forge_cli.files.lock import locked
 from forge_cli.ui.terminal.status import format_cost
@@ -75,7 +75,7 @@ def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
     if running:
         sys.stdout.write("it is running\n")
     rows = [
-        {"key": key, "status": item.state, "session": item.session, "why": item.error}
+        {"key": visible(key), "status": item.state, "session": item.session, "why": item.error}
         for key, item in record.current.items()
         if item.state in ("failed", "parked")
     ]

@@ -11,7 +11,7 @@ from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, fo
 
 LAST_ERRORS = 3
 BAR = 24
-LONGEST_ERROR, LONGEST_KEY = 200, 60
+LONGEST_ERROR, LONGEST_KEY = 200, 30
 SHORTEST_PAUSE = 1.0
 """Seconds of a pause that is worth telling."""
 _NO_ERROR = ("completed", "parked", "interrupted")

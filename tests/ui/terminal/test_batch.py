@@ -71,7 +71,7 @@ def test_a_long_key_leaves_room_for_its_error() -> None:
     screen.take(failed("k" * 300, "the folder cannot be made"))
     (error,) = screen.failures
     assert error.endswith(": failed: the folder cannot be made")
-    assert len(error) < 120
+    assert len(error) < 80
 
 
 @pytest.mark.parametrize("columns", [80, 50])
