@@ -146,6 +146,9 @@ def batch(
         hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
     results, workspace = Path(output or default_results(inputs)), work_folder(directory)
+    if str(results) == STDIN:
+        hint = "they are what the next invocation resumes from; --json prints them as well"
+        raise UsageError("-o -: the results are kept in a file", hint=hint)
     if (results.exists() and not results.is_file()) or not results.absolute().parent.is_dir():
         raise UsageError(f"-o {results}: name a regular file in a folder that is there")
     call = BatchCall(
