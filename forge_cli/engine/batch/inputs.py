@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
@@ -52,8 +53,8 @@ class InputItem:
 class BatchInputs:
     """The items of a batch, read anew whenever they are iterated over, so that many of them take little memory.
 
-    ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. ``data`` holds the lines of standard
-    input, which can be read only once, in a file.
+    ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. They are those of the first time: rows
+    and files may be added while a batch runs. ``data`` holds the lines of standard input in a file.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class BatchInputs:
         self.source = source
         self._template, self._workspace, self._data = template, workspace, data
         self._left_out = frozenset(path.resolve() for path in leave_out)
+        self._paths: list[Path] | None = None
 
     def __iter__(self) -> Iterator[InputItem]:
         for row in self._rows():
@@ -89,24 +91,33 @@ class BatchInputs:
 
     def _rows(self) -> Iterator[InputRow]:
         if self.source == STDIN:
-            return _json_rows(_from_start(self._data), Mark("-"))
+            return _json_rows(self._kept(), Mark("-"))
         path = Path(self.source)
-        if path.is_dir():
-            return self._files(sorted(each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
+        if path.is_dir() or self._paths is not None:
+            return self._files(lambda: (each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
         match path.suffix.lower():
             case ".jsonl" | ".ndjson" if not _is_pattern(self.source):
-                return _json_rows(_open(path), Mark(self.source))
+                return _json_rows(self._kept(), Mark(self.source))
             case ".csv" if not _is_pattern(self.source):
-                return _csv_rows(path)
+                return _csv_rows(self._kept(), path)
         if _is_pattern(self.source) and not path.exists():
-            return self._files(sorted(_matches(self.source)))
+            return self._files(lambda: _matches(self.source))
         if not path.exists():
             raise WorkerError(Mark(self.source), "there is no such file or folder")
         hint = "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md', or - for standard input"
         raise WorkerError(Mark(self.source), "its name does not say what it holds", hint=hint)
 
-    def _files(self, paths: Iterable[Path]) -> Iterator[InputRow]:
-        for path in paths:
+    def _kept(self) -> BinaryIO:
+        """A copy of the file, from its start."""
+        if self._data is None:
+            self._data = _copy(Path(self.source))
+        self._data.seek(0)
+        return self._data
+
+    def _files(self, find: Callable[[], Iterable[Path]]) -> Iterator[InputRow]:
+        if self._paths is None:
+            self._paths = sorted(find())
+        for path in self._paths:
             if path.is_file() and path.resolve() not in self._left_out:
                 shown = {"path": self._shown(path), "name": path.name}
                 yield InputRow(str(path), {**shown, "text": _text(path)}, Mark(str(path)), shown)
@@ -154,13 +165,6 @@ def _digest(task: str, fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()[:32]
 
 
-def _open(path: Path) -> BinaryIO:
-    try:
-        return open_regular(path)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
 def _unreadable(path: Path, error: OSError) -> ForgeError:
     missing = isinstance(error, FileNotFoundError)
     problem = "there is no such file or folder" if missing else f"it cannot be read: {error.strerror}"
@@ -174,11 +178,14 @@ def _text(path: Path) -> str:
         raise _unreadable(path, error) from None
 
 
-def _from_start(file: BinaryIO | None) -> BinaryIO:
-    if file is None:
-        return io.BytesIO()
-    file.seek(0)
-    return file
+def _copy(path: Path) -> BinaryIO:
+    try:
+        with open_regular(path) as file:
+            copy = TemporaryFile(prefix="forge-inputs-")  # noqa: SIM115  # open for as long as the batch
+            shutil.copyfileobj(file, copy)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return copy
 
 
 def _lines(file: BinaryIO, source: Mark) -> Iterator[bytes]:
@@ -220,30 +227,29 @@ def _json_object(text: str, where: Mark) -> JsonObject:
     return found
 
 
-def _csv_rows(path: Path) -> Iterator[InputRow]:
+def _csv_rows(file: BinaryIO, path: Path) -> Iterator[InputRow]:
     csv.field_size_limit(LONGEST_LINE)  # 128 KiB otherwise
-    with _open(path) as file:
-        whole = enumerate(_lines(file, Mark(str(path))), 1)
-        lines = (_decode(line, Mark(str(path), number)) for number, line in whole)
-        reader = csv.reader(lines, strict=True)
-        names: list[str] | None = None
-        number, line = 0, 1
-        try:
-            for cells in reader:
-                where, line = Mark(str(path), line), reader.line_num + 1
-                if not cells:
-                    continue
-                if names is None:
-                    names = _header(cells, where)
-                    continue
-                number += 1
-                if len(cells) != len(names):
-                    problem = f"this row has {len(cells)} fields, the first one has {len(names)}"
-                    raise WorkerError(Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem)
-                fields: JsonObject = dict(zip(names, cells, strict=True))
-                yield InputRow(_key(fields, number, where), fields, where, fields)
-        except csv.Error as error:  # a quote that is not closed is found at the end of the file
-            raise WorkerError(Mark(str(path), line), f"this is not CSV: {error}") from None
+    whole = enumerate(_lines(file, Mark(str(path))), 1)
+    lines = (_decode(line, Mark(str(path), number)) for number, line in whole)
+    reader = csv.reader(lines, strict=True)
+    names: list[str] | None = None
+    number, line = 0, 1
+    try:
+        for cells in reader:
+            where, line = Mark(str(path), line), reader.line_num + 1
+            if not cells:
+                continue
+            if names is None:
+                names = _header(cells, where)
+                continue
+            number += 1
+            if len(cells) != len(names):
+                problem = f"this row has {len(cells)} fields, the first one has {len(names)}"
+                raise WorkerError(Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem)
+            fields: JsonObject = dict(zip(names, cells, strict=True))
+            yield InputRow(_key(fields, number, where), fields, where, fields)
+    except csv.Error as error:  # a quote that is not closed is found at the end of the file
+        raise WorkerError(Mark(str(path), line), f"this is not CSV: {error}") from None
 
 
 def _header(names: list[str], where: Mark) -> list[str]:

@@ -87,6 +87,32 @@ def test_what_cannot_be_read_is_told_with_its_place(
     assert (caught.value.where, caught.value.exit_code) == (Mark(str(tmp_path / name), *place), 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.jsonl", '{"id": "a", "task": "x"}\n', '{"id": "a", "task": "x"}\n{"id": "a", "task": "again"}\nrubbish\n'),
+        ("a.csv", "id,task\na,x\n", "id,task\nb,y\n"),
+    ],
+)
+def test_rows_are_those_of_the_beginning(tmp_path: Path, name: str, before: str, after: str) -> None:
+    file = tmp_path / name
+    file.write_text(before)
+    inputs = BatchInputs(str(file), TaskTemplate())
+    assert [item.key for item in inputs.checked()] == ["a"]
+    file.write_text(after)
+    assert [(item.key, item.task) for item in inputs] == [("a", "x")]
+
+
+def test_files_are_those_of_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    for source in (str(tmp_path), f"{tmp_path}/*.md"):
+        inputs = BatchInputs(source, TaskTemplate("{name}"))
+        assert [item.task for item in inputs.checked()] == ["a.md"]
+        (tmp_path / "b.md").write_text("b")
+        assert [item.task for item in inputs] == ["a.md"]
+        (tmp_path / "b.md").unlink()
+
+
 def test_a_field_of_a_table_may_be_long(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"task\n{'x' * 300_000}\n")
     assert tasks(tmp_path / "a.csv") == {"1": "x" * 300_000}
