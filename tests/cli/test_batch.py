@@ -197,6 +197,18 @@ def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Proje
     assert effects(project, "notes.txt") == ["a", "b"]
 
 
+@pytest.mark.parametrize("name", ["items.results.jsonl", "items.results.jsonl.journal"])
+def test_results_that_are_taken_away_stop_it(start, project: Project, name: str) -> None:
+    write_items(project, {"a": "hang", "b": "", "c": "hang"})
+    argv = ("batch", "worker.yaml", "items.jsonl", "--concurrency", "1", "--retries", "0", "--max-time", "1")
+    forge = start(*argv)
+    _wait_for(project.folder / "hangs-a")
+    (project.folder / name).unlink()
+    code, told = forge.process.wait(60), forge.process.stderr.read()
+    assert (code, f"{name} was removed while it was written" in told) == (1, True)
+    assert not (project.folder / "hangs-c").exists()
+
+
 def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:
     keys = ["k" * 400, "half\ud800"]
     project.write("items.jsonl", "".join(json.dumps({"id": key, "task": f"t{len(key)}"}) + "\n" for key in keys))

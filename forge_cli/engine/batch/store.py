@@ -266,7 +266,10 @@ class BatchStore:
         self._append(self._journal, _encode(line))
 
     def _append(self, descriptor: int, data: bytes) -> None:
-        size = os.fstat(descriptor).st_size
+        found = os.fstat(descriptor)
+        if not found.st_nlink:
+            name = (self.results if descriptor == self._results else journal_of(self.results)).name
+            raise ForgeError(f"{self.results}: {name} was removed while it was written")
         try:
             if os.write(descriptor, data) == len(data):
                 self.unsynced.add(descriptor)
@@ -275,7 +278,7 @@ class BatchStore:
         except OSError as error:
             problem = str(error.strerror)
         with suppress(OSError):
-            os.ftruncate(descriptor, size)
+            os.ftruncate(descriptor, found.st_size)
         hint = "make room, then give the same command again"
         raise ForgeError(f"{self.results}: a result cannot be written: {problem}", hint=hint)
 
