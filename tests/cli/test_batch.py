@@ -300,6 +300,7 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
         (["worker.yaml", "items.jsonl", "--task", "{x}"], 2, "there is no field 'x'"),
         (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
         (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a regular file in a folder"),
+        (["worker.yaml", "", "--task", "{path}"], 2, "the name of the inputs is empty"),
         (["worker.yaml", "items.jsonl", "-o", "-"], 2, "-o -: the results are kept in a file"),
         (["worker.yaml", "items.jsonl", "-o", "pipe"], 2, "name a regular file in a folder"),
         (["worker.yaml", "items.jsonl", "--each-in", ""], 2, "--each-in: name a folder"),
