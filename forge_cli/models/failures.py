@@ -202,18 +202,21 @@ class Retry:
         """
         problem = self.redact(failure.problem)
         delay = self._delay(attempt) if failure.wait is None else failure.wait
-        pace = current_pace.get() if failure.busy else None
-        attempts = ATTEMPTS if pace else failure.attempts
+        pace = current_pace.get()
+        attempts = ATTEMPTS if pace and failure.busy else failure.attempts
         if attempt >= attempts:
-            if pace:
+            if pace and failure.busy:
                 pace.hold(delay)
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
             text, why = f"{self.model}: {problem}{tried}", failure
             raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
         again = f"trying again in {delay:{'.2g' if delay < 10 else '.0f'}} s" if delay else "trying again"
-        self.notify("warning", f"{self.model}: {problem}; {again} ({attempt + 1} of {attempts})")
+        told = f"{self.model}: {problem}; {again} ({attempt + 1} of {attempts})"
+        self.notify("warning", told)
         if pace:
+            pace.tell(told)
+        if pace and failure.busy:
             await pace.back_off(delay)
         else:
             await anyio.sleep(delay)

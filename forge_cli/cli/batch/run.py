@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli.cli.batch.show import BatchReport
+from forge_cli.cli.batch.show import BatchReport, provider_state
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
@@ -209,7 +209,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     performer = ItemPerformer(call.work, pool, pace)
     name, _, address = call.executor.partition(":")
     factory = PluginHost(only=None if call.work.plugins else ()).executor(name)
-    report = BatchReport(performer.worker.name, out, lambda: pace.pause, as_json=call.as_json)
+    report = BatchReport(performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json)
     stop_on_loss(out, interrupt.interrupt)
     opening = False
     with report.shown(), interruptible(interrupt.interrupt, lambda: not opening), BatchStore(call.results) as store:

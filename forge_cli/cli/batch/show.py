@@ -16,18 +16,29 @@ from forge_cli.cli.streams import draw_below, erase_live_lines, live_lines
 from forge_cli.core.batches import BatchEvent
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.wrap import wrap_for
+from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.ui.terminal.batch import BatchScreen
 from forge_cli.ui.terminal.live import LiveLines, can_draw
+from forge_cli.ui.terminal.status import duration
 
 EVERY = 5.0
 """Seconds between two lines where there is no terminal."""
+SHORTEST_PAUSE = 1.0
+"""Seconds of a pause that is worth telling."""
+
+
+def provider_state(pace: SharedPace) -> str:
+    """What is wrong with the provider right now."""
+    if (pause := pace.pause) >= SHORTEST_PAUSE:
+        return f"the provider is busy, next request in {duration(pause)}"
+    return pace.problem
 
 
 class BatchReport:
     """Passes the events of a batch on to whoever looks."""
 
-    def __init__(self, name: str, out: TextIO, pause: Callable[[], float], *, as_json: bool) -> None:
-        self.screen = BatchScreen(name, pause)
+    def __init__(self, name: str, out: TextIO, provider: Callable[[], str], *, as_json: bool) -> None:
+        self.screen = BatchScreen(name, provider)
         self._out, self._as_json = out, as_json
         self._since = time.monotonic()
         self._live = can_draw(sys.stderr) and not os.environ.get("CI")
@@ -69,7 +80,7 @@ class BatchReport:
         counts = self.screen.counts
         if code >= ExitCode.HUNG_UP and self._live:
             sys.stderr.write("\n")  # after the ^C that the terminal shows
-        lines = [f"forge: {self.screen.line(time.monotonic() - self._since)}"]
+        lines = [f"forge: {self.screen.line(time.monotonic() - self._since, ended=True)}"]
         lines += [f"  {error}" for error in self.screen.failures]
         lines.append(f"  results: {results}")
         if counts.parked:

@@ -24,6 +24,8 @@ class SharedPace:
         self._running = 0
         self._not_before = 0.0
         self._waiting: deque[anyio.Event] = deque()
+        self.problem = ""
+        """What is wrong with the provider; nothing after a request that succeeded."""
 
     @property
     def limit(self) -> int:
@@ -43,10 +45,13 @@ class SharedPace:
         try:
             yield
             self._limit = min(self._most, self._limit + 1) if self._warm else self._most
-            self._warm = True
+            self._warm, self.problem = True, ""
         finally:
             self._running -= 1
             self._wake()
+
+    def tell(self, problem: str) -> None:
+        self.problem = problem
 
     def hold(self, seconds: float) -> None:
         if not self.pause:  # those that were under way together are told together, which counts once

@@ -12,8 +12,6 @@ from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, fo
 LAST_ERRORS = 3
 BAR = 24
 LONGEST_ERROR, LONGEST_KEY = 200, 30
-SHORTEST_PAUSE = 1.0
-"""Seconds of a pause that is worth telling."""
 _NO_ERROR = ("completed", "parked", "interrupted")
 _FULL, _EMPTY = "█", "░"
 
@@ -21,10 +19,10 @@ _FULL, _EMPTY = "█", "░"
 class BatchScreen:
     """Takes the events of a batch, and says how it stands at any time."""
 
-    def __init__(self, name: str, pause: Callable[[], float] = lambda: 0.0) -> None:
-        """``pause`` tells for how many seconds the provider wants no request."""
+    def __init__(self, name: str, provider: Callable[[], str] = str) -> None:
+        """``provider`` says what is wrong with the provider right now, if anything."""
         self.name = name
-        self._pause = pause
+        self._provider = provider
         self.preparing = "reading the inputs"
         self.counts, self.spending = BatchCounts(), Spending()
         self.errors: deque[str] = deque(maxlen=LAST_ERRORS)
@@ -62,18 +60,18 @@ class BatchScreen:
             first,
             f"  {_states(counts)}",
             f"  {DIM}{' · '.join(self._facts(seconds))}{RESET}",
-            *(f"  {DIM}{text}{RESET}" for text in (*self._busy(), *self.errors)),
+            *(f"  {DIM}{text}{RESET}" for text in (*self._trouble(), *self.errors)),
         ]
 
-    def line(self, seconds: float) -> str:
+    def line(self, seconds: float, *, ended: bool = False) -> str:
         """The same in one line, for a log."""
         if not self._ready:
             return self.preparing
-        return " · ".join([_states(self.counts).replace("   ", ", "), *self._busy(), *self._facts(seconds)])
+        trouble = [] if ended else self._trouble()
+        return " · ".join([_states(self.counts).replace("   ", ", "), *trouble, *self._facts(seconds)])
 
-    def _busy(self) -> list[str]:
-        pause = self._pause()
-        return [f"the provider is busy, next request in {duration(pause)}"] if pause >= SHORTEST_PAUSE else []
+    def _trouble(self) -> list[str]:
+        return [cut(visible(problem), LONGEST_ERROR, "end")] if (problem := self._provider()) else []
 
     def _facts(self, seconds: float) -> list[str]:
         counts, rate = self.counts, self._ended / seconds * 60 if seconds else 0.0

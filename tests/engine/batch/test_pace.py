@@ -87,6 +87,16 @@ async def test_a_busy_provider_slows_everybody_down_together() -> None:
     assert pace.limit == 8
 
 
+async def test_what_went_wrong_is_known_until_a_request_succeeds() -> None:
+    pace = SharedPace(8)
+    current_pace.set(pace)
+    async with pace.request():
+        await Retry("m", lambda *_: None, str, delays=[0.01]).wait(1, ProviderFailure("it failed"))
+        assert pace.problem.startswith("m: it failed; trying again in 0.01")
+        assert not pace.pause
+    assert pace.problem == ""
+
+
 async def test_others_wait_as_well_for_a_provider_that_one_has_given_up() -> None:
     pace = SharedPace(8)
     current_pace.set(pace)

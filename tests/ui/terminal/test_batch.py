@@ -7,8 +7,10 @@ import re
 
 import pytest
 
+from forge_cli.cli.batch.show import provider_state
 from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
 from forge_cli.core.messages import Usage
+from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.testing import Project
 from forge_cli.ui.terminal.batch import BatchScreen
 
@@ -50,12 +52,17 @@ def test_what_is_not_known_is_left_out() -> None:
     assert screen.line(2) == "2 completed · 0 tokens · 2.0 s"
 
 
-def test_a_pause_that_the_provider_asks_for_is_told() -> None:
-    screen = BatchScreen("triage", lambda: 3540.0)
+def test_what_is_wrong_with_the_provider_is_told() -> None:
+    pace = SharedPace(8, clock=lambda: 0.0)
+    screen = BatchScreen("triage", lambda: provider_state(pace))
     screen.take(BatchEvent("batchStart", BatchCounts(2, running=2), Spending()))
+    pace.tell("HTTP 500: boom; trying again in 4 s")
+    assert plain(screen.lines(4)[-1]) == "  HTTP 500: boom; trying again in 4 s"
+    pace.hold(3540.0)
     busy = "the provider is busy, next request in 59 min 0 s"
     assert plain(screen.lines(4)[-1]) == f"  {busy}"
     assert screen.line(4) == f"0 completed, 2 running · {busy} · 0 tokens · 4.0 s"
+    assert screen.line(4, ended=True) == "0 completed, 2 running · 0 tokens · 4.0 s"
 
 
 def test_what_was_interrupted_is_not_done_and_little_money_is_money() -> None:
