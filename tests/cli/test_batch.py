@@ -209,6 +209,14 @@ def test_results_that_are_taken_away_stop_it(start, project: Project, name: str)
     assert not (project.folder / "hangs-c").exists()
 
 
+def test_a_home_that_cannot_be_written_is_told_before_anything_begins(project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    project.write("file", "")
+    done = project.forge("batch", "worker.yaml", "items.jsonl", env={"FORGE_HOME": str(project.folder / "file/home")})
+    assert (done.returncode, "no session can be kept: " in done.stderr) == (1, True)
+    assert not list(project.folder.glob("items.results*"))
+
+
 def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:
     keys = ["k" * 400, "half\ud800"]
     project.write("items.jsonl", "".join(json.dumps({"id": key, "task": f"t{len(key)}"}) + "\n" for key in keys))

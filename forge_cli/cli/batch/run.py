@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,8 +41,11 @@ from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.home import make_private
 from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
+from forge_cli.record.log import SessionLost, sessions_folder
+from forge_cli.record.writer import what_failed
 from forge_cli.sandbox.zones.added import added_zone
 
 app = new_app()
@@ -203,7 +208,20 @@ def _piped() -> BinaryIO:
     return file
 
 
+def _check_home() -> None:
+    """Nothing is done without a log, so that every item would fail where none can be written."""
+    folder = sessions_folder()
+    try:
+        make_private(folder)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    except OSError as error:
+        hint = "FORGE_HOME names another folder for them"
+        raise SessionLost(f"no session can be kept: {what_failed(error)}", hint=hint) from None
+
+
 async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
+    _check_home()
     interrupt = InterruptSignal()
     pool, pace = Budget(call.budget, None), SharedPace(call.concurrency)
     performer = ItemPerformer(call.work, pool, pace)
