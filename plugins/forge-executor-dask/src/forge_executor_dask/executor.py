@@ -184,13 +184,20 @@ async def _connect(address: str, concurrency: int, stack: AsyncExitStack) -> Cli
             if address.endswith(".json"):
                 scheduler = await anyio.to_thread.run_sync(_read_address, Path(address), abandon_on_cancel=True)
             client: Any = Client(scheduler, asynchronous=True, timeout=ANSWER, set_as_default=False)
-            await stack.enter_async_context(client)
+            stack.push_async_callback(_close, client)
+            await client
         await client.wait_for_workers(1, timeout=ANSWER)
     except (OSError, TimeoutError, ValueError) as error:
         hint = "name the address of its scheduler, such as tcp://host:8786, and start workers for it"
         why = str(error) or f"nothing came for {2 * ANSWER:.0f} s"
         raise ModelError(f"the cluster {address} does not answer: {why}", hint=hint) from None
     return cast(Client, client)
+
+
+async def _close(client: Any) -> None:
+    """Also one that never found its cluster."""
+    with suppress(Exception), anyio.move_on_after(ANSWER):
+        await client.close()
 
 
 def _read_address(file: Path) -> str:
