@@ -64,7 +64,8 @@ class SteadyLoop(asyncio.SelectorEventLoop):
         dog = watchdog()
         if not dog or dog.loop is not self:
             return
-        if any(_identity(number) != identity for number, identity in self._descriptors.items()):
+        changed = any(_identity(number) != identity for number, identity in self._descriptors.items())
+        if changed and watchdog() is dog:  # or else the loop was closed in good order while a thread looked
             dog.give_up()
 
     def _let_go(self) -> None:

@@ -14,8 +14,16 @@ class Pace(Protocol):
         """Around one request: waits for its turn, and learns how it ended."""
         ...
 
+    def tell(self, problem: str) -> None:
+        """A request has failed, and is made again."""
+        ...
+
+    def hold(self, seconds: float) -> None:
+        """Within a request: the provider is busy, and wants no further one for so long."""
+        ...
+
     async def back_off(self, seconds: float) -> None:
-        """Within a request: the provider is busy, and wants no further one for so long; wait for the next turn."""
+        """The same, and wait for the next turn."""
         ...
 
 

@@ -138,7 +138,8 @@ class Endpoint:
     def _busy(self, status: int, said: str, wait: float | None) -> ProviderFailure:
         if wait is not None and wait > LONGEST_WAIT:
             problem = f"{self.address} asks to come back in {wait:.0f} s"
-            return ProviderFailure(f"{problem} ({said})", f"wait that long, {OTHER_MODEL}", attempts=1)
+            hint = f"wait that long, {OTHER_MODEL}"
+            return ProviderFailure(f"{problem} ({said})", hint, attempts=1, wait=wait, busy=status in _BUSY)
         hint = f"try again later, {OTHER_MODEL}"
         match status:
             case 429:
@@ -195,17 +196,27 @@ class Retry:
     delays: Sequence[float] = DELAYS
 
     async def wait(self, attempt: int, failure: ProviderFailure) -> None:
-        """After attempt number ``attempt``; where there is no further one, this raises."""
+        """After attempt number ``attempt``; where there is no further one, this raises.
+
+        The items of a batch wait for as long as the provider asks, since otherwise each of them would ask it again.
+        """
         problem = self.redact(failure.problem)
-        if attempt >= failure.attempts:
+        delay = self._delay(attempt) if failure.wait is None else failure.wait
+        pace = current_pace.get()
+        attempts = ATTEMPTS if pace and failure.busy else failure.attempts
+        if attempt >= attempts:
+            if pace and failure.busy:
+                pace.hold(delay)
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
             text, why = f"{self.model}: {problem}{tried}", failure
             raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
-        delay = self._delay(attempt) if failure.wait is None else failure.wait
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
-        again = f"trying again in {delay:.2g} s" if delay else "trying again"
-        self.notify("warning", f"{self.model}: {problem}; {again} ({attempt + 1} of {failure.attempts})")
-        if failure.busy and (pace := current_pace.get()):
+        again = f"trying again in {delay:{'.2g' if delay < 10 else '.0f'}} s" if delay else "trying again"
+        told = f"{self.model}: {problem}; {again} ({attempt + 1} of {attempts})"
+        self.notify("warning", told)
+        if pace:
+            pace.tell(told)
+        if pace and failure.busy:
             await pace.back_off(delay)
         else:
             await anyio.sleep(delay)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli import BatchItem
+from forge_cli.engine.batch.local import LocalExecutor
 from forge_cli.testing import Project
 
 from .batches import effects, results, sorter, statuses, write_items
@@ -49,6 +51,30 @@ def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     assert sorted(line["key"] for line in results(project)) == ["a", "b", "c"]
     assert effects(project, "notes.txt") == ["a", "b", "c"]
+
+
+def test_a_row_that_is_removed_does_not_count_and_is_known_when_it_comes_back(cli, project: Project) -> None:
+    def counted() -> tuple[int, str]:
+        status = cli("batch", "status", "items.results.jsonl")
+        return status.code, status.out.splitlines()[0]
+
+    rows = {"a": "", "b": "break", "c": ""}
+    write_items(project, rows)
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+    assert counted() == (1, "2 of 3 completed, 1 failed; 50 tokens")
+    write_items(project, {"a": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    assert counted() == (0, "1 of 1 completed; 50 tokens")
+    write_items(project, rows)
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+    assert counted()[1].startswith("2 of 3 completed, 1 failed; ")
+    assert effects(project, "notes.txt") == ["a", "b", "c"]
+
+
+def test_the_status_shows_whole_keys(cli, project: Project) -> None:
+    project.write("items.jsonl", json.dumps({"id": "two\nlines\x1b[2J", "task": "a break"}) + "\n")
+    assert cli("batch", "worker.yaml", "items.jsonl", "--retries", "0").code == 1
+    assert "two\\nlines\\x1b[2J  failed" in cli("batch", "status", "items.results.jsonl").out
 
 
 def test_what_failed_is_tried_again_in_the_same_session(cli, project: Project) -> None:
@@ -145,12 +171,58 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
     assert seen[1]["session_id"] == seen[3]["session_id"] == seen[4]["result"]["session_id"]
 
 
+def test_without_a_terminal_there_is_a_line_every_few_seconds(cli, project: Project, monkeypatch) -> None:
+    monkeypatch.setattr("forge_cli.cli.batch.show.EVERY", 0.05)
+    write_items(project, {"a": "hang"})
+    done = cli("batch", "worker.yaml", "items.jsonl", "--max-time", "1", "--retries", "0")
+    assert done.code == 1
+    assert done.err.count("forge: 0 completed, 1 running · 0 tokens · ") > 1
+
+
 def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
     write_items(project, {"a": "", "b/c": ""})
     assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/{key}/x").code == 0
     assert sorted(path.name for path in (project.folder / "work").iterdir()) == ["a", "b%2Fc"]
     sessions = json.loads(cli("sessions", "list", "--json").out)
     assert {row["workspace"] for row in sessions} == {f"{project.folder}/work/{name}/x" for name in ("a", "b%2Fc")}
+
+
+def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    forge = start("batch", "worker.yaml", "items.jsonl", "--json")
+    forge.process.stdout.close()
+    code, told = forge.process.wait(60), forge.process.stderr.read()
+    assert (code, told.splitlines()[-1]) == (1, "forge: standard output cannot be written: its reader has left")
+    assert project.forge("batch", "worker.yaml", "items.jsonl").returncode == 0
+    assert effects(project, "notes.txt") == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["items.results.jsonl", "items.results.jsonl.journal"])
+def test_results_that_are_taken_away_stop_it(start, project: Project, name: str) -> None:
+    write_items(project, {"a": "hang", "b": "", "c": "hang"})
+    argv = ("batch", "worker.yaml", "items.jsonl", "--concurrency", "1", "--retries", "0", "--max-time", "1")
+    forge = start(*argv)
+    _wait_for(project.folder / "hangs-a")
+    (project.folder / name).unlink()
+    code, told = forge.process.wait(60), forge.process.stderr.read()
+    assert (code, f"{name} was removed while it was written" in told) == (1, True)
+    assert not (project.folder / "hangs-c").exists()
+
+
+def test_a_home_that_cannot_be_written_is_told_before_anything_begins(project: Project) -> None:
+    write_items(project, {"a": "", "b": ""})
+    project.write("file", "")
+    done = project.forge("batch", "worker.yaml", "items.jsonl", env={"FORGE_HOME": str(project.folder / "file/home")})
+    assert (done.returncode, "no session can be kept: " in done.stderr) == (1, True)
+    assert not list(project.folder.glob("items.results*"))
+
+
+def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:
+    keys = ["k" * 400, "half\ud800"]
+    project.write("items.jsonl", "".join(json.dumps({"id": key, "task": f"t{len(key)}"}) + "\n" for key in keys))
+    assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/each-{key}").code == 0
+    assert statuses(project) == dict.fromkeys(keys, "completed")
+    assert len(list((project.folder / "work").glob("each-*"))) == 2
 
 
 def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
@@ -171,6 +243,36 @@ def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
     assert {key: after[key] for key in before} == before
 
 
+def test_ctrl_c_while_an_executor_is_not_there_yet_leaves_at_once(install, start, project: Project) -> None:
+    code = """
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from forge_cli import ExecutorFactory, hookimpl
+
+
+@asynccontextmanager
+async def make(address, env):
+    Path("opening").touch()
+    await anyio.sleep_forever()
+    yield
+
+
+@hookimpl
+def forge_executors():
+    return [ExecutorFactory("far", make)]
+"""
+    site = install("forge-executor-far", "far_executor", code, "executor.far = far_executor")
+    write_items(project, {"a": ""})
+    forge = start("batch", "worker.yaml", "items.jsonl", "--executor", "far", PYTHONPATH=str(site))
+    _wait_for(project.folder / "opening")
+    forge.signal(signal.SIGINT)
+    done = forge.end()
+    assert (done.code, "would not end" in done.err) == (130, False)
+    assert not list(project.folder.glob("items.results.*"))
+
+
 def _wait_for(path: Path) -> None:
     end = time.monotonic() + 30
     while not path.exists():
@@ -180,10 +282,10 @@ def _wait_for(path: Path) -> None:
 
 def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Project) -> None:
     write_items(project, {"b": "hang"})
-    start("batch", "worker.yaml", "items.jsonl")
+    other = start("batch", "worker.yaml", "items.jsonl")
     _wait_for(project.folder / "hangs-b")
     done = cli("batch", "worker.yaml", "items.jsonl")
-    assert (done.code, "in use by another forge batch" in done.err) == (1, True)
+    assert (done.code, f"in use by another forge batch (pid {other.process.pid})" in done.err) == (1, True)
     status = json.loads(cli("batch", "status", "items.results.jsonl", "--json").out)
     assert (status["active"], status["counts"]["running"]) == (True, 1)
 
@@ -202,11 +304,17 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        (["worker.yaml", "none.jsonl"], 3, "none.jsonl: there is no such file or folder"),
+        (["worker.yaml", "none.jsonl"], 3, "none.jsonl:1:1: there is no such file or folder"),
         (["worker.yaml", "items.jsonl", "--task", "{x}"], 2, "there is no field 'x'"),
         (["worker.yaml", "items.jsonl", "b.jsonl"], 2, "one argument too many"),
         (["worker.yaml", "items.jsonl", "-o", "no/such"], 2, "name a regular file in a folder"),
+        (["worker.yaml", "", "--task", "{path}"], 2, "the name of the inputs is empty"),
+        (["worker.yaml", "items.jsonl", "-o", "-"], 2, "-o -: the results are kept in a file"),
         (["worker.yaml", "items.jsonl", "-o", "pipe"], 2, "name a regular file in a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", ""], 2, "--each-in: name a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", "items.jsonl"], 2, "items.jsonl is not a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", "items.jsonl/x/{key}"], 2, "items.jsonl is not a folder"),
+        (["worker.yaml", "items.jsonl", "--each-in", "work/{id}"], 2, "--each-in: {id} is not known"),
         (["worker.yaml", "items.jsonl", "--executor", "nobody"], 3, "there is no executor 'nobody'"),
         (["worker.yaml", "items.jsonl", "--executor", "local:x"], 2, "has no address"),
         (["worker.yaml", "items.jsonl", "-m", "nobody:x"], 3, "there is no model provider 'nobody'"),
@@ -236,19 +344,64 @@ def test_an_item_whose_log_is_taken_away_fails(cli, project: Project) -> None:
     assert lost["error"].startswith("the session's log was removed while it was written")
 
 
-def test_an_empty_file_for_the_results_stays_where_nothing_begins(cli, project: Project) -> None:
-    write_items(project, {"a": ""})
-    project.write("mine", "")
-    assert cli("batch", "worker.yaml", "items.jsonl", "-o", "mine", "-m", "nobody:x").code == 3
-    assert project.read("mine") == ""
-
-
 def test_results_without_their_journal_are_not_touched(cli, project: Project) -> None:
     write_items(project, {"a": ""})
     project.write("items.results.jsonl", "mine\n")
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, project.read("items.results.jsonl")) == (2, "mine\n")
     assert cli("batch", "status", "items.results.jsonl").code == 3
+
+
+def test_a_file_that_was_there_stays_where_nothing_begins(cli, project: Project) -> None:
+    project.write("mine.jsonl", "")
+    (project.folder / "link.jsonl").symlink_to("nothing.jsonl")
+    for name in ("mine.jsonl", "link.jsonl"):
+        assert cli("batch", "worker.yaml", "none.jsonl", "-o", name).code == 3
+    assert project.read("mine.jsonl") == ""
+    assert (project.folder / "link.jsonl").is_symlink()
+    assert not list(project.folder.glob("*.journal"))
+
+
+def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project) -> None:
+    write_items(project, {"a": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl").code == 0
+    project.write("items.results.jsonl.journal", "")
+    assert cli("batch", "status", "items.results.jsonl").code == 3
+    done = cli("batch", "worker.yaml", "items.jsonl")
+    assert (done.code, effects(project, "notes.txt")) == (2, ["a"])
+    assert "there are results, but not what belongs to them" in done.err
+
+
+def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(cli, project: Project, monkeypatch) -> None:
+    """What is on the disk when an item begins and when it is told that it has ended."""
+    disk = {"items.results.jsonl": b"", "items.results.jsonl.journal": b""}
+    begun: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        name = next(name for name in disk if os.path.samestat((project.folder / name).stat(), found))
+        disk[name] = os.pread(descriptor, found.st_size, 0)
+        assert all(json.loads(line)["key"] in begun for line in disk["items.results.jsonl"].splitlines())
+
+    def submit(executor: LocalExecutor, item: BatchItem) -> None:
+        journal = [json.loads(line) for line in disk["items.results.jsonl.journal"].splitlines()]
+        assert (item.key, item.session) in [(line.get("key"), line.get("session")) for line in journal]
+        begun.append(item.key)
+        submitted(executor, item)
+
+    submitted = LocalExecutor.submit
+    monkeypatch.setattr("forge_cli.engine.batch.store.sync_data", sync)
+    monkeypatch.setattr(LocalExecutor, "submit", submit)
+    write_items(project, {key: "flaky" if key in "bd" else "" for key in "abcdef"})
+    assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "2").code == 0
+    assert set(begun) == set("abcdef")
+    assert disk["items.results.jsonl"].decode() == project.read("items.results.jsonl")
+
+
+@pytest.mark.parametrize("name", [".", "/", "worker.yaml", "nothing"])
+def test_the_status_of_what_is_not_a_batch_is_one_sentence(cli, project: Project, name: str) -> None:
+    done = cli("batch", "status", name)
+    assert (done.code, done.err.splitlines()[0]) == (3, f"forge: {name}:1:1: there is no batch of this name")
 
 
 def test_an_executor_may_come_from_a_package(install, project: Project) -> None:

@@ -108,6 +108,19 @@ def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(cli, project: Proj
     assert sum(moment > told + 0.9 for moment in provider.arrived) >= 24 - 6 - under_way
 
 
+def test_a_provider_that_asks_for_longer_than_a_task_would_wait_is_left_alone_too(
+    cli, project: Project, monkeypatch
+) -> None:
+    monkeypatch.setattr("forge_cli.models.failures.LONGEST_WAIT", 0.5)
+    provider = Provider(lambda number, task: 429 if number == 1 else None)
+    items(project, 6)
+    with serving(provider, monkeypatch):
+        done = cli("batch", "worker.yaml", "items.jsonl", "--retries", "0")
+    assert (done.code, statuses(project)) == (0, {f"i{index}": "completed" for index in range(6)})
+    assert len(provider.arrived) == 7
+    assert min(provider.arrived[1:]) - provider.refused[0] >= 0.9
+
+
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [

@@ -269,3 +269,35 @@ def test_the_answer_lies_where_the_caller_meant_it(project: Project) -> None:
     prepare(project, "os.mkdir('other'); os.chdir('other')")
     code, _, _ = forge(project, *ARGV, "-o", "answer.txt")
     assert (code, project.read("answer.txt")) == (0, "done\n")
+
+
+A_THREAD_THAT_IS_LATE = """
+import os, threading
+from forge_cli.cli.steady import SteadyLoop
+from forge_cli.core.bounds import Watchdog
+
+loop, looks, closed, fstat = SteadyLoop(), threading.Event(), threading.Event(), os.fstat
+
+def look(descriptor):
+    if threading.current_thread() is thread:
+        looks.set()
+        closed.wait(20)
+    return fstat(descriptor)
+
+async def work():
+    with Watchdog(lambda why, holding: 9):
+        thread.start()
+        looks.wait(20)
+
+thread = threading.Thread(target=loop.call_soon_threadsafe, args=(int,))
+os.fstat = look
+loop.run_until_complete(work())
+loop.close()
+closed.set()
+thread.join(20)
+"""
+
+
+def test_a_loop_that_is_closed_in_good_order_is_no_damage() -> None:
+    done = subprocess.run([sys.executable, "-c", A_THREAD_THAT_IS_LATE], timeout=60, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -120,9 +120,9 @@ def test_little_is_shown_of_a_key_and_nothing_of_a_short_one() -> None:
         (b"nonsense", ":1:1: this is not a file of keys: Expecting value"),
         (b'{\n  "A": "secret",\n  "B": secret}', ":3:8: this is not a file of keys: Expecting value"),
         (b'{\n  "A": "secr\xe9t"}', ":2:13: byte 0xe9 at offset 14 is not UTF-8; save the file as UTF-8"),
-        (b"[]", ": this is not a file of keys"),
-        (b'{"A": 1}', ": this is not a file of keys: A is not text"),
-        (b'{"A": {"secret": 1}}', ": this is not a file of keys: A is not text"),
+        (b"[]", ":1:1: this is not a file of keys"),
+        (b'{"A": 1}', ":1:1: this is not a file of keys: A is not text"),
+        (b'{"A": {"secret": 1}}', ":1:1: this is not a file of keys: A is not text"),
         (b"[" * 100_000, ":1:1: this is not a file of keys: "),
     ],
 )

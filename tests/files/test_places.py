@@ -59,5 +59,7 @@ def test_a_place_counts_from_where_the_text_begins() -> None:
 
 
 def test_a_file_as_a_whole_has_no_place() -> None:
-    assert str(whole_file("f", "it is empty", hint="write it")) == "f: it is empty\n  write it"
-    assert str(cannot_read("f", PermissionError(13, "Permission denied"))) == "f: it cannot be read: Permission denied"
+    assert str(whole_file("f", "it is empty", hint="write it")) == "f:1:1: it is empty\n  write it"
+    assert (
+        str(cannot_read("f", PermissionError(13, "Permission denied"))) == "f:1:1: it cannot be read: Permission denied"
+    )

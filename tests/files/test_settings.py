@@ -34,7 +34,7 @@ def test_one_that_may_not_be_read_is_not_passed_over(tmp_path: Path, another_use
     with pytest.raises(WorkerError) as caught:
         load_settings(tmp_path / "locked")
     assert str(caught.value) == (
-        f"{tmp_path}/locked/config.yaml: it cannot be read: Permission denied\n"
+        f"{tmp_path}/locked/config.yaml:1:1: it cannot be read: Permission denied\n"
         "  make it readable for you, or let FORGE_HOME name another folder"
     )
 

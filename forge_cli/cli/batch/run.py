@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +12,9 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli.cli.batch.show import BatchReport
+from forge_cli.cli.batch.show import BatchReport, provider_state
 from forge_cli.cli.options import DirectoryOption, chosen_mode, new_app, work_folder
-from forge_cli.cli.output import data_output, stop_on_loss
+from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.work_options import (
     AddDirOption,
@@ -39,8 +41,11 @@ from forge_cli.engine.batch.template import TaskTemplate
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
+from forge_cli.files.home import make_private
 from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
+from forge_cli.record.log import SessionLost, sessions_folder
+from forge_cli.record.writer import what_failed
 from forge_cli.sandbox.zones.added import added_zone
 
 app = new_app()
@@ -55,6 +60,7 @@ Exit codes:
   2    usage, or something has changed since it was done
   3    the worker or the inputs are invalid
   5    the budget of all items is spent
+  7    the provider refuses the key or the model, or a cluster does not answer
   10   some are parked
   130  interrupted; the same command resumes it
 """
@@ -145,6 +151,11 @@ def batch(
         hint = "quote a pattern of files, or the shell replaces it: 'notes/*.md'"
         raise UsageError(f"there is one argument too many: {keys[0]}", hint=hint)
     results, workspace = Path(output or default_results(inputs)), work_folder(directory)
+    if not inputs.strip():
+        raise UsageError("the name of the inputs is empty", hint="a . means the files of this folder")
+    if str(results) == STDIN:
+        hint = "they are what the next invocation resumes from; --json prints them as well"
+        raise UsageError("-o -: the results are kept in a file", hint=hint)
     if (results.exists() and not results.is_file()) or not results.absolute().parent.is_dir():
         raise UsageError(f"-o {results}: name a regular file in a folder that is there")
     call = BatchCall(
@@ -197,22 +208,38 @@ def _piped() -> BinaryIO:
     return file
 
 
+def _check_home() -> None:
+    """Nothing is done without a log, so that every item would fail where none can be written."""
+    folder = sessions_folder()
+    try:
+        make_private(folder)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    except OSError as error:
+        hint = "FORGE_HOME names another folder for them"
+        raise SessionLost(f"no session can be kept: {what_failed(error)}", hint=hint) from None
+
+
 async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
+    _check_home()
     interrupt = InterruptSignal()
     pool, pace = Budget(call.budget, None), SharedPace(call.concurrency)
     performer = ItemPerformer(call.work, pool, pace)
     name, _, address = call.executor.partition(":")
     factory = PluginHost(only=None if call.work.plugins else ()).executor(name)
-    report = BatchReport(performer.worker.name, out, as_json=call.as_json)
+    report = BatchReport(performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json)
     stop_on_loss(out, interrupt.interrupt)
-    with report.shown(), interruptible(interrupt.interrupt), BatchStore(call.results) as store:
+    opening = False
+    with report.shown(), interruptible(interrupt.interrupt, lambda: not opening), BatchStore(call.results) as store:
         digest = worker_digest(performer.worker)
         plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
+        report.screen.preparing, opening = f"waiting for the executor {name}", True
         async with factory.make(address, executor_env(performer, call.concurrency)) as executor:
+            opening = False
             if call.restart:
                 store.restart(None if call.restart.keys is None else sorted(call.restart.keys))
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            store.begin(str(performer.worker.path), digest, plan.counts.total, now)
+            store.begin(str(performer.worker.path), digest, plan.counts.total, now, plan.removed)
             batch = Batch(
                 plan=plan,
                 store=store,
@@ -226,4 +253,7 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
             )
             code = await batch.run()
     report.summary(str(call.results), code)
+    if loss := loss_of(out):
+        sys.stderr.write(f"forge: {loss}\n")
+        return ExitCode.FAILED
     return code

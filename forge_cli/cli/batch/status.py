@@ -13,8 +13,8 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.table import print_json, print_table
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
-from forge_cli.core.text import counted, dollars
-from forge_cli.engine.batch.store import BatchRecord, journal_of, read_record
+from forge_cli.core.text import counted, dollars, visible
+from forge_cli.engine.batch.store import BatchRecord, has_content, journal_of, read_record
 from forge_cli.files.lock import locked
 
 app = new_app()
@@ -31,12 +31,12 @@ def status(
     Exit 0: all are completed, 1: not yet, or some have failed, 5: the budget is spent, 10: some are parked.
     """
     journal = journal_of(results)
-    if not journal.exists():
+    if not journal.exists() or (has_content(results) and not has_content(journal)):
         hint = "give the file that forge batch -o names, with its journal beside it"
         raise WorkerError(Mark(str(results)), "there is no batch of this name", hint=hint)
     record, running = read_record(results), _is_running(journal)
     counts = BatchCounts(record.total)
-    for item in record.items.values():
+    for item in record.current.values():
         counts.add(item.state)
     counts.running = len(record.in_state("interrupted")) if running else 0
     code = counts.exit_code(spent=record.exit_code == ExitCode.LIMIT and not running)
@@ -74,8 +74,8 @@ def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
     if running:
         sys.stdout.write("it is running\n")
     rows = [
-        {"key": key, "status": item.state, "session": item.session, "why": item.error}
-        for key, item in record.items.items()
+        {"key": visible(key), "status": item.state, "session": item.session, "why": item.error}
+        for key, item in record.current.items()
         if item.state in ("failed", "parked")
     ]
     if rows:

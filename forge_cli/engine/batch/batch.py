@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
@@ -15,7 +16,7 @@ import anyio
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, BatchEventType, Spending
 from forge_cli.core.ended import Interrupted
-from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.values import dataclass
@@ -30,6 +31,7 @@ REFUSALS = 3
 """How many items in a row the provider may refuse before all others are taken to be refused as well."""
 Tell = Callable[[BatchEvent], object]
 _KEY = "{key}"
+_OTHER_FIELD = re.compile(r"\{(?!key\})[^{}/]*\}")
 
 
 def back_off(attempt: int) -> float:
@@ -52,6 +54,20 @@ class ItemFolders:
     workspace: Path
     each_in: str | None = None
     """A path with ``{key}`` in it, or a folder for the folders of all items."""
+
+    def __post_init__(self) -> None:
+        """UsageError where no folder can be made."""
+        if self.each_in is None:
+            return
+        if not self.each_in.strip():
+            raise UsageError("--each-in: name a folder", hint="each item has one in it: --each-in work/{key}")
+        if other := _OTHER_FIELD.search(self.each_in):
+            raise UsageError(f"--each-in: {other[0]} is not known", hint="{key} is, the key of an item")
+        before, key, _ = self.each_in.partition(_KEY)
+        base = Path(f"{before}{key}").parent if key else Path(before)
+        for folder in (base, *base.parents):
+            if folder.exists() and not folder.is_dir():
+                raise UsageError(f"--each-in {self.each_in}: {folder} is not a folder")
 
     def of(self, key: str) -> str:
         if self.each_in is None:
@@ -113,7 +129,7 @@ class Batch:
     async def run(self) -> ExitCode:
         """Work until nothing is left; an interrupt lets what runs save itself."""
         self._say("batchStart")
-        while not self._is_stopped and (self._fill() or self._running or self._again):
+        while not self._is_stopped and (await self._fill() or self._running or self._again):
             await self._step()
         if self._running:
             self.executor.cancel(self.interrupt.reason or "interrupted")
@@ -141,13 +157,22 @@ class Batch:
             return Interrupted(self.interrupt.reason or "").exit_code
         return self.counts.exit_code(spent=self.spent)
 
-    def _fill(self) -> bool:
-        """Submit as many items as may run at once; returns whether there was one."""
-        found = False
+    async def _fill(self) -> bool:
+        """Submit as many items as may run at once; returns whether there was one.
+
+        Which sessions they have is on the disk before: after a power cut, an item with another session would make
+        its calls again.
+        """
+        begun: list[_Attempt] = []
         while len(self._running) < self.concurrency and not self.spent and (attempt := self._next()):
-            found = True
-            self._submit(attempt)
-        return found
+            begun.append(attempt)
+            self._begin(attempt)
+        if begun:
+            await self._sync()
+        for attempt in begun:
+            item = attempt.item
+            self.executor.submit(BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key)))
+        return bool(begun)
 
     def _next(self) -> _Attempt | None:
         if self._again and self._again[0][0] <= time.monotonic():
@@ -158,13 +183,12 @@ class Batch:
             self._exhausted = True
         return None
 
-    def _submit(self, attempt: _Attempt) -> None:
+    def _begin(self, attempt: _Attempt) -> None:
         item = attempt.item
         self._running[item.key] = attempt
         self.store.start(item.key, attempt.session, item.digest)
         self.counts.running += 1
         self._say("itemStarted", key=item.key, session=attempt.session, attempt=attempt.number)
-        self.executor.submit(BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key)))
 
     async def _step(self) -> None:
         """Wait for the next end, at most until an item is to be tried again."""
@@ -177,7 +201,7 @@ class Batch:
             else:
                 await anyio.sleep_forever()
         if not self._is_stopped:
-            self._fill()
+            await self._fill()
         await self._tell_ends()
 
     async def _collect(self) -> None:
@@ -195,11 +219,15 @@ class Batch:
     async def _tell_ends(self) -> None:
         """One wait for the disk is enough for all items that have ended meanwhile."""
         if self._unsaid:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self.store.sync)
+            await self._sync()
             unsaid, self._unsaid = self._unsaid, []
             for event in unsaid:
                 self.tell(event)
+
+    async def _sync(self) -> None:
+        if self.store.unsynced:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self.store.sync)
 
     def _take(self, end: ItemEnd) -> None:
         attempt = self._running.pop(end.key)

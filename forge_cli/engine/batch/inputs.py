@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
@@ -22,6 +23,8 @@ from forge_cli.files.regular import open_regular, read_regular
 
 STDIN = "-"
 LONGEST_LINE = 64 * 1024 * 1024
+LONGEST_NAME = 200
+"""Bytes of a name, with room for what stands around the key in `--each-in`."""
 _MAGIC = "*?["
 _MISSING = "there is no such file or folder"
 
@@ -46,13 +49,14 @@ class InputItem:
     recorded: JsonObject
     digest: str
     """Of everything that it was given: another one means that the input has changed."""
+    where: Mark
 
 
 class BatchInputs:
     """The items of a batch, read anew whenever they are iterated over, so that many of them take little memory.
 
-    ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. ``data`` holds the lines of standard
-    input, which can be read only once, in a file.
+    ``source`` is a ``.jsonl`` or ``.csv`` file, a folder, or a pattern of files. They are those of the first time: rows
+    and files may be added while a batch runs. ``data`` holds the lines of standard input in a file.
     """
 
     def __init__(
@@ -68,43 +72,54 @@ class BatchInputs:
         self.source = source
         self._template, self._workspace, self._data = template, workspace, data
         self._left_out = frozenset(path.resolve() for path in leave_out)
+        self._paths: list[Path] | None = None
 
     def __iter__(self) -> Iterator[InputItem]:
         for row in self._rows():
             task = self._template.fill(row.fields, row.where)
-            yield InputItem(row.key, task, row.recorded, _digest(task, row.fields))
+            yield InputItem(row.key, task, row.recorded, _digest(task, row.fields), row.where)
 
     def checked(self) -> Iterator[InputItem]:
         """The same, but a key that two items have is an error, and so is nothing at all."""
         seen: dict[str, int] = {}
-        for number, item in enumerate(self, 1):
-            if (first := seen.setdefault(item.key, number)) != number:
-                problem = f"the items {first} and {number} have the same key '{visible(item.key)}'"
-                raise whole_file(self.source, problem, hint="give each row an id of its own")
+        for item in self:
+            if item.key in seen:
+                problem = f"the key '{visible(item.key)}' is that of line {seen[item.key]} already"
+                raise WorkerError(item.where, problem, hint="give each row an id of its own")
+            seen[item.key] = item.where.line
             yield item
         if not seen:
             raise whole_file(self.source, "there is nothing in it")
 
     def _rows(self) -> Iterator[InputRow]:
         if self.source == STDIN:
-            return _json_rows(_from_start(self._data), Mark("-"))
+            return _json_rows(self._kept(), Mark("-"))
         path = Path(self.source)
-        if path.is_dir():
-            return self._files(sorted(each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
+        if path.is_dir() or self._paths is not None:
+            return self._files(lambda: (each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
         match path.suffix.lower():
             case ".jsonl" | ".ndjson" if not _is_pattern(self.source):
-                return _json_rows(_open(path), Mark(self.source))
+                return _json_rows(self._kept(), Mark(self.source))
             case ".csv" if not _is_pattern(self.source):
-                return _csv_rows(path)
+                return _csv_rows(self._kept(), path)
         if _is_pattern(self.source) and not path.exists():
-            return self._files(sorted(Path(found) for found in glob.glob(self.source, recursive=True)))
+            return self._files(lambda: _matches(self.source))
         if not path.exists():
             raise whole_file(self.source, _MISSING)
         hint = "give a .jsonl or .csv file, a folder, a quoted pattern such as 'notes/*.md', or - for standard input"
         raise whole_file(self.source, "its name does not say what it holds", hint=hint)
 
-    def _files(self, paths: Iterable[Path]) -> Iterator[InputRow]:
-        for path in paths:
+    def _kept(self) -> BinaryIO:
+        """A copy of the file, from its start."""
+        if self._data is None:
+            self._data = _copy(Path(self.source))
+        self._data.seek(0)
+        return self._data
+
+    def _files(self, find: Callable[[], Iterable[Path]]) -> Iterator[InputRow]:
+        if self._paths is None:
+            self._paths = sorted(find())
+        for path in self._paths:
             if path.is_file() and path.resolve() not in self._left_out:
                 shown = {"path": self._shown(path), "name": path.name}
                 yield InputRow(str(path), {**shown, "text": _text(path)}, Mark(str(path)), shown)
@@ -126,6 +141,19 @@ def default_results(source: str) -> str:
     return f"{known.strip('.') or 'batch'}.results.jsonl"
 
 
+def _matches(pattern: str) -> set[Path]:
+    """What a pattern means; ``**`` does not lead through links to folders, which may lead back."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        return {Path(found) for found in glob.glob(pattern)}
+    at, found = parts.index("**"), set[Path]()
+    for base in glob.glob(str(Path(*parts[:at]))) if at else (".",):
+        for folder, folders, _ in os.walk(base):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found |= _matches(os.path.join(glob.escape(folder), *(parts[at + 1 :] or "*")))
+    return found
+
+
 def _is_pattern(text: str) -> bool:
     return any(sign in text for sign in _MAGIC)
 
@@ -139,13 +167,6 @@ def _digest(task: str, fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()[:32]
 
 
-def _open(path: Path) -> BinaryIO:
-    try:
-        return open_regular(path)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
 def _unreadable(path: Path, error: OSError) -> ForgeError:
     return whole_file(path, _MISSING) if isinstance(error, FileNotFoundError) else cannot_read(path, error)
 
@@ -157,11 +178,14 @@ def _text(path: Path) -> str:
         raise _unreadable(path, error) from None
 
 
-def _from_start(file: BinaryIO | None) -> BinaryIO:
-    if file is None:
-        return io.BytesIO()
-    file.seek(0)
-    return file
+def _copy(path: Path) -> BinaryIO:
+    try:
+        with open_regular(path) as file:
+            copy = TemporaryFile(prefix="forge-inputs-")  # noqa: SIM115  # open for as long as the batch
+            shutil.copyfileobj(file, copy)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return copy
 
 
 def _lines(file: BinaryIO, source: Mark) -> Iterator[bytes]:
@@ -190,29 +214,29 @@ def _json_object(text: str, where: Mark) -> JsonObject:
     return found
 
 
-def _csv_rows(path: Path) -> Iterator[InputRow]:
-    with _open(path) as file:
-        whole = enumerate(_lines(file, Mark(str(path))), 1)
-        lines = (decode_utf8(line, Mark(str(path), number)) for number, line in whole)
-        reader = csv.reader(lines, strict=True)
-        names: list[str] | None = None
-        number, line = 0, 1
-        try:
-            for cells in reader:
-                where, line = Mark(str(path), line), reader.line_num + 1
-                if not cells:
-                    continue
-                if names is None:
-                    names = _header(cells, where)
-                    continue
-                number += 1
-                if len(cells) != len(names):
-                    problem = f"this row has {len(cells)} fields, the first one has {len(names)}"
-                    raise WorkerError(Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem)
-                fields: JsonObject = dict(zip(names, cells, strict=True))
-                yield InputRow(_key(fields, number, where), fields, where, fields)
-        except csv.Error as error:
-            raise WorkerError(Mark(str(path), reader.line_num), f"this is not CSV: {error}") from None
+def _csv_rows(file: BinaryIO, path: Path) -> Iterator[InputRow]:
+    csv.field_size_limit(LONGEST_LINE)  # 128 KiB otherwise
+    whole = enumerate(_lines(file, Mark(str(path))), 1)
+    lines = (decode_utf8(line, Mark(str(path), number)) for number, line in whole)
+    reader = csv.reader(lines, strict=True)
+    names: list[str] | None = None
+    number, line = 0, 1
+    try:
+        for cells in reader:
+            where, line = Mark(str(path), line), reader.line_num + 1
+            if not cells:
+                continue
+            if names is None:
+                names = _header(cells, where)
+                continue
+            number += 1
+            if len(cells) != len(names):
+                problem = f"this row has {len(cells)} fields, the first one has {len(names)}"
+                raise WorkerError(Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem)
+            fields: JsonObject = dict(zip(names, cells, strict=True))
+            yield InputRow(_key(fields, number, where), fields, where, fields)
+    except csv.Error as error:  # a quote that is not closed is found at the end of the file
+        raise WorkerError(Mark(str(path), line), f"this is not CSV: {error}") from None
 
 
 def _header(names: list[str], where: Mark) -> list[str]:
@@ -236,8 +260,14 @@ def _key(fields: Mapping[str, Any], number: int, where: Mark) -> str:
 def folder_name(key: str) -> str:
     """A key as the name of one folder; different keys have different names."""
     kept = "".join(char if char.isalnum() or char in "-_. " else _quoted(char) for char in key)
+    if len(kept.encode()) > LONGEST_NAME:
+        digest = hashlib.sha256(kept.encode()).hexdigest()[:32]
+        return f"{kept.encode()[: LONGEST_NAME - 34].decode(errors='ignore')}%-{digest}"
     return kept if kept.strip(".") else kept.replace(".", "%2E")
 
 
 def _quoted(char: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in os.fsencode(char))
+    try:
+        return "".join(f"%{byte:02X}" for byte in os.fsencode(char))
+    except UnicodeEncodeError:  # half a character, which JSON can name
+        return f"%u{ord(char):04X}"

@@ -24,6 +24,8 @@ class SharedPace:
         self._running = 0
         self._not_before = 0.0
         self._waiting: deque[anyio.Event] = deque()
+        self.problem = ""
+        """What is wrong with the provider; nothing after a request that succeeded."""
 
     @property
     def limit(self) -> int:
@@ -43,15 +45,21 @@ class SharedPace:
         try:
             yield
             self._limit = min(self._most, self._limit + 1) if self._warm else self._most
-            self._warm = True
+            self._warm, self.problem = True, ""
         finally:
             self._running -= 1
             self._wake()
 
-    async def back_off(self, seconds: float) -> None:
+    def tell(self, problem: str) -> None:
+        self.problem = problem
+
+    def hold(self, seconds: float) -> None:
         if not self.pause:  # those that were under way together are told together, which counts once
             self._limit, self._warm = max(1, min(self._limit, self._running) // 2), True
         self._not_before = max(self._not_before, self._clock() + seconds)
+
+    async def back_off(self, seconds: float) -> None:
+        self.hold(seconds)
         self._running -= 1
         try:
             await self._wait_turn()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from forge_cli.core.batches import BatchCounts
 from forge_cli.core.errors import UsageError
@@ -34,6 +34,8 @@ class BatchPlan:
     inputs: BatchInputs
     record: BatchRecord
     counts: BatchCounts
+    removed: Sequence[str] = ()
+    """Keys of items that are not among the inputs any more."""
 
     def todo(self) -> Iterator[tuple[InputItem, str]]:
         """Each item that is to be worked on, with the id of its session; one that is parked once it is answered."""
@@ -59,9 +61,9 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
     wanted = restart.keys if restart and restart.keys else frozenset()
     for item in inputs.checked():
         counts.total += 1
-        if wanted:
-            keys.add(item.key)
         known = record.items.get(item.key)
+        if wanted or known:
+            keys.add(item.key)
         if known is None or (restart and restart.covers(item.key)):
             continue
         if known.digest != item.digest and known.state in _SETTLED:
@@ -78,7 +80,8 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
         rest = f", --restart {_named(open_items)} only what was not completed" if open_items else ""
         hint = f"--restart does everything again{rest}; -o starts a new file"
         raise UsageError(f"the worker has changed since {counted(settled, 'item')} of it were done", hint=hint)
-    return BatchPlan(inputs, _restarted(record, restart), counts)
+    removed = [key for key in record.items if key not in keys]
+    return BatchPlan(inputs, _restarted(record, restart), counts, removed)
 
 
 def _restarted(record: BatchRecord, restart: RestartChoice | None) -> BatchRecord:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -39,6 +39,8 @@ class ItemRecord:
     resumes: bool = True
     """Is its session resumed when it is worked on again?"""
     error: str | None = None
+    removed: bool = False
+    """Was its row not among the inputs the last time?"""
 
 
 @dataclass
@@ -50,6 +52,8 @@ class BatchRecord:
     total: int = 0
     exit_code: int | None = None
     """How the last invocation ended; None while it runs, or where it was killed."""
+    pid: int | None = None
+    """Its process."""
     items: dict[str, ItemRecord] = field(default_factory=dict)
     usage: JsonObject = field(default_factory=dict)
     cost: float | None = None
@@ -57,11 +61,24 @@ class BatchRecord:
     """Whether an item has ended of which nobody knows what it costs."""
 
     def in_state(self, state: ItemState) -> list[str]:
-        return [key for key, item in self.items.items() if item.state == state]
+        return [key for key, item in self.current.items() if item.state == state]
+
+    @property
+    def current(self) -> dict[str, ItemRecord]:
+        """Those that were among the inputs the last time."""
+        return {key: item for key, item in self.items.items() if not item.removed}
 
 
 def journal_of(results: Path) -> Path:
-    return results.with_name(f"{results.name}{JOURNAL}")
+    return Path(f"{results}{JOURNAL}")
+
+
+def has_content(file: Path) -> bool:
+    """Is there a file of this name with something in it?"""
+    try:
+        return file.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
@@ -93,6 +110,13 @@ def read_record(results: Path) -> BatchRecord:
             case {"type": "batch"}:
                 record.worker, record.worker_digest = str(line.get("worker")), str(line.get("digest"))
                 record.total, record.exit_code = int(line.get("total") or 0), None
+                record.pid = line.get("pid")
+                for known in record.items.values():
+                    known.removed = False
+            case {"type": "removed", "keys": [*removed]}:
+                for key in removed:
+                    if key in record.items:
+                        record.items[key].removed = True
             case {"type": "restart", "offset": int(offset)}:
                 if (keys := line.get("keys")) is None:
                     all_from = offset
@@ -159,21 +183,27 @@ class BatchStore:
         self.results = results
         self._results = self._journal = -1
         self._size = 0
-        self._made = False
-        """Was there no file for the results before?"""
+        self._made: list[Path] = []
+        """Which of the two were not there before."""
+        self.unsynced: set[int] = set()
+        """Descriptors of those that the disk may not have yet as they are."""
 
     def __enter__(self) -> Self:
         journal = journal_of(self.results)
-        if self.results.exists() and self.results.stat().st_size and not journal.exists():
+        if has_content(self.results) and not has_content(journal):
             hint = f"put its journal {journal.name} back beside it, or name a new file with -o"
             raise UsageError(f"{self.results}: there are results, but not what belongs to them", hint=hint)
+        self._made = [file for file in (self.results, journal) if not os.path.lexists(file)]
         try:
-            self._journal, self._made = acquire(journal, wait=False), not self.results.exists()
+            self._journal = acquire(journal, wait=False)
             self._results = os.open(self.results, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             _drop_torn_line(self._journal)
             self._size = _drop_torn_line(self._results)
         except BlockingIOError:
-            raise ForgeError(f"{self.results} is in use by another forge batch", hint="wait for it to end") from None
+            record = read_record(self.results)  # which has not begun yet where the last one has ended
+            who = f" (pid {record.pid})" if record.pid and record.exit_code is None else ""
+            problem = f"{self.results} is in use by another forge batch{who}"
+            raise ForgeError(problem, hint="wait for it to end") from None
         except OSError as error:
             self.close()
             raise UsageError(f"-o {self.results}: it cannot be written: {error.strerror}") from None
@@ -194,15 +224,17 @@ class BatchStore:
         self._results = self._journal = -1
 
     def _remove_unused(self) -> None:
-        """Nothing has begun, as where the inputs cannot be read: leave no files behind."""
-        with suppress(OSError):
-            if self._made and not self.results.stat().st_size:
-                self.results.unlink()
-                journal_of(self.results).unlink()
+        """Nothing has begun, as where the inputs cannot be read: leave no files behind that were not there before."""
+        for file in self._made:
+            with suppress(OSError):
+                file.unlink()
 
-    def begin(self, worker: str, digest: str, total: int, time: str) -> None:
-        """Keep what this invocation works on."""
-        self._note({"type": "batch", "v": VERSION, "worker": worker, "digest": digest, "total": total, "time": time})
+    def begin(self, worker: str, digest: str, total: int, time: str, removed: Sequence[str] = ()) -> None:
+        """Keep what this invocation works on; ``removed`` are items that are not among its inputs any more."""
+        facts = {"worker": worker, "digest": digest, "total": total, "time": time, "pid": os.getpid()}
+        self._note({"type": "batch", "v": VERSION, **facts})
+        if removed:
+            self._note({"type": "removed", "keys": list(removed)})
 
     def restart(self, keys: list[str] | None) -> None:
         """What was done so far does not count any more; None means all of it."""
@@ -224,22 +256,29 @@ class BatchStore:
         self._size += len(line)
 
     def sync(self) -> None:
-        """Wait until all results are on the disk."""
-        sync_data(self._results)
+        """Wait until all that was written is on the disk, what was begun before what has ended."""
+        unsynced, self.unsynced = self.unsynced, set()
+        for descriptor in (self._journal, self._results):
+            if descriptor in unsynced:
+                sync_data(descriptor)
 
     def _note(self, line: JsonObject) -> None:
         self._append(self._journal, _encode(line))
 
     def _append(self, descriptor: int, data: bytes) -> None:
-        size = os.fstat(descriptor).st_size
+        found = os.fstat(descriptor)
+        if not found.st_nlink:
+            name = (self.results if descriptor == self._results else journal_of(self.results)).name
+            raise ForgeError(f"{self.results}: {name} was removed while it was written")
         try:
             if os.write(descriptor, data) == len(data):
+                self.unsynced.add(descriptor)
                 return
             problem = "the disk is full"
         except OSError as error:
             problem = str(error.strerror)
         with suppress(OSError):
-            os.ftruncate(descriptor, size)
+            os.ftruncate(descriptor, found.st_size)
         hint = "make room, then give the same command again"
         raise ForgeError(f"{self.results}: a result cannot be written: {problem}", hint=hint)
 

@@ -11,7 +11,8 @@ from forge_cli.core.errors import Mark, UsageError, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.values import dataclass
 
-_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_TWICE = "a brace that is meant is written twice"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class TaskTemplate:
             if not isinstance(task, str):
                 hint = "give each item a task, or fill one from its fields: --task 'Sum up {FIELD}'"
                 raise UsageError("there is no field 'task' with a text", where=where, hint=hint)
+        elif not self.text.strip():
+            raise UsageError("--task is empty", hint="say what is to be done: --task 'Sum up {FIELD}'")
         else:
             task = _PART.sub(lambda part: self._replace(part, fields, where), self.text)
         if not task.strip():
@@ -36,8 +39,10 @@ class TaskTemplate:
     def _replace(self, part: re.Match[str], fields: Mapping[str, Any], where: Mark) -> str:
         if part[0] in ("{{", "}}"):
             return part[0][0]
+        if part[0] in ("{", "}"):
+            raise UsageError(f"--task: a '{part[0]}' stands alone, at character {part.start() + 1}", hint=_TWICE)
         if (name := part[1]) not in fields:
-            hint = f"{did_you_mean(name, fields)} (a brace that is meant is written twice)"
+            hint = f"{did_you_mean(name, fields)} ({_TWICE})"
             raise UsageError(f"--task: there is no field '{name}'", where=where, hint=hint)
         return field_text(fields[name])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
 from forge_cli.core.text import cut, dollars, visible
@@ -10,7 +11,7 @@ from forge_cli.ui.terminal.status import CYAN, DIM, RESET, compact, duration, sp
 
 LAST_ERRORS = 3
 BAR = 24
-LONGEST_ERROR = 200
+LONGEST_ERROR, LONGEST_KEY = 200, 30
 _NO_ERROR = ("completed", "parked", "interrupted")
 _FULL, _EMPTY = "█", "░"
 
@@ -18,8 +19,11 @@ _FULL, _EMPTY = "█", "░"
 class BatchScreen:
     """Takes the events of a batch, and says how it stands at any time."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, provider: Callable[[], str] = str) -> None:
+        """``provider`` says what is wrong with the provider right now, if anything."""
         self.name = name
+        self._provider = provider
+        self.preparing = "reading the inputs"
         self.counts, self.spending = BatchCounts(), Spending()
         self.errors: deque[str] = deque(maxlen=LAST_ERRORS)
         self.failures: deque[str] = deque(maxlen=LAST_ERRORS)
@@ -31,11 +35,12 @@ class BatchScreen:
         self.counts, self.spending, self._ready = event.counts, event.spending, True
         if event.type != "itemFinished" or event.result is None:
             return
-        self._ended += event.retry_in is None
         status = str(event.result.get("status"))
+        self._ended += event.retry_in is None and status != "interrupted"
         if status not in _NO_ERROR:
             first = visible(str(event.result.get("error")).partition("\n")[0])
-            error = cut(f"{visible(event.key or '')}: {visible(status)}: {first}", LONGEST_ERROR, "end")
+            key = cut(visible(event.key or ""), LONGEST_KEY, "middle")
+            error = cut(f"{key}: {visible(status)}: {first}", LONGEST_ERROR, "end")
             if event.retry_in is None:
                 self.failures.append(error)
                 self.errors.append(error)
@@ -45,7 +50,7 @@ class BatchScreen:
     def lines(self, seconds: float) -> list[str]:
         """What stands on a terminal while it runs."""
         if not self._ready:
-            return [f"{CYAN}{spin(seconds)}{RESET} {DIM}{visible(self.name)} · reading the inputs{RESET}"]
+            return [f"{CYAN}{spin(seconds)}{RESET} {DIM}{visible(self.name)} · {self.preparing}{RESET}"]
         counts = self.counts
         done = counts.total - counts.waiting - counts.running
         filled = BAR * done // max(1, counts.total)
@@ -55,12 +60,18 @@ class BatchScreen:
             first,
             f"  {_states(counts)}",
             f"  {DIM}{' · '.join(self._facts(seconds))}{RESET}",
-            *(f"  {DIM}{error}{RESET}" for error in self.errors),
+            *(f"  {DIM}{text}{RESET}" for text in (*self._trouble(), *self.errors)),
         ]
 
-    def line(self, seconds: float) -> str:
+    def line(self, seconds: float, *, ended: bool = False) -> str:
         """The same in one line, for a log."""
-        return " · ".join([_states(self.counts).replace("   ", ", "), *self._facts(seconds)])
+        if not self._ready:
+            return self.preparing
+        trouble = [] if ended else self._trouble()
+        return " · ".join([_states(self.counts).replace("   ", ", "), *trouble, *self._facts(seconds)])
+
+    def _trouble(self) -> list[str]:
+        return [cut(visible(problem), LONGEST_ERROR, "end")] if (problem := self._provider()) else []
 
     def _facts(self, seconds: float) -> list[str]:
         counts, rate = self.counts, self._ended / seconds * 60 if seconds else 0.0

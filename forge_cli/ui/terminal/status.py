@@ -18,10 +18,12 @@ def spin(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``0.4 s``, ``14 s``, ``2 min 5 s``."""
+    """``0.4 s``, ``14 s``, ``2 min 5 s``, ``9 h 43 min``."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 

@@ -2,17 +2,22 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import anyio
 import pytest
-from forge_executor_dask import forge_executors
+from forge_executor_dask import executor, forge_executors
 
+from forge_cli import ModelError
 from forge_cli.testing import Project, check_executor
 
 from .conftest import Sorter, running_cluster
@@ -139,6 +144,32 @@ def test_no_key_goes_along(sorter: Sorter) -> None:
     done = sorter.batch(env={"MY_API_KEY": secret})
     assert (done.returncode, "beside.py:1:1: a key stands in this file" in done.stderr) == (3, True)
     assert secret not in done.stderr
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "No such file or directory"),
+        ("{nope", "Expecting property name"),
+        ("[]", "this is not a file that a scheduler wrote"),
+        ('{"id": 1}', "this is not a file that a scheduler wrote"),
+        ("silent", "nothing came for 1 s"),
+    ],
+)
+async def test_who_does_not_answer_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, why: str
+) -> None:
+    monkeypatch.setattr(executor, "ANSWER", 0.5)
+    file = tmp_path / "scheduler.json"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        if content == "silent":
+            content = json.dumps({"address": f"tcp://127.0.0.1:{silent.getsockname()[1]}"})
+        if content is not None:
+            file.write_text(content)
+        with anyio.fail_after(20), pytest.raises(ModelError, match=re.escape(why)):
+            async with AsyncExitStack() as stack:
+                await executor._connect(str(file), 1, stack)
 
 
 @pytest.mark.long

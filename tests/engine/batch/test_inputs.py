@@ -3,6 +3,7 @@
 Covers forge_cli.engine.batch.inputs, forge_cli.engine.batch.template.
 """
 
+import re
 from io import BytesIO
 from pathlib import Path
 
@@ -67,25 +68,72 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         ("a.jsonl", '{"t": "é'.encode() + b"\xff", (1, 9), "byte 0xff at offset 9 is not UTF-8"),
         ("a.jsonl", b'{"task": "x"}\n{"t": "\xe9', (2, 8), "byte 0xe9 is not UTF-8; save the file as UTF-8"),
         ("a.csv", b"task\nx\ny\xff\n", (3, 2), "byte 0xff is not UTF-8"),
-        ("a.jsonl", b"\n \n", None, "nothing in it"),
+        ("a.jsonl", b"\n \n", (1, 1), "nothing in it"),
         ("a.jsonl", b'{"task": " "}', (1, 1), "the task is empty"),
         ("a.jsonl", b'{"task": "x", "id": ""}', (1, 1), "'id' must be"),
-        ("a.jsonl", b'{"task": "x", "id": 1}\n{"task": "y", "id": "1"}', None, "items 1 and 2 have the same key '1'"),
+        ("a.jsonl", b'{"task": "x", "id": 1}\n\n{"task": "y", "id": "1"}', (3, 1), "key '1' is that of line 1 already"),
+        ("a.csv", b'id,task\na,"x\ny"\na,z\n', (4, 1), "key 'a' is that of line 2 already"),
+        ("a.csv", b'task\nx\n"y\nz\n', (3, 1), "not CSV: unexpected end of data"),
         ("a.csv", b"task,b\nx,y\n\nz\n", (4, 2), "has 1 fields, the first one has 2"),
         ("a.csv", b"task,task\nx,y\n", (1, 2), "column 2 is there twice"),
         ("a.csv", b'task\n"x"y\n', (2, 1), "not CSV"),
-        ("a.txt", b"x", None, "does not say what it holds"),
+        ("a.txt", b"x", (1, 1), "does not say what it holds"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_place(
-    tmp_path: Path, name: str, content: bytes, place: tuple[int, int] | None, problem: str
+    tmp_path: Path, name: str, content: bytes, place: tuple[int, int], problem: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ForgeError) as caught:
         tasks(tmp_path / name)
-    where = Mark(str(tmp_path / name), *place) if place else tmp_path / name
-    assert str(caught.value).startswith(f"{where}: ")
+    assert caught.value.where == Mark(str(tmp_path / name), *place)
     assert (problem in caught.value.message, caught.value.exit_code) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.jsonl", '{"id": "a", "task": "x"}\n', '{"id": "a", "task": "x"}\n{"id": "a", "task": "again"}\nrubbish\n'),
+        ("a.csv", "id,task\na,x\n", "id,task\nb,y\n"),
+    ],
+)
+def test_rows_are_those_of_the_beginning(tmp_path: Path, name: str, before: str, after: str) -> None:
+    file = tmp_path / name
+    file.write_text(before)
+    inputs = BatchInputs(str(file), TaskTemplate())
+    assert [item.key for item in inputs.checked()] == ["a"]
+    file.write_text(after)
+    assert [(item.key, item.task) for item in inputs] == [("a", "x")]
+
+
+def test_files_are_those_of_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    for source in (str(tmp_path), f"{tmp_path}/*.md"):
+        inputs = BatchInputs(source, TaskTemplate("{name}"))
+        assert [item.task for item in inputs.checked()] == ["a.md"]
+        (tmp_path / "b.md").write_text("b")
+        assert [item.task for item in inputs] == ["a.md"]
+        (tmp_path / "b.md").unlink()
+
+
+def test_a_field_of_a_table_may_be_long(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"task\n{'x' * 300_000}\n")
+    assert tasks(tmp_path / "a.csv") == {"1": "x" * 300_000}
+
+
+def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.md", "b/c.md", "b/d/e.md", "b/.f/g.md", "other/h.md"):
+        (tmp_path / "notes" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "notes" / name).write_text(name)
+    (tmp_path / "notes/b/up").symlink_to("..")
+    (tmp_path / "notes/d").symlink_to("b/d")
+    deep = ["notes/a.md", "notes/b/c.md", "notes/b/d/e.md", "notes/other/h.md"]
+    assert list(tasks("notes/**/*.md", "{path}")) == deep
+    assert list(tasks("notes/**", "{path}")) == deep
+    assert list(tasks(f"{tmp_path}/**/e.md", "{path}")) == [f"{tmp_path}/notes/b/d/e.md"]
+    assert list(tasks("**/b/**/e.md", "{path}")) == ["notes/b/d/e.md"]
+    assert list(tasks("notes/[d]/*.md", "{path}")) == ["notes/d/e.md"]
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
@@ -103,6 +151,23 @@ def test_an_unknown_field_is_a_usage_error(tmp_path: Path) -> None:
         tasks(file, "{titel}")
     with pytest.raises(UsageError, match="no field 'task'"):
         tasks(file)
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("Sum up {title", "a '{' stands alone, at character 8"),
+        ("Sum up title}", "a '}' stands alone, at character 13"),
+        ('{"a": {title}}', "a '{' stands alone, at character 1"),
+        (" ", "--task is empty"),
+    ],
+)
+def test_a_template_with_half_a_field_is_a_usage_error(tmp_path: Path, template: str, problem: str) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"title": "x", "none": null}\n')
+    with pytest.raises(UsageError, match=re.escape(problem)):
+        tasks(file, template)
+    assert tasks(file, '{{"a": "{title}{none}"}}') == {"1": '{"a": "x"}'}
 
 
 def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
@@ -135,7 +200,9 @@ def test_the_results_are_named_after_the_inputs(source: str, name: str) -> None:
 
 
 def test_every_key_has_a_folder_of_its_own() -> None:
-    keys = ["a", "a/b", "a%2Fb", "..", ".", "%2E%2E", "a b", "é"]
+    keys = ["a", "a/b", "a%2Fb", "..", ".", "%2E%2E", "a b", "é", "\ud800", "%uD800", "\udcff"]
+    keys += ["x" * 255, "x" * 256, "x" * 257, "é" * 200, "é" * 201, "/" * 200]
     names = [folder_name(key) for key in keys]
     assert len(set(names)) == len(keys)
+    assert all(len(name.encode()) <= 200 for name in names)
     assert not any("/" in name or name in (".", "..") for name in names)

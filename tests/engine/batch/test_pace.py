@@ -6,6 +6,7 @@ Covers forge_cli.engine.batch.pace, forge_cli.core.pace.
 import anyio
 import pytest
 
+from forge_cli.core.errors import ModelError
 from forge_cli.core.pace import current_pace
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.models.failures import ProviderFailure, Retry
@@ -84,6 +85,25 @@ async def test_a_busy_provider_slows_everybody_down_together() -> None:
     assert len(sent) == 6
     assert min(sent) - started >= 0.29
     assert pace.limit == 8
+
+
+async def test_what_went_wrong_is_known_until_a_request_succeeds() -> None:
+    pace = SharedPace(8)
+    current_pace.set(pace)
+    async with pace.request():
+        await Retry("m", lambda *_: None, str, delays=[0.01]).wait(1, ProviderFailure("it failed"))
+        assert pace.problem.startswith("m: it failed; trying again in 0.01")
+        assert not pace.pause
+    assert pace.problem == ""
+
+
+async def test_others_wait_as_well_for_a_provider_that_one_has_given_up() -> None:
+    pace = SharedPace(8)
+    current_pace.set(pace)
+    with pytest.raises(ModelError, match=r"busy \(tried 5 times\)"):
+        async with pace.request():
+            await Retry("m", lambda *_: None, str).wait(5, ProviderFailure("busy", wait=60, busy=True))
+    assert 50 < pace.pause <= 60
 
 
 async def test_half_as_many_go_out_after_a_pause_and_one_more_after_each_success() -> None:

@@ -7,8 +7,10 @@ import re
 
 import pytest
 
+from forge_cli.cli.batch.show import provider_state
 from forge_cli.core.batches import BatchCounts, BatchEvent, Spending
 from forge_cli.core.messages import Usage
+from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.testing import Project
 from forge_cli.ui.terminal.batch import BatchScreen
 
@@ -34,7 +36,7 @@ def test_the_lines_say_how_it_stands() -> None:
         screen.take(event)
     assert [plain(line) for line in screen.lines(60)][1:] == [
         "  31 completed   8 running   2 failed   1 parked   1,158 waiting",
-        "  10.5k tokens · $1.50 · 2.0 a minute · about 583 min 0 s left · 1 min 0 s",
+        "  10.5k tokens · $1.50 · 2.0 a minute · about 9 h 43 min left · 1 min 0 s",
         "  a: failed: one",
         "  b: failed: two (again in 2.0 s)",
         "  c\\x1b[2J: failed: three",
@@ -48,6 +50,35 @@ def test_what_is_not_known_is_left_out() -> None:
     screen = BatchScreen("triage")
     screen.take(BatchEvent("batchEnd", BatchCounts(2, completed=2), Spending(cost=None)))
     assert screen.line(2) == "2 completed · 0 tokens · 2.0 s"
+
+
+def test_what_is_wrong_with_the_provider_is_told() -> None:
+    pace = SharedPace(8, clock=lambda: 0.0)
+    screen = BatchScreen("triage", lambda: provider_state(pace))
+    screen.take(BatchEvent("batchStart", BatchCounts(2, running=2), Spending()))
+    pace.tell("HTTP 500: boom; trying again in 4 s")
+    assert plain(screen.lines(4)[-1]) == "  HTTP 500: boom; trying again in 4 s"
+    pace.hold(3540.0)
+    busy = "the provider is busy, next request in 59 min 0 s"
+    assert plain(screen.lines(4)[-1]) == f"  {busy}"
+    assert screen.line(4) == f"0 completed, 2 running · {busy} · 0 tokens · 4.0 s"
+    assert screen.line(4, ended=True) == "0 completed, 2 running · 0 tokens · 4.0 s"
+
+
+def test_what_was_interrupted_is_not_done_and_little_money_is_money() -> None:
+    screen, spending = BatchScreen("triage"), Spending(Usage(100, 10), 0.0042)
+    for status in ("completed", "interrupted", "interrupted"):
+        counts = BatchCounts(3, completed=1)
+        screen.take(BatchEvent("itemFinished", counts, spending, key="a", result={"status": status}))
+    assert screen.line(30) == "1 completed, 2 waiting · 110 tokens · $0.0042 · 2.0 a minute · 30 s"
+
+
+def test_a_long_key_leaves_room_for_its_error() -> None:
+    screen = BatchScreen("triage")
+    screen.take(failed("k" * 300, "the folder cannot be made"))
+    (error,) = screen.failures
+    assert error.endswith(": failed: the folder cannot be made")
+    assert len(error) < 80
 
 
 @pytest.mark.parametrize("columns", [80, 50])

@@ -160,10 +160,11 @@ def test_numbers() -> None:
     assert [compact(number) for number in (0, 112, 999, 1000, 2468, 12345, 999_949, 1_234_567)] == [
         *("0", "112", "999", "1.0k", "2.5k", "12.3k", "1.0M", "1.2M")
     ]
-    assert [duration(seconds) for seconds in (0.44, 9.9, 14.2, 59.4, 125)] == [
+    assert [duration(seconds) for seconds in (0.44, 9.9, 14.2, 59.4, 125, 34_980)] == [
         "0.4 s",
         "9.9 s",
         "14 s",
         "59 s",
         "2 min 5 s",
+        "9 h 43 min",
     ]

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import json
 import logging
 import math
 import os
+import time
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -24,6 +27,8 @@ from forge_executor_dask.machine import BEAT, Message, run_item
 
 ANSWER = 15.0
 """Seconds in which a cluster has to answer."""
+LOOK = 0.1
+"""Seconds between two looks for the file of a scheduler."""
 ARRIVAL = 30.0
 """Seconds in which the end of an item has to follow the end of its task."""
 SAME = ("forge-workers", "forge-executor-dask")
@@ -173,15 +178,37 @@ async def _connect(address: str, concurrency: int, stack: AsyncExitStack) -> Cli
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if not address:
         address = await _start_cluster(concurrency, stack)
-    given = {"scheduler_file" if address.endswith(".json") else "address": address}
     try:
-        client: Any = Client(**given, asynchronous=True, timeout=ANSWER, set_as_default=False)
-        await stack.enter_async_context(client)
+        with anyio.fail_after(2 * ANSWER):  # Dask itself waits for ever where something else listens there
+            scheduler = address
+            if address.endswith(".json"):
+                scheduler = await anyio.to_thread.run_sync(_read_address, Path(address), abandon_on_cancel=True)
+            client: Any = Client(scheduler, asynchronous=True, timeout=ANSWER, set_as_default=False)
+            stack.push_async_callback(_close, client)
+            await client
         await client.wait_for_workers(1, timeout=ANSWER)
     except (OSError, TimeoutError, ValueError) as error:
         hint = "name the address of its scheduler, such as tcp://host:8786, and start workers for it"
-        raise ModelError(f"the cluster {address} does not answer: {error}", hint=hint) from None
+        why = str(error) or f"nothing came for {2 * ANSWER:.0f} s"
+        raise ModelError(f"the cluster {address} does not answer: {why}", hint=hint) from None
     return cast(Client, client)
+
+
+async def _close(client: Any) -> None:
+    """Also one that never found its cluster."""
+    with suppress(Exception), anyio.move_on_after(ANSWER):
+        await client.close()
+
+
+def _read_address(file: Path) -> str:
+    """The address of a scheduler in the file that it writes when it starts, which may be just now."""
+    late = time.monotonic() + ANSWER
+    while not file.exists() and time.monotonic() < late:
+        time.sleep(LOOK)
+    found = json.loads(file.read_bytes())
+    if not isinstance(found, dict) or not isinstance(found.get("address"), str):
+        raise ValueError("this is not a file that a scheduler wrote")
+    return str(found["address"])
 
 
 async def _start_cluster(concurrency: int, stack: AsyncExitStack) -> str:
@@ -192,6 +219,7 @@ async def _start_cluster(concurrency: int, stack: AsyncExitStack) -> str:
         processes=True,
         asynchronous=True,
         dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # the usual port may belong to another cluster
         memory_limit=0,
         silence_logs=logging.CRITICAL,
         preload="forge_executor_dask.apart",
