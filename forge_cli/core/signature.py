@@ -7,34 +7,41 @@ import inspect
 import json
 import re
 from itertools import pairwise
-from types import FunctionType, MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
+from types import FunctionType, MappingProxyType, NoneType, SimpleNamespace, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Optional,
+    TypeGuard,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from weakref import WeakKeyDictionary
 
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from forge_cli.core.plain import PlainFields
+from forge_cli.core.errors import SchemaError as SchemaError
+from forge_cli.core.fields import subschemas
+from forge_cli.core.plain import PlainField, PlainFields
 from forge_cli.core.wire import JsonObject as JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping
 
 
-_NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
-_NESTED = frozenset(
-    {"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items"}
-    | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
-)
+_PLAIN_TYPES = frozenset({str, int, float, bool, NoneType})
+_BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt", MinLen: "min_length", MaxLen: "max_length"}
 _GOOGLE_SECTION = re.compile(r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*")
 _SPHINX_FIELD = re.compile(r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:")
 _NUMPY_SECTION = re.compile(r"(Other )?Parameters\s*")
-
-
-class SchemaError(Exception):
-    """A function or a schema cannot become a tool's input; a sentence for its author, with the remedy."""
 
 
 class SignatureModel(BaseModel):
@@ -102,8 +109,40 @@ def plain_fields(model: type[BaseModel] | None) -> PlainFields | None:
     if model is None or not issubclass(model, SignatureModel):
         return None
     if "known_plain" not in vars(model):
-        model.known_plain = PlainFields.of(model, model.parameter_names)
+        model.known_plain = _plain_fields(model)
     return model.known_plain
+
+
+def _plain_fields(model: type[SignatureModel]) -> PlainFields | None:
+    """None where one of the fields takes more than types and bounds."""
+    found = tuple(_plain_field(info, model.parameter_names[name]) for name, info in model.model_fields.items())
+    fields = tuple(field for field in found if field is not None)
+    return PlainFields(fields) if len(fields) == len(found) else None
+
+
+def _plain_field(info: FieldInfo, parameter: str) -> PlainField | None:
+    types, name = _plain_types(info.annotation), info.validation_alias
+    bounds = tuple(_bound(each) for each in info.metadata if not getattr(each, "describes_only", False))
+    if types is None or None in bounds or not isinstance(name, str) or info.exclude or info.default_factory:
+        return None
+    known = tuple(bound for bound in bounds if bound is not None)
+    if info.is_required():
+        return PlainField(name, parameter, types, known)
+    field = PlainField(name, parameter, types, known, info.default)
+    return field if field.admits(info.default) else None
+
+
+def _plain_types(hint: Any) -> frozenset[type] | None:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    plain = len({*kinds} - {NoneType}) == 1 and all(isinstance(kind, type) and kind in _PLAIN_TYPES for kind in kinds)
+    return frozenset(kinds) if plain else None
+
+
+def _bound(metadata: Any) -> tuple[str, Any] | None:
+    if type(metadata) not in _BOUNDS:
+        return None
+    name = _BOUNDS[type(metadata)]
+    return name, getattr(metadata, name)
 
 
 def keyword_args(instance: BaseModel) -> dict[str, Any]:
@@ -262,20 +301,6 @@ def describe(function: Callable[..., Any]) -> str:
 
 def is_model(value: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(value, type) and issubclass(value, BaseModel)
-
-
-def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
-    """The schema and every schema inside it; what merely looks like one (a default, a property's name) is left out."""
-    yield schema
-    for keyword, value in schema.items():
-        inner: list[Any] = []
-        if keyword in _NAMED and isinstance(value, dict):
-            inner = list(value.values())
-        elif keyword in _NESTED:
-            inner = value if isinstance(value, list) else [value]
-        for item in inner:
-            if isinstance(item, dict):
-                yield from subschemas(item)
 
 
 class _Generator(GenerateJsonSchema):

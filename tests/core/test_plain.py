@@ -1,4 +1,7 @@
-"""Args of plain types are read as pydantic reads them, and what is not plain is left to it."""
+"""Args of plain types are read as pydantic reads them, and what is not plain is left to it.
+
+Covers forge_cli.core.model_input.
+"""
 
 from typing import Annotated, Any
 
@@ -8,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from forge_cli import ReadPath
-from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
+from forge_cli.core.model_input import typed_args
+from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.signature import keyword_args, plain_args, plain_fields, read_strict, signature_model
 from forge_cli.core.tool import Tool
 

@@ -28,7 +28,7 @@ from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.secrets import Redactor, own_redactor
-from forge_cli.sandbox.zones.zones import SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
