@@ -31,6 +31,7 @@ HEAVY = frozenset(
         "anthropic",
         "anyio.lowlevel",
         "asyncio",
+        "ctypes",
         "docstring_parser",
         "forge_cli.core.model_input",
         "forge_cli.core.signature",

@@ -32,8 +32,12 @@ class PathArgument:
     """It changes the schema, and not what is valid."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        return {**handler(schema), **self.keywords()}
+
+    def keywords(self) -> JsonObject:
+        """What the schema of the argument says besides its type."""
         kind = {KIND: self.kind} if self.kind else {}
-        return {**handler(schema), "format": FORMAT, ACCESS: self.access.value, **kind}
+        return {"format": FORMAT, ACCESS: self.access.value, **kind}
 
 
 ReadPath = Annotated[str, PathArgument(Access.READ)]

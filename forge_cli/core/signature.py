@@ -30,7 +30,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from forge_cli.core.errors import SchemaError as SchemaError
 from forge_cli.core.fields import subschemas
-from forge_cli.core.plain import PlainField, PlainFields
+from forge_cli.core.paths import PathArgument
+from forge_cli.core.plain import REQUIRED, PlainField, PlainFields
 from forge_cli.core.wire import JsonObject as JsonObject
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
 
 _PLAIN_TYPES = frozenset({str, int, float, bool, NoneType})
 _BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt", MinLen: "min_length", MaxLen: "max_length"}
+_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_KEYWORDS: dict[type, dict[str, str]] = {
+    str: {"min_length": "minLength", "max_length": "maxLength"},
+    int: _NUMBERS,
+    float: _NUMBERS,
+    bool: {},
+}
 _GOOGLE_SECTION = re.compile(r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*")
 _SPHINX_FIELD = re.compile(r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:")
 _NUMPY_SECTION = re.compile(r"(Other )?Parameters\s*")
@@ -322,6 +331,45 @@ def model_schema(model: type[BaseModel]) -> JsonObject:
 
 
 def _model_schema(model: type[BaseModel]) -> JsonObject:
+    return _described_plainly(model) or _described_by_pydantic(model)
+
+
+def _described_plainly(model: type[BaseModel]) -> JsonObject | None:
+    """What pydantic would say of a model whose fields are plain, for which it would build a validator first."""
+    plain = plain_fields(model)
+    if plain is None:
+        return None
+    infos = model.model_fields.values()
+    described = {field.name: _property(field, info) for field, info in zip(plain.fields, infos, strict=True)}
+    properties = {name: schema for name, schema in described.items() if schema is not None}
+    if len(properties) < len(described):
+        return None
+    required = [field.name for field in plain.fields if field.default is REQUIRED]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _property(field: PlainField, info: FieldInfo) -> JsonObject | None:
+    """The schema of a plain field, its keys in the order that pydantic gives them; None where more is said of it."""
+    (kind,) = field.types - {NoneType}
+    paths = [each for each in info.metadata if isinstance(each, PathArgument)]
+    words = {name: _KEYWORDS[kind].get(name) for name, _ in field.bounds}
+    known = len(paths) + len(field.bounds) == len(info.metadata) and None not in words.values()
+    more = info.examples or info.deprecated or info.json_schema_extra or (paths and NoneType in field.types)
+    if more or not known or len(paths) > 1:
+        return None
+    schema: JsonObject = {"type": _JSON_TYPES[kind], **{str(words[name]): bound for name, bound in field.bounds}}
+    for path in paths:
+        schema |= path.keywords()
+    if NoneType in field.types:
+        schema = {"anyOf": [dict(sorted(schema.items())), {"type": "null"}]}
+    if info.description is not None:
+        schema["description"] = info.description
+    if field.default is not REQUIRED:
+        schema["default"] = field.default
+    return dict(sorted(schema.items()))
+
+
+def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
     if model.__pydantic_root_model__:
         raise SchemaError(
             f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"

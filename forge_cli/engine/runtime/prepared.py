@@ -126,8 +126,9 @@ class PreparedWorker:
     @cached_property
     def sandbox(self) -> SandboxConfig:
         section = self.worker.section("sandbox")
-        file = str(self.worker.path)
-        return parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=file)
+        if section is None:
+            return SandboxConfig.empty()
+        return parse_config(SandboxConfig, section, at=("sandbox",), file=str(self.worker.path))
 
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """The zones that the worker's toolsets bring along."""
