@@ -5,13 +5,18 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from forge_cli.cli.looking.kept_gate import offer_from
+from forge_cli.cli.looking.trace import active_trace
 from forge_cli.cli.opening import opened
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import ForgeError, Mark
+from forge_cli.core.paths import flat_paths
+from forge_cli.core.plain import REQUIRED, PlainFields
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.tool import NeedsApproval
 from forge_cli.core.wire import JsonObject
@@ -30,8 +35,12 @@ async def gate_facts(worker: str, workspace: Path) -> JsonObject | None:
         with watching(refuse):
             prepared = PreparedWorker(load_worker(worker), PluginHost())
             return await _facts(prepared, workspace) if _is_plain(prepared, workspace) else None
+    except ForgeError:  # whoever opens the worker says so; what is missing may be there the next time
+        if trace := active_trace():
+            trace.complete = False
+        return None
     except BaseException as error:
-        if isinstance(error, ForgeError) or needs_third_party(error):  # whoever opens the worker says so
+        if needs_third_party(error):
             return None
         raise
 
@@ -64,9 +73,10 @@ async def _facts(prepared: PreparedWorker, workspace: Path) -> JsonObject:
 def _offer(offer: Offer) -> JsonObject | None:
     """A tool and the worker's policy for it; None where that is more than can be kept."""
     tool, policy = offer.tool, offer.policy
-    fields = tool.schema.plain_fields
-    if fields is None or tool.touches or tool.stands_for or not _is_kept(tool.needs_approval):
+    fields, paths = tool.schema.plain_fields, flat_paths(tool.schema.json_schema)
+    if fields is None or paths is None or tool.touches or tool.stands_for or not _is_kept(tool.needs_approval):
         return None
+    fields = _without_defaults(fields, [name for name, *_ in paths])
     facts = {
         "toolset": offer.toolset,
         "original": offer.original,
@@ -83,6 +93,11 @@ def _offer(offer: Offer) -> JsonObject | None:
     schema = again.tool.schema
     same = again.policy == policy and schema.plain == fields and schema.json_schema == tool.schema.json_schema
     return facts if same else None
+
+
+def _without_defaults(fields: PlainFields, names: Sequence[str]) -> PlainFields:
+    """Where a path is not given, the folders of zones decide what it is: the opened worker looks at them."""
+    return PlainFields(tuple(replace(each, default=REQUIRED) if each.name in names else each for each in fields.fields))
 
 
 def _is_kept(needs: NeedsApproval) -> bool:

@@ -282,6 +282,25 @@ def test_folders_are_looked_at_each_time(approve: Any, project: Project) -> None
     assert approve("/notes/in/a") == (0, "refused")
 
 
+def test_a_zone_that_appears_is_found(approve: Any, project: Project, opened_again: list[str]) -> None:
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {filesystem: {}}\nsandbox: {zones: [{name: a}, {name: notes, mode: rw}]}"
+    )
+    assert [approve()[0], approve()[0]] == [3, 3]
+    (project.folder / "a").mkdir()
+    assert [approve(), approve()] == [(0, "ask")] * 2
+    assert len(opened_again) == 3
+
+
+def test_a_path_that_is_not_given_is_left_to_the_opened_worker(gates: Callable[[str], Gates]) -> None:
+    """It is the working directory where that lies in a zone, and the list of zones elsewhere."""
+    worker = gates(WORKERS["silent zones"])
+    assert worker.kept_answers([("list_files", {}, {})]) == [None]
+    assert worker.compare(
+        [("list_files", {}, {}), ("list_files", {"path": "."}, {}), ("list_files", {"path": "/"}, {})]
+    )
+
+
 def test_what_others_can_write_is_not_believed(approve: Any, project: Project, opened_again: list[str]) -> None:
     assert approve() == (0, "ask")
     (file,) = (project.home / "cache" / "answers").glob("*.json")
