@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
+from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.schema import InputSchema
@@ -18,8 +19,6 @@ from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from forge_cli.core.interrupt import InterruptSignal
 
 _CALL: ContextVar[str | None] = ContextVar("call", default=None)
 
