@@ -29,11 +29,18 @@ ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {
         "anthropic",
+        "anyio.lowlevel",
+        "asyncio",
+        "ctypes",
         "docstring_parser",
+        "forge_cli.core.model_input",
+        "forge_cli.core.signature",
+        "forge_cli.engine.gate.performing",
         "forge_cli.files.parsing",
         "forge_cli.sandbox.isolation.bubblewrap",
         "forge_cli.sandbox.isolation.landlock",
         "forge_cli.sandbox.network.start",
+        "forge_cli.sandbox.patches",
         "genai_prices",
         "httpx2",
         "idna",
@@ -50,8 +57,12 @@ HEAVY = frozenset(
 LATE = frozenset(
     {
         "forge_cli.cli.against",
+        "forge_cli.cli.lines",
+        "forge_cli.cli.looking.gate",
+        "forge_cli.cli.looking.gate_facts",
         "forge_cli.cli.looking.looker",
         "forge_cli.cli.models.names",
+        "forge_cli.cli.signals",
         "forge_cli.cli.tools.rows",
         "forge_cli.cli.worker.checking",
         "forge_cli.cli.worker.grants",

@@ -37,7 +37,7 @@ from forge_cli.models.script import ScriptFile
 from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import Redactor
-from forge_cli.sandbox.zones.zones import SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.toolsets.executables.manifest import Manifest
 
 ROOT = Path(__file__).parent.parent

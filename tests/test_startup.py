@@ -21,9 +21,11 @@ LIBRARIES = frozenset({"anyio", "asyncio", "importlib.metadata", "jsonschema", "
 
 LOOK = """
 import os
+import posix
 import sys
 sys.argv = ["forge", *sys.argv[2:]]
-os._exit = sys.exit  # it leaves so where a thread is still there, and would take what was seen along
+# forge leaves so where a thread is still there, and would take what was seen along; it keeps that of posix in mind
+os._exit = posix._exit = sys.exit
 from forge_cli.cli.app import main
 try:
     code = main()
@@ -130,8 +132,9 @@ def test_commands_whose_answer_is_cached_load_next_to_nothing(tmp_path: Path, ar
     assert collections < 20
 
 
+APPROVE = ["approve", WRITER, "write_file", "path=/notes/a.md", "content=x"]
 WORKING = [
-    ["approve", WRITER, "write_file", "path=/notes/a.md", "content=x"],
+    [*APPROVE, "no_such_arg=x"],
     ["run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral"],
 ]
 UNUSED = frozenset(
@@ -157,6 +160,16 @@ def test_commands_that_work_load_what_they_use(tmp_path: Path, args: list[str]) 
     modules, collections = seen_of(tmp_path, *args)
     assert not modules & (SDKS | UNUSED | LIBRARIES - {"anyio", "asyncio", "pluggy", "pydantic"})
     assert len(modules) < 600
+    assert collections < 20
+
+
+def test_a_verdict_on_a_plain_tool_needs_neither_pydantic_nor_an_event_loop(tmp_path: Path) -> None:
+    """Twice, since what the worker's file says is kept; the args of the second call are others."""
+    seen_of(tmp_path, *APPROVE)
+    modules, collections = seen_of(tmp_path, *APPROVE[:-1], "content=another")
+    assert not modules & (SDKS | UNUSED | LIBRARIES - {"anyio", "pluggy"} | LATER - {"forge_cli.ui"})
+    assert not {name for name in modules if name.startswith("forge_cli.toolsets")}
+    assert len(modules) < 320
     assert collections < 20
 
 

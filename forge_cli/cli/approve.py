@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
 from forge_cli.cli.colours import paint
-from forge_cli.cli.lines import read_lines
-from forge_cli.cli.looking.gate import judging
+from forge_cli.cli.looking.kept_gate import judge_plainly
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
 from forge_cli.core.named import wrong_path
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.ui.terminal.slash import OptionValue, parse_arguments
 
@@ -65,24 +63,54 @@ def approve(
     if batch is not None and (pairs or json_input is not None):
         raise UsageError("--batch brings the input of every call itself")
     with _open_batch(batch) as lines, data_output() as out:
-        calls = _one(str(tool), pairs or [], json_object(json_input)) if lines is None else _batch(lines)
-        in_loop(_approve, find_worker(worker), work_folder(directory), calls, out, as_json or batch is not None)
+        if lines is None:
+            given = json_object(json_input)
+            path, folder = find_worker(worker), work_folder(directory)
+            _approve_one(str(tool), pairs or [], given, path, folder, out, as_json=as_json)
+        else:
+            _approve_all(_batch(lines), find_worker(worker), work_folder(directory), out, as_json=True)
 
 
-async def _approve(worker: str, workspace: Path, calls: Calls, out: TextIO, as_json: bool) -> None:
-    async with judging(worker, workspace) as judge:
-        async for call in calls:
-            answer = call if isinstance(call, dict) else await judge(*call)
-            out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer, out))
-            out.flush()
+def _approve_one(
+    tool: str, pairs: list[str], given: JsonObject, worker: str, workspace: Path, out: TextIO, *, as_json: bool
+) -> None:
+    answer = None
+    with suppress(UsageError):  # what is wrong with the worker is said first
+        answer = judge_plainly(worker, workspace, *_read_call(tool, pairs, given))
+    if answer is None:
+        _approve_all(_one(tool, pairs, given), worker, workspace, out, as_json=as_json)
+    else:
+        _tell(answer, out, as_json=as_json)
 
 
-async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
+def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_json: bool) -> None:
+    """Judge calls by the opened worker."""
+    from forge_cli.cli.looking.gate import judging
+    from forge_cli.cli.signals import in_loop
+
+    async def judge_all() -> None:
+        async with judging(worker, workspace) as judge:
+            async for call in calls:
+                _tell(call if isinstance(call, dict) else await judge(*call), out, as_json=as_json)
+
+    in_loop(judge_all)
+
+
+def _tell(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
+    out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer, out))
+    out.flush()
+
+
+def _read_call(tool: str, pairs: list[str], given: JsonObject) -> tuple[str, JsonObject, Mapping[str, OptionValue]]:
     """The call of the command line: pairs over the JSON object."""
     others, options = parse_arguments(pairs)
     if others:
         raise UsageError(f"'{others[0]}' is not KEY=VALUE")
-    yield tool, given, options
+    return tool, given, options
+
+
+async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
+    yield _read_call(tool, pairs, given)
 
 
 @contextmanager
@@ -99,6 +127,8 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
 
 async def _batch(source: BinaryIO) -> Calls:
     """The calls of a batch, in order, each as soon as its line is there."""
+    from forge_cli.cli.lines import read_lines
+
     number = 0
     async for line in read_lines(source.fileno()):
         number += 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -51,7 +52,14 @@ class App(typer.Typer):
     """Commands of the house unless another class is named."""
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
-        return super().command(name, cls=cls or PlainCommand, **settings)
+        register = super().command(name, cls=cls or PlainCommand, **settings)
+
+        def resolve(function: Callable[..., Any]) -> Any:
+            # typer looks at a function three times, and would evaluate the text of each hint twice each time
+            function.__annotations__ = get_type_hints(function, include_extras=True)
+            return register(function)
+
+        return resolve
 
 
 def new_app(**settings: object) -> typer.Typer:

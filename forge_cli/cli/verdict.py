@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.grants import GrantOffer, offers_for
-from forge_cli.core.signature import JsonObject
-from forge_cli.engine.gate.guard import Guard
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.judge import Caller, Judged, Refusal
+from forge_cli.engine.gate.offer import Offer
+from forge_cli.ui.terminal.slash import OptionValue, args_from
+
+if TYPE_CHECKING:
+    from forge_cli.engine.gate.guard import Guard
 
 VerdictAnswer = dict[str, Any]
+
+
+def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
+    """A call by the name of its tool and its args, or their text where that is not a JSON object.
+
+    ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
+    """
+    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
+    unreadable = args if isinstance(args, str) else None
+    return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)
 
 
 async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAnswer:
@@ -20,9 +35,14 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAns
     except Refusal as refusal:
         kind = "blocked" if refusal.status == "blocked" else "refused"
         return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
+    return answer_on(judged, _hooks(guard, judged))
+
+
+def answer_on(judged: Judged, hooks: Sequence[JsonObject] = ()) -> VerdictAnswer:
+    """The verdict on a call that can run, with the hooks that it would be put to."""
     verdict, offers = judged.verdict, offers_for(judged.verdict.grants)
     return answer_of(
-        call.name,
+        judged.call.name,
         verdict.approval.value,
         verdict.reason,
         rule=verdict.rule,
@@ -31,7 +51,7 @@ async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> VerdictAns
         risk=judged.offer.tool.risk,
         **({"details": list(verdict.details)} if verdict.details else {}),
         **({"grants": [_grant(offer) for offer in offers]} if offers else {}),
-        **({"hooks": hooks} if (hooks := _hooks(guard, judged)) else {}),
+        **({"hooks": hooks} if hooks else {}),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import asyncio
 import math
 import os
 import signal
@@ -12,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import anyio
 
@@ -20,6 +19,9 @@ from forge_cli.core.text import counted
 from forge_cli.core.upkeep import mend_process
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
+
+if TYPE_CHECKING:
+    import asyncio
 
 OPENING = 30.0
 """Seconds for whatever is opened: a module to be imported, a toolset, a model."""
@@ -102,6 +104,8 @@ async def wait_within(seconds: float, what: str, function: Callable[..., Awaitab
 
     The time limit is not a cancel scope, in which nothing could be opened that stays open.
     """
+    import asyncio
+
     section = begin(what, seconds)
     limit = asyncio.timeout(seconds)
     try:
@@ -135,6 +139,8 @@ def is_cancelled() -> bool:
 
 def is_fault(error: BaseException) -> bool:
     """Did third-party code raise this by itself, and not somebody who wants the work to end?"""
+    import asyncio
+
     match error:
         case Overdue():
             return False
@@ -153,6 +159,8 @@ def fault_text(error: BaseException) -> str:
 
 def shrug_off_cancel() -> None:
     """Third-party code has cancelled this task, which is not its own."""
+    import asyncio
+
     if task := asyncio.current_task():
         task.uncancel()
 
@@ -162,6 +170,8 @@ def forget_task(task: asyncio.Task[Any]) -> None:
 
     It is kept: thrown away, its coroutine would be closed, and might not let even that happen.
     """
+    import asyncio
+
     FORGOTTEN.append(task)
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     asyncio.tasks._unregister_task(task)
@@ -207,6 +217,8 @@ class Watchdog:
 
     def __enter__(self) -> Self:
         global _watchdog
+        import asyncio
+
         self.loop = asyncio.get_running_loop()
         self._outer = _watchdog
         self._handler = signal.signal(signal.SIGALRM, self._ring)

@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, overload
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
@@ -18,6 +16,9 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _CALL: ContextVar[str | None] = ContextVar("call", default=None)
 
@@ -76,7 +77,7 @@ class InnerCalls(Protocol):
 
 
 AskPerson = Callable[[str, JsonObject], Awaitable[JsonObject | None]]
-AnswerT = TypeVar("AnswerT", bound=BaseModel)
+AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 
 def _no_progress(message: str, fraction: float | None) -> None:

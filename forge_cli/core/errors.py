@@ -94,6 +94,10 @@ class ModelError(ForgeError):
         self.refused = refused
 
 
+class SchemaError(Exception):
+    """A function or a schema cannot become a tool's input; a sentence for its author, with the remedy."""
+
+
 class ToolError(Exception):
     """A tool could not do what it was asked; the sentence is for the model.
 

@@ -7,13 +7,19 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from forge_cli.core.signature import JsonObject, SchemaError, is_model, model_schema, subschemas
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.text import cut
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+_NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
+_NESTED = frozenset(
+    {"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items"}
+    | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+)
 _KINDS = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _NOUNS = {
     "array": "a list",
@@ -37,6 +43,20 @@ _LIMITS = {
     "maxItems": "of at most {} items",
 }
 _LISTED = 10
+
+
+def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
+    """The schema and every schema inside it; what merely looks like one (a default, a property's name) is left out."""
+    yield schema
+    for keyword, value in schema.items():
+        inner: list[Any] = []
+        if keyword in _NAMED and isinstance(value, dict):
+            inner = list(value.values())
+        elif keyword in _NESTED:
+            inner = value if isinstance(value, list) else [value]
+        for item in inner:
+            if isinstance(item, dict):
+                yield from subschemas(item)
 
 
 def lookup(ref: str, root: JsonObject) -> Any:
@@ -252,8 +272,11 @@ def derive_fields(schema_or_tool: Any) -> list[FormField]:
 
 
 def _schema_of(source: Any) -> JsonObject:
-    if is_model(source):
-        return model_schema(source)
+    if isinstance(source, type):
+        from forge_cli.core.signature import is_model, model_schema
+
+        if is_model(source):
+            return model_schema(source)
     if isinstance(source, dict):
         return source
     for attribute in ("json_schema", "input_schema"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -22,6 +21,8 @@ class _InterruptScope:
         self._scope = anyio.CancelScope()
 
     def __enter__(self) -> anyio.CancelScope:
+        import asyncio
+
         loop, scope = asyncio.get_running_loop(), self._scope
         scope.__enter__()
         self._signal._wakers[self] = partial(loop.call_soon_threadsafe, scope.cancel)

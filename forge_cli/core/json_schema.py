@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forge_cli.core.config import Loc
-from forge_cli.core.fields import alternatives, lookup
-from forge_cli.core.signature import JsonObject, subschemas
+from forge_cli.core.fields import alternatives, lookup, subschemas
+from forge_cli.core.marks import Loc
 from forge_cli.core.text import cut
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

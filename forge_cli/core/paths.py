@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import GetJsonSchemaHandler
-from pydantic_core import CoreSchema
-
-from forge_cli.core.config import Loc
-from forge_cli.core.fields import alternatives, member
-from forge_cli.core.signature import JsonObject, subschemas
+from forge_cli.core.fields import alternatives, member, subschemas
+from forge_cli.core.marks import Loc
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
 
 FORMAT, ACCESS, KIND = "path", "x-forge-access", "x-forge-kind"
 
@@ -31,8 +32,12 @@ class PathArgument:
     """It changes the schema, and not what is valid."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        return {**handler(schema), **self.keywords()}
+
+    def keywords(self) -> JsonObject:
+        """What the schema of the argument says besides its type."""
         kind = {KIND: self.kind} if self.kind else {}
-        return {**handler(schema), "format": FORMAT, ACCESS: self.access.value, **kind}
+        return {"format": FORMAT, ACCESS: self.access.value, **kind}
 
 
 ReadPath = Annotated[str, PathArgument(Access.READ)]

@@ -9,15 +9,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
-
-from forge_cli.core.config import Loc, dotted
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.core.fields import (
-    FormField,
     alternatives,
     coerce,
-    derive_fields,
     expectation,
     member,
     shown,
@@ -31,40 +26,16 @@ from forge_cli.core.json_schema import (
     reference_problems,
     validator,
 )
-from forge_cli.core.signature import (
-    JsonObject,
-    SchemaError,
-    describe,
-    keyword_args,
-    model_schema,
-    plain_args,
-    plain_fields,
-    read_strict,
-    signature_model,
-)
+from forge_cli.core.marks import Loc, dotted
+from forge_cli.core.plain import PlainFields
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import MAX_BITS, NESTING
+from forge_cli.core.wire import MAX_BITS, NESTING, JsonObject
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as JsonSchemaError
     from jsonschema.protocols import Validator
-    from pydantic_core import ErrorDetails
-
-__all__ = [
-    "FormField",
-    "InputSchema",
-    "InvalidInput",
-    "JsonObject",
-    "SchemaError",
-    "coerce",
-    "derive_fields",
-    "describe",
-    "keyword_args",
-    "lint",
-    "signature_model",
-    "typed_args",
-]
+    from pydantic import BaseModel
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
@@ -72,12 +43,6 @@ _OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternPropertie
 _SCHEMA_KEYWORDS = frozenset(
     {"type", "enum", "const", "anyOf", "oneOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
     | {"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems"}
-)
-_PYDANTIC_TYPES = frozenset(
-    {"bool_type", "dataclass_type", "dict_type", "enum", "float_type", "frozen_set_type", "greater_than"}
-    | {"greater_than_equal", "int_from_float", "int_type", "less_than", "less_than_equal", "list_type", "literal_error"}
-    | {"model_type", "multiple_of", "none_required", "set_type", "string_pattern_mismatch", "string_too_long"}
-    | {"string_too_short", "string_type", "too_long", "too_short", "tuple_type"}
 )
 
 
@@ -105,23 +70,37 @@ class InputSchema:
 
     json_schema: JsonObject
     model: type[BaseModel] | None = None
+    plain: PlainFields | None = None
+    """What is known of its fields, where there is nothing else to check args by."""
 
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
         """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
-        if isinstance(schema, type) and issubclass(schema, BaseModel):
-            emitted = model_schema(schema)
-            for problem in _shape_problems(emitted):
-                raise SchemaError(f"{schema.__name__}: {problem}")
-            return cls(emitted, schema)
+        if isinstance(schema, type):
+            from forge_cli.core.signature import is_model, model_schema
+
+            if is_model(schema):
+                emitted = model_schema(schema)
+                for problem in _shape_problems(emitted):
+                    raise SchemaError(f"{schema.__name__}: {problem}")
+                return cls(emitted, schema)
         for problem in lint(schema):
             raise SchemaError(problem)
         return cls(_closed(_plain(schema, limit=2 * NESTING)))
 
     def read_plainly(self, args: Any) -> JsonObject | None:
         """What ``validate`` returns, where types and bounds alone tell it; no third-party code is called."""
-        fields = plain_fields(self.model)
+        fields = self.plain_fields
         return fields.read(args) if fields else None
+
+    @cached_property
+    def plain_fields(self) -> PlainFields | None:
+        """Its fields, where all of them are plain."""
+        if self.model is None:
+            return self.plain
+        from forge_cli.core.signature import plain_fields
+
+        return plain_fields(self.model)
 
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
@@ -133,8 +112,16 @@ class InputSchema:
             given = _plain(args)
             if self._fits_plainly(given):
                 return self._fill(given)
-            plain = _plain(coerce(given, self.json_schema))
-            return self._by_schema(plain) if self.model is None else _by_model(self.model, plain, self.json_schema)
+            coerced = _plain(coerce(given, self.json_schema))
+            if (plain := self.read_plainly(coerced)) is not None:
+                return plain
+            if self.plain is not None:
+                raise InvalidInput("the types and bounds of its fields do not tell whether the input is valid")
+            if self.model is None:
+                return self._by_schema(coerced)
+            from forge_cli.core.model_input import validate_by_model
+
+            return validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
         except Exception as error:  # third-party code: the validators of a model, mappings, schemas that never end
@@ -188,18 +175,7 @@ class InputSchema:
         return {name: value for name, value in named.items() if name not in wrong}
 
 
-def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
-    """From validated plain args to the values that the function takes: a Path, a datetime, a nested model."""
-    fields = plain_fields(model)
-    if fields and (plain := fields.keywords(args)) is not None:
-        return plain
-    try:
-        return keyword_args(read_strict(model, args))
-    except ValidationError as error:
-        raise InvalidInput(*_model_problems(error, args, model_schema(model))) from None
-
-
-def lint(schema: JsonObject) -> list[str]:
+def lint(schema: object) -> list[str]:
     """What would make a provider reject the tool; an empty list for a sound schema."""
     if not isinstance(schema, dict):
         return [f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"]
@@ -210,7 +186,7 @@ def lint(schema: JsonObject) -> list[str]:
     problems = [*_shape_problems(plain), *reference_problems(plain)]
     if problems or not (problem := metaschema_problem(plain)):
         return problems
-    return [_at(problem.loc, problem.sentence) if problem.json_path else f"the schema {problem.sentence}"]
+    return [problem_at(problem.loc, problem.sentence) if problem.json_path else f"the schema {problem.sentence}"]
 
 
 def _shape_problems(schema: JsonObject) -> Iterator[str]:
@@ -255,13 +231,13 @@ def _plain(value: Any, path: Loc = (), limit: int = NESTING) -> Any:
         case int() if value.bit_length() <= MAX_BITS:
             return int(value)
         case float() | int():
-            raise InvalidInput(_at(path, "must be a number that JSON can carry"))
-    raise InvalidInput(_at(path, f"must be plain JSON, not {type(value).__name__}"))
+            raise InvalidInput(problem_at(path, "must be a number that JSON can carry"))
+    raise InvalidInput(problem_at(path, f"must be plain JSON, not {type(value).__name__}"))
 
 
 def _key(key: Any, path: Loc) -> str:
     if not isinstance(key, str):
-        raise InvalidInput(_at(path, f"the names of an object must be strings, not {type(key).__name__}"))
+        raise InvalidInput(problem_at(path, f"the names of an object must be strings, not {type(key).__name__}"))
     return _text(key, path)
 
 
@@ -269,62 +245,8 @@ def _text(value: str, path: Loc) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(_at(path, "must be text that UTF-8 can carry, got a lone surrogate")) from None
+        raise InvalidInput(problem_at(path, "must be text that UTF-8 can carry, got a lone surrogate")) from None
     return str.__str__(value)
-
-
-def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
-    known = schema["properties"]
-    extra = [name for name in args if name not in known] if schema["additionalProperties"] is False else []
-    given = {name: value for name, value in args.items() if name not in extra}
-    problems: list[str] = []
-    try:
-        instance = read_strict(model, given)
-    except ValidationError as error:
-        problems = _model_problems(error, given, schema)
-    problems += [_unknown((name,), known) for name in extra]
-    if problems:
-        raise InvalidInput(*problems)
-    return plain_args(instance, given)
-
-
-def _model_problems(error: ValidationError, args: JsonObject, schema: JsonObject) -> list[str]:
-    found: dict[Loc, list[ErrorDetails]] = {}
-    for detail in error.errors(include_url=False):
-        found.setdefault(_path_in(args, detail), []).append(detail)
-    inner = {path[:length] for path in found for length in range(len(path))}
-    return [
-        _model_problem(path, details, schema)
-        for path, details in found.items()
-        if path not in inner or not all(detail["type"] in _PYDANTIC_TYPES for detail in details)
-    ]
-
-
-def _path_in(data: Any, detail: ErrorDetails) -> Loc:
-    """Where in the args the error is: pydantic's own location also names the alternatives of a union."""
-    path: list[str | int] = []
-    for step in detail["loc"]:
-        within = data if isinstance(data, dict) else dict(enumerate(data)) if isinstance(data, list) else {}
-        if step in within:
-            path.append(step)
-            data = within[step]
-    return (*path, detail["loc"][-1]) if detail["type"] == "missing" else tuple(path)
-
-
-def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -> str:
-    kind, text, value = details[0]["type"], details[0]["msg"], details[0]["input"]
-    if kind == "missing":
-        return _missing(path, schema)
-    if kind == "extra_forbidden":
-        around = alternatives(_declared(path[:-1], schema), schema)
-        return _unknown(path, [name for branch in around for name in branch.get("properties", {})])
-    if len(details) > 1 or kind in _PYDANTIC_TYPES:
-        expected = expectation(_declared(path, schema), schema)
-        if expected:
-            return _at(path, f"must be {expected}, got {shown(value)}")
-    if text.startswith("Input should be "):
-        return _at(path, f"must be {text.removeprefix('Input should be ')}, got {shown(value)}")
-    return _at(path, text.removeprefix("Value error, ").removeprefix("Assertion failed, "))
 
 
 def _schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
@@ -333,17 +255,17 @@ def _schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
     value: Any = error.instance
     schema: Any = error.schema
     if keyword == "required":
-        return [_missing((*path, name), root) for name in schema["required"] if name not in value]
+        return [missing_field((*path, name), root) for name in schema["required"] if name not in value]
     if keyword == "additionalProperties" and schema[keyword] is False:
         known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
         extra = [name for name in value if name not in known and not any(re.search(each, name) for each in patterns)]
-        return [_unknown((*path, name), known) for name in extra]
+        return [unknown_field((*path, name), known) for name in extra]
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
     expected = "" if unsaid else expectation(schema, root)
-    return [_at(path, f"must be {expected}, got {shown(value)}" if expected else in_short(error.message))]
+    return [problem_at(path, f"must be {expected}, got {shown(value)}" if expected else in_short(error.message))]
 
 
-def _declared(path: Loc, schema: JsonObject) -> Any:
+def declared_at(path: Loc, schema: JsonObject) -> Any:
     declared: Any = schema
     for step in path:
         said = [member(branch, step) for branch in alternatives(declared, schema)]
@@ -351,17 +273,17 @@ def _declared(path: Loc, schema: JsonObject) -> Any:
     return declared
 
 
-def _missing(path: Loc, schema: JsonObject) -> str:
-    expected = expectation(_declared(path, schema), schema)
+def missing_field(path: Loc, schema: JsonObject) -> str:
+    expected = expectation(declared_at(path, schema), schema)
     return f"missing field '{_place(path)}'" + (f" ({expected})" if expected else "")
 
 
-def _unknown(path: Loc, known: Collection[str]) -> str:
+def unknown_field(path: Loc, known: Collection[str]) -> str:
     remedy = did_you_mean(str(path[-1]), known, f"known: {', '.join(islice(known, 10))}" if known else "")
     return f"unknown field '{_place(path)}'" + (f" ({remedy})" if remedy else "")
 
 
-def _at(path: Loc, text: str) -> str:
+def problem_at(path: Loc, text: str) -> str:
     return f"{_place(path)}: {text}" if path else text
 
 

@@ -7,34 +7,50 @@ import inspect
 import json
 import re
 from itertools import pairwise
-from types import FunctionType, MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
+from types import FunctionType, MappingProxyType, NoneType, SimpleNamespace, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Optional,
+    TypeGuard,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from weakref import WeakKeyDictionary
 
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from forge_cli.core.plain import PlainFields
+from forge_cli.core.errors import SchemaError as SchemaError
+from forge_cli.core.fields import subschemas
+from forge_cli.core.paths import PathArgument
+from forge_cli.core.plain import REQUIRED, PlainField, PlainFields
 from forge_cli.core.wire import JsonObject as JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping
 
 
-_NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
-_NESTED = frozenset(
-    {"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items"}
-    | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
-)
+_PLAIN_TYPES = frozenset({str, int, float, bool, NoneType})
+_BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt", MinLen: "min_length", MaxLen: "max_length"}
+_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_KEYWORDS: dict[type, dict[str, str]] = {
+    str: {"min_length": "minLength", "max_length": "maxLength"},
+    int: _NUMBERS,
+    float: _NUMBERS,
+    bool: {},
+}
 _GOOGLE_SECTION = re.compile(r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*")
 _SPHINX_FIELD = re.compile(r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:")
 _NUMPY_SECTION = re.compile(r"(Other )?Parameters\s*")
-
-
-class SchemaError(Exception):
-    """A function or a schema cannot become a tool's input; a sentence for its author, with the remedy."""
 
 
 class SignatureModel(BaseModel):
@@ -102,8 +118,40 @@ def plain_fields(model: type[BaseModel] | None) -> PlainFields | None:
     if model is None or not issubclass(model, SignatureModel):
         return None
     if "known_plain" not in vars(model):
-        model.known_plain = PlainFields.of(model, model.parameter_names)
+        model.known_plain = _plain_fields(model)
     return model.known_plain
+
+
+def _plain_fields(model: type[SignatureModel]) -> PlainFields | None:
+    """None where one of the fields takes more than types and bounds."""
+    found = tuple(_plain_field(info, model.parameter_names[name]) for name, info in model.model_fields.items())
+    fields = tuple(field for field in found if field is not None)
+    return PlainFields(fields) if len(fields) == len(found) else None
+
+
+def _plain_field(info: FieldInfo, parameter: str) -> PlainField | None:
+    types, name = _plain_types(info.annotation), info.validation_alias
+    bounds = tuple(_bound(each) for each in info.metadata if not getattr(each, "describes_only", False))
+    if types is None or None in bounds or not isinstance(name, str) or info.exclude or info.default_factory:
+        return None
+    known = tuple(bound for bound in bounds if bound is not None)
+    if info.is_required():
+        return PlainField(name, parameter, types, known)
+    field = PlainField(name, parameter, types, known, info.default)
+    return field if field.admits(info.default) else None
+
+
+def _plain_types(hint: Any) -> frozenset[type] | None:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    plain = len({*kinds} - {NoneType}) == 1 and all(isinstance(kind, type) and kind in _PLAIN_TYPES for kind in kinds)
+    return frozenset(kinds) if plain else None
+
+
+def _bound(metadata: Any) -> tuple[str, Any] | None:
+    if type(metadata) not in _BOUNDS:
+        return None
+    name = _BOUNDS[type(metadata)]
+    return name, getattr(metadata, name)
 
 
 def keyword_args(instance: BaseModel) -> dict[str, Any]:
@@ -264,20 +312,6 @@ def is_model(value: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(value, type) and issubclass(value, BaseModel)
 
 
-def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
-    """The schema and every schema inside it; what merely looks like one (a default, a property's name) is left out."""
-    yield schema
-    for keyword, value in schema.items():
-        inner: list[Any] = []
-        if keyword in _NAMED and isinstance(value, dict):
-            inner = list(value.values())
-        elif keyword in _NESTED:
-            inner = value if isinstance(value, list) else [value]
-        for item in inner:
-            if isinstance(item, dict):
-                yield from subschemas(item)
-
-
 class _Generator(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
 
@@ -297,6 +331,45 @@ def model_schema(model: type[BaseModel]) -> JsonObject:
 
 
 def _model_schema(model: type[BaseModel]) -> JsonObject:
+    return _described_plainly(model) or _described_by_pydantic(model)
+
+
+def _described_plainly(model: type[BaseModel]) -> JsonObject | None:
+    """What pydantic would say of a model whose fields are plain, for which it would build a validator first."""
+    plain = plain_fields(model)
+    if plain is None:
+        return None
+    infos = model.model_fields.values()
+    described = {field.name: _property(field, info) for field, info in zip(plain.fields, infos, strict=True)}
+    properties = {name: schema for name, schema in described.items() if schema is not None}
+    if len(properties) < len(described):
+        return None
+    required = [field.name for field in plain.fields if field.default is REQUIRED]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _property(field: PlainField, info: FieldInfo) -> JsonObject | None:
+    """The schema of a plain field, its keys in the order that pydantic gives them; None where more is said of it."""
+    (kind,) = field.types - {NoneType}
+    paths = [each for each in info.metadata if isinstance(each, PathArgument)]
+    words = {name: _KEYWORDS[kind].get(name) for name, _ in field.bounds}
+    known = len(paths) + len(field.bounds) == len(info.metadata) and None not in words.values()
+    more = info.examples or info.deprecated or info.json_schema_extra or (paths and NoneType in field.types)
+    if more or not known or len(paths) > 1:
+        return None
+    schema: JsonObject = {"type": _JSON_TYPES[kind], **{str(words[name]): bound for name, bound in field.bounds}}
+    for path in paths:
+        schema |= path.keywords()
+    if NoneType in field.types:
+        schema = {"anyOf": [dict(sorted(schema.items())), {"type": "null"}]}
+    if info.description is not None:
+        schema["description"] = info.description
+    if field.default is not REQUIRED:
+        schema["default"] = field.default
+    return dict(sorted(schema.items()))
+
+
+def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
     if model.__pydantic_root_model__:
         raise SchemaError(
             f"{model.__name__}: a RootModel has no named fields; use a BaseModel with one field an argument"

@@ -10,23 +10,26 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
 from types import FunctionType
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from anyio import to_thread
-from pydantic import BaseModel
 
 from forge_cli.core.approval import Approval, CommandRun, Effect, Risk, Verdict, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.paths import PathUse, declared_accesses, declared_paths, flat_paths
 from forge_cli.core.results import Custom, ResultValue
-from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
-from forge_cli.core.signature import JsonObject, SchemaError, describe, signature_model
+from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.source import Source as Source
 from forge_cli.core.source import ToolMode
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Access
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Args = dict[str, Any]
 OwnVerdict = bool | Approval | Verdict
@@ -234,6 +237,8 @@ class Tool:
         function that is not async, in a thread of its choice. ``at_once`` takes what the function takes, and returns
         the result where it need not wait for it; None leaves the call to the function.
         """
+        from forge_cli.core.signature import describe, signature_model
+
         context_name = _context_parameter(function)
         hidden = {context_name} if context_name else set()
         model = schema if schema is not None else signature_model(function, skip=hidden)
@@ -311,10 +316,18 @@ class FunctionCall:
         return None if self.instant is None else self.instant(**self._values(args, context))
 
     def _values(self, args: Args, context: ToolContext) -> dict[str, Any]:
-        values = typed_args(self.model, args) if isinstance(self.model, type) else dict(args)
+        values = self._type_args(args)
         if self.context_name:
             values[self.context_name] = context
         return values
+
+    @cached_property
+    def _type_args(self) -> Callable[[Args], dict[str, Any]]:
+        if not isinstance(self.model, type):
+            return dict
+        from forge_cli.core.model_input import typed_args
+
+        return partial(typed_args, self.model)
 
     @cached_property
     def _is_async(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -16,13 +15,12 @@ from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.files.cache import forget_old
 from forge_cli.files.home import DOCUMENTS, forge_home
-from forge_cli.files.regular import open_regular
+from forge_cli.files.regular import read_own
 from forge_cli.files.replace import replace_file
 
 MOST = 200
 """Files of which something is kept."""
 _DIGEST = 64
-_MORE_WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class KeptDocument:
@@ -38,7 +36,7 @@ class KeptDocument:
     def find(self, file: str) -> tuple[MarkedDict, str | None] | None:
         """Data and body, with marks in ``file``."""
         with suppress(OSError, ForgeError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            entry = _read_own(self._place())
+            entry = read_own(self._place())
             key, digest, text = entry[:_DIGEST], entry[_DIGEST : 2 * _DIGEST], entry[2 * _DIGEST :]
             if (key, digest) == (self._key, _digest(text)):
                 told = json.loads(text)
@@ -76,15 +74,6 @@ def _reader() -> tuple[str, int, int]:
     """Who would read a file now: a forge that is being developed keeps its version."""
     status = os.stat(Path(__file__).with_name("parsing.py"))
     return __version__, status.st_mtime_ns, status.st_size
-
-
-def _read_own(file: Path) -> bytes:
-    """The content of a file that nobody but this user can have written."""
-    with open_regular(file) as stream:
-        status = os.fstat(stream.fileno())
-        if status.st_uid != os.geteuid() or status.st_mode & _MORE_WRITERS:
-            raise PermissionError(str(file))
-        return stream.read()
 
 
 def _encode(value: Any) -> Any:

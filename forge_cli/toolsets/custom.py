@@ -137,7 +137,7 @@ class CustomToolset(Toolset):
         if again and keeps_open:
             raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")
         (offered,) = self.env.register(ModuleAdapter(loaded), f"{local.path}:{local.digest}")
-        module = await self.stack.enter_async_context(offered(ToolsetConfig(), self.env))
+        module = await self.stack.enter_async_context(offered(ToolsetConfig.empty(), self.env))
         source = Source("local", self.config.module, self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):

@@ -1,4 +1,7 @@
-"""What is read from files: both spellings, unknown keys, marks, and one sentence for whatever is wrong."""
+"""What is read from files: both spellings, unknown keys, marks, and one sentence for whatever is wrong.
+
+Covers forge_cli.core.marks.
+"""
 
 from typing import Annotated, Any, Literal
 

@@ -1,16 +1,27 @@
-"""Args of plain types are read as pydantic reads them, and what is not plain is left to it."""
+"""Args of plain types are read as pydantic reads them, and what is not plain is left to it.
 
-from typing import Annotated, Any
+Covers forge_cli.core.model_input.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Optional, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from forge_cli import ReadPath
-from forge_cli.core.schema import InputSchema, InvalidInput, typed_args
+from forge_cli import ReadPath, WritePath
+from forge_cli.core import signature
+from forge_cli.core.model_input import typed_args
+from forge_cli.core.paths import PathArgument
+from forge_cli.core.plain import PlainFields
+from forge_cli.core.schema import InputSchema, InvalidInput
 from forge_cli.core.signature import keyword_args, plain_args, plain_fields, read_strict, signature_model
 from forge_cli.core.tool import Tool
+from forge_cli.core.zones import Access
+from forge_cli.toolsets.filesystem import FilesystemToolset
 
 
 def plain(
@@ -101,3 +112,41 @@ def test_paths_are_found_in_plain_fields_and_below_them() -> None:
     assert [(use.path, use.at) for use in flat.paths({"path": "a", "count": 1})] == [("a", ("path",))]
     uses = deep.paths({"first": "a", "more": ["b", "c"]})
     assert [(use.path, use.at) for use in uses] == [("a", ("first",)), ("b", ("more", 0)), ("c", ("more", 1))]
+
+
+def test_what_is_known_of_fields_can_be_kept_as_json() -> None:
+    fields = plain_fields(PLAIN)
+    assert fields is not None
+    assert PlainFields.from_facts(json.loads(json.dumps(fields.facts()))) == fields
+
+
+def bare() -> None: ...
+def texts(a: str, b: Annotated[str, Field(description="ä\n", min_length=1)] = "ä", c: str | None = None) -> None: ...
+def numbers(a: Annotated[int, Field(ge=1, le=5)], b: float = 1.5, c: Annotated[float, Field(gt=0.5)] = 2.0) -> None: ...
+def options(a: Annotated[int | None, Field(lt=9, description="few")] = None, b: Optional[bool] = None) -> None: ...  # noqa: UP045
+def paths(a: Annotated[str, PathArgument(Access.READ, "file")], b: WritePath = "x") -> None: ...
+def described(a: Annotated[ReadPath, Field(description="where", max_length=9)]) -> None: ...
+def titled(a: Annotated[int, Field(title="A", alias="class")] = 1) -> None: ...
+def odd_bounds(a: Annotated[bool, Field(ge=0)] = True) -> None: ...
+def open_path(a: ReadPath | None = None) -> None: ...
+def examples(a: Annotated[str, Field(examples=["x"])]) -> None: ...
+def extra(a: Annotated[str, Field(json_schema_extra={"x": 1})]) -> None: ...
+def old(a: Annotated[str, Field(deprecated=True)]) -> None: ...
+
+
+PLAINLY = [plain, bare, texts, numbers, options, paths, described, titled]
+
+
+@pytest.mark.parametrize("function", [*PLAINLY, odd_bounds, open_path, examples, extra, old])
+def test_a_plain_schema_is_the_one_that_pydantic_makes(function: Callable[..., Any]) -> None:
+    model = signature_model(function)
+    made = signature._described_plainly(model)
+    assert (made is not None) is (function in PLAINLY)
+    assert made is None or json.dumps(made) == json.dumps(signature._described_by_pydantic(model))
+
+
+def test_the_file_tools_are_described_plainly() -> None:
+    for tool in FilesystemToolset()._tools:
+        model = cast(type[BaseModel], tool.input_schema)
+        made = signature._described_plainly(model)
+        assert json.dumps(made) == json.dumps(signature._described_by_pydantic(model))

@@ -504,7 +504,8 @@ def test_schemas_in_circles_come_to_an_end() -> None:
 def test_a_typed_function_needs_neither_jsonschema_nor_a_docstring_parser() -> None:
     program = """
 import sys
-from forge_cli.core.schema import InputSchema, signature_model
+from forge_cli.core.schema import InputSchema
+from forge_cli.core.signature import signature_model
 
 def fibonacci(n: int) -> int:
     "Calculate the nth Fibonacci number."

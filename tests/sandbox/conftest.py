@@ -11,7 +11,8 @@ from forge_cli.sandbox.files import openat2 as beneath
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation import isolation
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
-from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import open_zones
 
 from .children import reap_orphans
 

@@ -18,6 +18,7 @@ from forge_cli.cli.looking.trace import tracing
 from forge_cli.engine.plugins.scan import installed
 from forge_cli.files.cache import forget_old
 from forge_cli.files.home import DOCUMENTS, forge_home
+from forge_cli.files.regular import read_own
 from forge_cli.files.replace import replace_file
 
 MOST = 100
@@ -50,7 +51,7 @@ def answer(question: tuple[str, ...], find: Callable[[], str], besides: Callable
 
 def _recall(file: Path) -> str | None:
     try:
-        kept = json.loads(file.read_bytes())
+        kept = json.loads(read_own(file))
         said, seen = kept["answer"], kept["seen"]
         return said if isinstance(said, str) and all(_stamp(path) == seen[path] for path in seen) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -64,7 +65,7 @@ def _keep(file: Path, said: str, paths: set[str], began: float) -> None:
     latest = int((began - SETTLED) * 1e9)
     if all(stamp is None or max(stamp[:2]) < latest for stamp in seen.values()):
         with suppress(OSError):
-            replace_file(file, json.dumps({"answer": said, "seen": seen}))
+            replace_file(file, json.dumps({"answer": said, "seen": seen}), mode=0o600)
             forget_old(file.parent, MOST)
 
 

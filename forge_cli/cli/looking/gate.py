@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Protocol
 
 from forge_cli.cli.opening import opened
-from forge_cli.cli.verdict import VerdictAnswer, verdict_on
-from forge_cli.core.calls import ToolCall
+from forge_cli.cli.verdict import VerdictAnswer, call_of, verdict_on
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.worker import load_worker
-from forge_cli.ui.terminal.slash import OptionValue, args_from
+from forge_cli.ui.terminal.slash import OptionValue
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """What a child has opened; it ends with them open."""
@@ -74,8 +73,4 @@ async def _judge(
     typed: Mapping[str, OptionValue],
     caller: str = Caller.MODEL.value,
 ) -> VerdictAnswer:
-    offer = guard.offers.get(tool)
-    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
-    unreadable = args if isinstance(args, str) else None
-    call = ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)
-    return await verdict_on(guard, call, Caller(caller))
+    return await verdict_on(guard, call_of(guard.offers.get(tool), tool, args, typed), Caller(caller))

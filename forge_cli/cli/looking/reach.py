@@ -25,7 +25,8 @@ from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
-from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import open_zones
 
 OWN = ("config.yaml", "trust.json", "tools", "skills", "cache")
 """Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""

@@ -18,7 +18,8 @@ from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.worker import Worker
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
-from forge_cli.sandbox.zones.zones import IsolationLevel, SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import IsolationLevel
 
 Section = Mapping[str, Any]
 ALLOWED = Approval.PRE_APPROVED.value

@@ -28,7 +28,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.replace import replace_file
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
-from forge_cli.sandbox.zones.zones import SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
 
 app = new_app()
 

@@ -17,13 +17,13 @@ from forge_cli.core.errors import BlockedError, ToolError
 from forge_cli.core.grants import GrantRule
 from forge_cli.core.paths import with_paths
 from forge_cli.core.schema import InvalidInput
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.tool import READ_ONLY, Args, Tool
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import own_rules
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import as_verdict, own_verdict
-from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.caps import seen_from
 from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
 

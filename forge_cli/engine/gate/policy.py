@@ -7,20 +7,21 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
-
-from anyio.lowlevel import checkpoint
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.context import CallContext
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import Mark, ToolError
 from forge_cli.core.grants import PRE_APPROVED, GrantRule, Needs
 from forge_cli.core.tool import Args, RefusesOnly, Tool, positional_count
-from forge_cli.core.toolset import ApprovalConfig
 from forge_cli.core.values import dataclass
-from forge_cli.engine.gate.performing import perform_within
 
+if TYPE_CHECKING:
+    from forge_cli.core.toolset import ApprovalConfig
+
+Stated = tuple[Approval | None, Mark | None]
+"""What a worker says, and where in its file."""
 CHECK = "it"
 BY_ZONE, BY_RULE = "by zone", "by rule"
 """What decides on a call whose args do: the zones of its paths, or rules and checks of its toolset."""
@@ -42,11 +43,16 @@ class Policy:
     @classmethod
     def of(cls, config: ApprovalConfig, tool: str, toolset: str, caution: str | None = None) -> Policy:
         """Read ``approval: {default, tools}`` of a toolset for one of its tools (its name before ``prefix:``)."""
+        named = config.tools.get(tool), config.where("tools", tool)
+        return cls.stated(tool, toolset, named, (config.default, config.where("default")), caution)
+
+    @classmethod
+    def stated(cls, tool: str, toolset: str, named: Stated, default: Stated, caution: str | None = None) -> Policy:
+        """What a worker says of one tool by its name, and of all those of its toolset."""
         section = f"toolsets.{toolset}.approval"
-        named, default = config.tools.get(tool), config.default
         return cls(
-            _rule(named, f"{section}.tools.{tool}", config.where("tools", tool)) if named else None,
-            _rule(default, f"{section}.default", config.where("default")) if default else None,
+            _rule(*named, f"{section}.tools.{tool}"),
+            _rule(*default, f"{section}.default"),
             GrantRule(("toolsets", toolset, "approval", "tools", tool), PRE_APPROVED, f"every call of {tool}"),
             caution,
         )
@@ -128,8 +134,8 @@ def _join(verdict: Verdict, path: Verdict) -> Verdict:
     return replace(path, reason=reason, details=details, parts=verdict.parts, basis=verdict.basis)
 
 
-def _rule(approval: Approval, rule: str, where: Any) -> Verdict:
-    return Verdict(approval, f"the worker says {approval.value}", rule, where, by="rule")
+def _rule(approval: Approval | None, where: Mark | None, rule: str) -> Verdict | None:
+    return approval and Verdict(approval, f"the worker says {approval.value}", rule, where, by="rule")
 
 
 async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict | None:
@@ -142,12 +148,16 @@ async def own_verdict(tool: Tool, args: Args, context: CallContext) -> Verdict |
             given = (args, context) if positional_count(said) == 2 else (args,)
             said = call_within(LATER, CHECK, said, *given)
             if inspect.isawaitable(said):
+                from forge_cli.engine.gate.performing import perform_within
+
                 said = await perform_within(LATER, CHECK, partial(_itself, said))
         except ToolError:
             raise
         except BaseException as error:  # third-party code: whatever goes wrong in it must not open the gate
             if not is_fault(error):
                 raise
+            from anyio.lowlevel import checkpoint
+
             await checkpoint()  # whoever ended its time may want the whole call to end
             return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
     return as_verdict(said)

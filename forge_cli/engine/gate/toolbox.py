@@ -8,28 +8,17 @@ from operator import is_
 from types import TracebackType
 
 from forge_cli.core.bounds import LATER, OPENING, call_within, fault_text, is_fault, wait_within
-from forge_cli.core.errors import ForgeError, Mark, ToolError, WorkerError
+from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.notify import Notify
-from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.tool import Source, Tool, llm_tools
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
+from forge_cli.engine.gate.offer import Offer as Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 
 ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """A tool as one worker offers it: under its name here, with the worker's policy for it."""
-
-    tool: Tool
-    toolset: str
-    policy: Policy
-    original: str = ""
-    """The tool's name before ``prefix:``."""
 
 
 @dataclass

@@ -57,7 +57,8 @@ class NamedModel:
         prefix, colon, name = self.name.partition(":")
         if not colon or not name:
             raise not_a_model(self.name, settings)
-        options = settings.options(self.name).model_dump(exclude_none=True)
+        said = settings.models.get(self.name)
+        options = said.model_dump(exclude_none=True) if said else {}
         factory = host.model(prefix)
         kind: object = factory.Options
         if kind is not None and not (isinstance(kind, type) and issubclass(kind, Config)):

@@ -28,7 +28,7 @@ from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.secrets import Redactor, own_redactor
-from forge_cli.sandbox.zones.zones import SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -126,8 +126,9 @@ class PreparedWorker:
     @cached_property
     def sandbox(self) -> SandboxConfig:
         section = self.worker.section("sandbox")
-        file = str(self.worker.path)
-        return parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=file)
+        if section is None:
+            return SandboxConfig.empty()
+        return parse_config(SandboxConfig, section, at=("sandbox",), file=str(self.worker.path))
 
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """The zones that the worker's toolsets bring along."""

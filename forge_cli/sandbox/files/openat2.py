@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
+import struct
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -17,12 +17,9 @@ _MACHINES = frozenset({"x86_64", "aarch64"})
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 
 
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
-_BELOW = _How(FOLDER_FLAGS, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
-_ANYWHERE = _How(FOLDER_FLAGS, 0, _NO_LINKS | _NO_MAGIC_LINKS)
+# struct open_how of the kernel: flags, mode, resolve
+_BELOW = struct.pack("QQQ", FOLDER_FLAGS, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+_ANYWHERE = struct.pack("QQQ", FOLDER_FLAGS, 0, _NO_LINKS | _NO_MAGIC_LINKS)
 _HERE = -100
 """For the kernel: relative to the working directory, which an absolute path is not."""
 
@@ -65,14 +62,16 @@ def has_openat2() -> bool:
 
 @cache
 def _syscall() -> Any:
+    import ctypes
+
     function = ctypes.CDLL(None).syscall
-    function.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+    function.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     return function
 
 
-def _openat2(path: str, at: int, how: _How) -> int:
+def _openat2(path: str, at: int, how: bytes) -> int:
     """A descriptor, or less than 0; the kernel itself sees to it that nothing on the way is a link or leads out."""
-    descriptor: int = _syscall()(_OPENAT2, at, os.fsencode(path), how, ctypes.sizeof(_How))
+    descriptor: int = _syscall()(_OPENAT2, at, os.fsencode(path), how, len(how))
     return descriptor
 
 

@@ -9,14 +9,13 @@ from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.paths import PathUse
-from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry
+from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry, SandboxView
 from forge_cli.core.text import visible
-from forge_cli.core.toolset import ToolsetEnv
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone
 from forge_cli.files.home import user_home
@@ -29,6 +28,9 @@ from forge_cli.sandbox.files.virtual import ParsedPath, parse, spell, virtual
 from forge_cli.sandbox.files.walk import NotAFolder, locate
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.zones.zones import Isolation, checked_name, distinct, open_zone
+
+if TYPE_CHECKING:
+    from forge_cli.core.toolset import ToolsetEnv
 
 T = TypeVar("T")
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
@@ -283,11 +285,16 @@ def _unusable(asked: ParsedPath, error: OSError) -> ToolError:
     return ToolError(f"{asked} cannot be used: {error.strerror or error}")
 
 
+def whole_sandbox(view: SandboxView) -> Sandbox:
+    """The sandbox of a call with all that it can do, which is more than third-party tools are promised."""
+    if not isinstance(view, Sandbox):
+        raise TypeError(f"{view!r} is not a sandbox")
+    return view
+
+
 def full_sandbox(env: ToolsetEnv) -> Sandbox:
     """The whole sandbox behind a toolset's view of it, for built-in toolsets."""
-    if not isinstance(env.sandbox, Sandbox):
-        raise TypeError(f"{env.sandbox!r} is not a sandbox")
-    return env.sandbox
+    return whole_sandbox(env.sandbox)
 
 
 def _access_by_kind(place: Place, access: Access) -> Access:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import secrets
@@ -54,6 +53,8 @@ class Member:
 def adopt_orphans() -> None:
     """Where the kernel can do it, processes that lose their parent come to this process instead of getting lost."""
     if _LINUX:
+        import ctypes
+
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

@@ -1,40 +1,29 @@
-"""Zones: the folders a worker may touch, read from its file and pinned to real places once, at load."""
+"""Zones: the folders a worker may touch, pinned to real places once, at load."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
-
-from forge_cli.core.approval import Approval
-from forge_cli.core.config import Config
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules
-from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
+from forge_cli.sandbox.network.rules import Network
+from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones import roots
-from forge_cli.sandbox.zones.limits import LimitsConfig
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.zones.config import SandboxConfig
 
 DEFAULT_ZONE = "workspace"
-
-
-class ZoneApprovalConfig(Config):
-    """Consent in a zone; reading needs none."""
-
-    write: Approval = Approval.ASK
-    """For writing a file."""
-    delete: Approval = Approval.ASK
-    """For deleting one."""
 
 
 def checked_name(name: str) -> str:
@@ -43,24 +32,6 @@ def checked_name(name: str) -> str:
             f"{shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
         )
     return name
-
-
-class ZoneConfig(Config):
-    """One entry of ``sandbox.zones``."""
-
-    name: str
-    """The zone is /NAME to tools."""
-    path: str | None = Field(default=None, min_length=1)
-    """Its folder, from the working directory; by default the one called like the zone."""
-    mode: ZoneMode = ZoneMode.RO
-    """What is possible at all: reading, or writing too."""
-    approval: ZoneApprovalConfig = ZoneApprovalConfig.empty()
-    """What needs consent."""
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        return checked_name(name)
 
 
 class IsolationLevel(Enum):
@@ -89,73 +60,20 @@ class Isolation:
     network_where: Mark | None = None
 
 
-def _true_or_false(value: object) -> object:
-    if not isinstance(value, bool):
-        raise ValueError("must be true, false, or a list of names such as [api.example.org]")
-    return value
-
-
-def _read_rule(text: str) -> str:
-    NetworkRule.read(text)
-    return text
-
-
-def _network_form(value: object) -> str:
-    return "[names]" if isinstance(value, list) else "[all]"
-
-
-NetworkConfig = Annotated[
-    Annotated[bool, BeforeValidator(_true_or_false), Tag("[all]")]
-    | Annotated[list[Annotated[str, AfterValidator(_read_rule)]], Tag("[names]")],
-    Discriminator(_network_form),
-]
-"""What is in brackets is not a part of the place that an error names."""
-
-
-class SandboxConfig(Config):
-    """The ``sandbox`` part of a worker; without ``zones`` the default zone stays, an empty list means none."""
-
-    zones: list[ZoneConfig] | None = None
-    """The folders that tools can reach; without it there is one, the working directory."""
-    isolation: IsolationLevel = IsolationLevel.AUTO
-    """Whether the operating system confines child processes."""
-    network: NetworkConfig | None = None
-    """Whether a confined process has the network, or names that it reaches while others ask."""
-    read: list[str] = Field(default=[])
-    """Hidden parts of your home that confined processes may read."""
-    limits: LimitsConfig = LimitsConfig.empty()
-    """What one command may use."""
-
-    @field_validator("read")
-    @classmethod
-    def _are_absolute(cls, paths: list[str]) -> list[str]:
-        for path in paths:
-            if not _expanded(path, Path("/")).is_absolute():
-                raise ValueError(f"{shown(path)} is not an absolute path, nor one that begins with ~/")
-        return paths
-
-    @model_validator(mode="after")
-    def _can_keep_names_apart(self) -> Self:
-        if isinstance(self.network, list) and self.isolation is IsolationLevel.OFF:
-            raise ValueError("network lists names, which only hold for confined commands, and isolation is off")
-        return self
-
-    def wanted(self) -> Isolation:
-        said = self.isolation.network if self.network is None else self.network
-        network = NetworkRules.read(said) if isinstance(said, list) else said
-        read = tuple(Path(os.path.expanduser(path)) for path in self.read)
-        unsaid = NO_LIMITS if self.isolation is IsolationLevel.OFF else DEFAULT_LIMITS
-        limits, marks = self.limits.limits() | unsaid, (self.where("isolation"), self.where("network"))
-        return Isolation(self.isolation, network, marks[0], read, limits, marks[1])
-
-
 def open_zones(
     config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
 ) -> tuple[Zone, ...]:
     """The zones that a worker gets: those it declares, or the working directory when it declares none."""
-    if config is None or config.zones is None:
+    declared = declared_zones(config, workspace=workspace, user_home=user_home, file=file)
+    return open_declared(declared, workspace=workspace, user_home=user_home, file=file, make=make)
+
+
+def open_declared(
+    declared: Iterable[Zone] | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
+) -> tuple[Zone, ...]:
+    """The zones that a worker gets, once it is known what its file declares; None where that is nothing."""
+    if declared is None:
         return (_default_zone(workspace, user_home, file),)
-    declared = _declared(config, config.zones, workspace, user_home, file)
     return distinct(open_zone(zone, user_home=user_home, make=make) for zone in declared)
 
 
@@ -205,20 +123,24 @@ def _identity(root: Path) -> tuple[int, int] | Path:
     return found.st_dev, found.st_ino
 
 
-def _declared(
-    config: SandboxConfig, zones: list[ZoneConfig], workspace: Path, user_home: Path, file: str
-) -> Iterator[Zone]:
-    for index, entry in enumerate(zones):
-        where = config.where("zones", index) or Mark(file)
-        yield Zone(
-            name=entry.name,
-            path=workspace / _expanded(entry.path or entry.name, user_home),
-            mode=entry.mode,
-            approval=ZoneApproval(entry.approval.write, entry.approval.delete),
-            where=where,
-            write_where=config.where("zones", index, "approval", "write") or where,
-            delete_where=config.where("zones", index, "approval", "delete") or where,
-        )
+def declared_zones(config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str) -> list[Zone] | None:
+    """The zones as a worker file has them, with nothing looked up; None where it says nothing of zones."""
+    if config is None or config.zones is None:
+        return None
+    return [_declared(config, index, workspace, user_home, file) for index in range(len(config.zones))]
+
+
+def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Path, file: str) -> Zone:
+    entry, where = (config.zones or ())[index], config.where("zones", index) or Mark(file)
+    return Zone(
+        name=entry.name,
+        path=workspace / expanded(entry.path or entry.name, user_home),
+        mode=entry.mode,
+        approval=ZoneApproval(entry.approval.write, entry.approval.delete),
+        where=where,
+        write_where=config.where("zones", index, "approval", "write") or where,
+        delete_where=config.where("zones", index, "approval", "delete") or where,
+    )
 
 
 def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
@@ -231,7 +153,8 @@ def _default_zone(workspace: Path, user_home: Path, file: str) -> Zone:
     return Zone(DEFAULT_ZONE, root, ZoneMode.RW, default=True)
 
 
-def _expanded(path: str, user_home: Path) -> Path:
+def expanded(path: str, user_home: Path) -> Path:
+    """A path of the host as people write it, with ``~`` for their home."""
     if path == "~" or path.startswith("~/"):
         return user_home / path[1:].lstrip("/")
     return Path(path)

@@ -13,19 +13,12 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import digest_of
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.held import HeldFile
-from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.sandbox import whole_sandbox
 
 T = TypeVar("T")
 ABSENT = "absent"
 SHOWN_MAX = 4 * ORIGINAL_LIMIT
 """Bytes of a file that a diff repeats, if at all: a character takes no more than four."""
-
-
-def whole_sandbox(view: SandboxView) -> Sandbox:
-    """The sandbox of a call with all that it can do, which is more than third-party tools are promised."""
-    if not isinstance(view, Sandbox):
-        raise TypeError(f"{view!r} is not a sandbox")
-    return view
 
 
 def spell(view: SandboxView, path: str) -> str:

@@ -26,15 +26,15 @@ from forge_cli.core.tool import LONGEST, READ_ONLY, Args, Preview, RefusesOnly, 
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import patches
-from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.redacted import check_content, refuse_marks, refuse_marks_in, refuse_redacted
+from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
 from forge_cli.sandbox.search.grep import grep, refuse_secret
 from forge_cli.sandbox.search.tree import list_dir
 from forge_cli.toolsets.filesystem.changes import KIND, draw_patch, patch_result
 from forge_cli.toolsets.filesystem.describe import PATCH, PathTexts
 from forge_cli.toolsets.filesystem.editing import Edit, plan_edit
-from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, spell, whole_sandbox
+from forge_cli.toolsets.filesystem.held import current, diff, entry_stamp, hold, look_at, spell
 from forge_cli.toolsets.filesystem.reading import read_cached, read_text
-from forge_cli.toolsets.filesystem.redacted import refuse_marks, refuse_marks_in, refuse_redacted
 
 ReadFile = Annotated[str, PathArgument(Access.READ, "file")]
 WriteFile = Annotated[str, PathArgument(Access.WRITE)]
@@ -69,9 +69,7 @@ class FilesystemToolset(Toolset):
         changing = partial(make, effects=CHANGING)
         return [
             reading(self.read_file, Access.READ, at_once=self._read_cached),
-            changing(
-                self.write_file, Access.WRITE, needs_approval=RefusesOnly(_check_content), preview=self._preview_write
-            ),
+            changing(self.write_file, Access.WRITE, needs_approval=check_content, preview=self._preview_write),
             changing(self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit),
             reading(self.list_files, Access.LIST),
             changing(self.delete_file, Access.DELETE, needs_approval=False, preview=self._preview_delete),
@@ -281,11 +279,6 @@ def _spelled(changes: Sequence[patches.Change], view: SandboxView) -> list[patch
 
 def _check_search(args: Args, context: CallContext) -> None:
     refuse_secret(args["path"])
-
-
-def _check_content(args: Args, context: CallContext) -> None:
-    """A program may put a rule of its own in the place of this one."""
-    refuse_redacted(args["path"], args["content"], context.sandbox)
 
 
 @hookimpl

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from forge_cli.core.errors import UsageError
 from forge_cli.core.fields import alternatives, kinds
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Tool, is_manual_tool
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),

@@ -1,4 +1,7 @@
-"""Toolsets that fail or never answer: told by name, and in the middle of a session the tools that were there stay."""
+"""Toolsets that fail or never answer: told by name, and in the middle of a session the tools that were there stay.
+
+Covers forge_cli.engine.gate.offer.
+"""
 
 import sys
 from collections.abc import Callable, Iterator

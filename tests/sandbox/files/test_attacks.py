@@ -16,7 +16,8 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import open_zones
 
 pytestmark = pytest.mark.usefixtures("walking")
 

@@ -16,7 +16,8 @@ from forge_cli.core.zones import Access
 from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.protected import is_protected, is_secret
-from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import open_zones
 
 OpenSandbox = Callable[..., Sandbox]
 

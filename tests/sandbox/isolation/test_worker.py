@@ -23,7 +23,8 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.processes.command import bash
-from forge_cli.sandbox.zones.zones import SandboxConfig, open_zones
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import open_zones
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,8 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.errors import WorkerError
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules, narrowest
-from forge_cli.sandbox.zones.zones import Isolation, SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import Isolation
 
 HOSTS = ["example.com", "a.example.com", "b.a.example.com", "example.org", "xexample.com", "com", "8.8.8.8"]
 PORTS = [80, 443, 8080]

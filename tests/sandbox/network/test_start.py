@@ -26,7 +26,7 @@ from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.network.access import Destination
 from forge_cli.sandbox.network.start import NetworkProxy
 from forge_cli.sandbox.processes.command import bash
-from forge_cli.sandbox.zones.zones import SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
 
 from ..children import descriptors
 from .away import PUBLIC, Away, Person

@@ -22,7 +22,7 @@ from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
 from forge_cli.sandbox.processes.command import UNCONFINED, bash, clean_environment
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits, spelled
 from forge_cli.sandbox.processes.process import ChildProcesses
-from forge_cli.sandbox.zones.zones import SandboxConfig
+from forge_cli.sandbox.zones.config import SandboxConfig
 
 from ..children import children, sleepers, tag
 

@@ -1,6 +1,6 @@
 """Zones at load: where they may lie, what is made, and what is refused with the place in the file.
 
-Covers forge_cli.core.zones, forge_cli.sandbox.zones.roots.
+Covers forge_cli.sandbox.zones.config, forge_cli.core.zones, forge_cli.sandbox.zones.roots.
 """
 
 import os
@@ -15,7 +15,8 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.zones.zones import SandboxConfig, distinct, open_zone, open_zones
+from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import distinct, open_zone, open_zones
 
 
 @pytest.fixture

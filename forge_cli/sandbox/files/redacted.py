@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from forge_cli.core.context import CallContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import SandboxView
-from forge_cli.sandbox import patches
+from forge_cli.core.tool import Args
+from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.secrets import added_mark, has_mark
-from forge_cli.toolsets.filesystem.held import whole_sandbox
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.patches import Change
+
+
+def check_content(args: Args, context: CallContext) -> bool:
+    """Before anybody is asked; a program may put a rule of its own in the place of this one."""
+    refuse_redacted(args["path"], args["content"], context.sandbox)
+    return False
 
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
-        refuse_marks([patches.reader(whole_sandbox(sandbox))(path)], [content.encode()])
+        from forge_cli.sandbox.patches import reader
+
+        refuse_marks([reader(whole_sandbox(sandbox))(path)], [content.encode()])
 
 
-def refuse_marks_in(changes: Sequence[patches.Change]) -> None:
+def refuse_marks_in(changes: Sequence[Change]) -> None:
     refuse_marks((change.before for change in changes), (change.after for change in changes))
 
 
