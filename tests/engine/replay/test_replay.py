@@ -78,7 +78,7 @@ def clerk(project: Project) -> Project:
 
 def recording(*sessions: Seen, file: str = "record.jsonl") -> Recording:
     """What was seen, read back as from a file; several of them are one session that was resumed."""
-    lines = [Line.read(line.text().encode()) for seen in sessions for line in seen.record]
+    lines = [Line.read(Line(line.data).text().encode()) for seen in sessions for line in seen.record]
     return read_recording(Log(Path(file), tuple(lines)))
 
 
