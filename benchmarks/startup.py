@@ -15,6 +15,7 @@ from table import Row, Sample, best, main, megabytes, ratio, take_turns
 ROOT = Path(__file__).resolve().parent.parent
 FORGE = str(Path(sys.executable).with_name("forge"))
 WORKER = "examples/calculator/worker.yaml"
+ONE_TURN = "benchmarks/one_turn/worker.yaml"
 WRITER = "examples/note_taker/worker.yaml"
 """All of its tools are forge's own; those of the other are loaded in a confined child where they are only looked at."""
 
@@ -28,20 +29,22 @@ COMMANDS = {
     "forge sessions list": [FORGE, "sessions", "list"],
     "forge approve": [FORGE, "approve", WRITER, "write_file", "path=/notes/a.md", "content=x"],
     "forge approve, third-party tool": [FORGE, "approve", WORKER, "calculate_fibonacci", "n=3"],
-    "forge run": [FORGE, "run", WORKER, "What is the 20th Fibonacci number?", "-p"],
+    "forge run": [FORGE, "run", ONE_TURN, "Say hello.", "-p"],
+    "forge run, third-party tool": [FORGE, "run", WORKER, "What is the 20th Fibonacci number?", "-p"],
     "forge tools list, 100 more distributions": [FORGE, "tools", "list"],
 }
 MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
 """How many distributions that are no plugins lie in a folder that is put on the path."""
-LIMITS = {
+LIMITS: dict[str, tuple[str, float | None]] = {
     "forge --version": ("python -c pass", 2.5),
     "forge --help": ("import typer", 1.3),
     "forge worker check": ("import typer", 2.5),
     "forge tools list": ("import typer", 2.5),
     "forge sessions list": ("import typer", 2.5),
     "forge approve": ("import typer", 2.5),
-    "forge approve, third-party tool": ("import typer", 2.5),
+    "forge approve, third-party tool": ("import typer", None),
     "forge run": ("import typer", 4.0),
+    "forge run, third-party tool": ("import typer", None),
     "forge tools list, 100 more distributions": ("forge tools list", 1.2),
 }
 MEMORY_LIMITS = {"forge --help": 25.0}

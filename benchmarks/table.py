@@ -59,7 +59,7 @@ def best(taken: Sequence[Sample]) -> Sample:
     )
 
 
-def ratio(what: str, mine: Sample, floor: Sample, limit: float) -> Row:
+def ratio(what: str, mine: Sample, floor: Sample, limit: float | None) -> Row:
     """The CPU of one against the CPU of the other decides."""
     figures = f"{mine.cpu * 1000:.0f} / {floor.cpu * 1000:.0f} ms, wall x {mine.wall / floor.wall:.2f}"
     return Row(what, mine.cpu / floor.cpu, limit, figures)
