@@ -47,7 +47,8 @@ def editor(project: Project) -> Project:
 
 
 def texts(seen) -> list[str]:
-    return [outcome.value.text() for outcome in seen.outcomes]
+    """By call: those of one turn that only read may end in any order."""
+    return [outcome.value.text() for outcome in sorted(seen.outcomes, key=lambda each: each.tool_call_id)]
 
 
 def test_a_folder_is_listed_with_what_is_in_its_folders(project: Project) -> None:
