@@ -158,10 +158,18 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
     """The entry points of one distribution; metadata that cannot be read costs nobody else theirs."""
     try:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
-        name, version = (distribution.name, distribution.version) if entries else (None, None)
-        return [Plugin(entry.name, entry.value, name, version or "?") for entry in entries] if name else []
+        name = distribution.name if entries else None
+        return [Plugin(entry.name, entry.value, name, _version_of(distribution)) for entry in entries] if name else []
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
+
+
+def _version_of(distribution: Distribution) -> str:
+    """Where none is stated, the package importlib_metadata, which takes over once it is imported, raises an error."""
+    try:
+        return distribution.version or "?"
+    except Exception:
+        return "?"
 
 
 def _files_of(package: str) -> list[str]:

@@ -346,6 +346,18 @@ def test_metadata_without_a_name_or_a_version(site: Site, cache: Path) -> None:
     assert foreign(cache) == ["timeless of test-timeless ?"]
 
 
+def test_a_missing_version_may_be_an_error(site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is with the package importlib_metadata, which replaces what finds distributions once it is imported."""
+
+    def find(self: metadata.Distribution) -> str:
+        return next(line[9:] for line in str(self.read_text("METADATA")).splitlines() if line.startswith("Version: "))
+
+    monkeypatch.setattr(metadata.Distribution, "version", property(find))
+    (site.install("test-timeless", "timeless = x") / "METADATA").write_text("Name: test-timeless\n")
+    site.install("test-weather", "weather = weather_plugin")
+    assert foreign(cache) == ["timeless of test-timeless ?", "weather of test-weather 1.0"]
+
+
 # --- the stamp of a plugin
 
 
