@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forget what they have imported
 from forge_cli.testing import Project
 
 from .warm import Warm
