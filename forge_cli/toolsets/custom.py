@@ -56,9 +56,7 @@ class _Loaded:
     """Does one of its names stand for a toolset, which is closed only with the session?"""
 
 
-_shared: dict[tuple[LocalModule, tuple[str, ...]], _Loaded] = {}
-_latest: dict[tuple[Path, tuple[str, ...]], _Loaded] = {}
-"""The same by the path of the module, for sessions that find its files as they were."""
+_shared: dict[tuple[Path, tuple[str, ...]], _Loaded] = {}
 
 
 class CustomToolset(Toolset):
@@ -88,13 +86,9 @@ class CustomToolset(Toolset):
         return self._loaded.tools
 
     async def _first_load(self) -> _Loaded:
-        key = self._path(), tuple(self.config.tools)
-        known = _latest.get(key)
-        if known is None or _stamp(known.files) != known.stamp:
-            known = await self._load(self._read())
-            if not known.keeps_open:
-                _latest[key] = known
-        return known
+        """What an earlier session has found, if the files are as they were."""
+        known = _shared.get((self._path(), tuple(self.config.tools)))
+        return known if known and _stamp(known.files) == known.stamp else await self._load(self._read())
 
     async def _reload(self, loaded: _Loaded) -> None:
         """Load what is there now, unless it is what is loaded, or was refused already."""
@@ -124,8 +118,9 @@ class CustomToolset(Toolset):
 
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
         """What sessions have in common is found once: all but toolsets, of which each session has its own."""
-        key = local, tuple(self.config.tools)
-        found = _shared.get(key) or await self._find(local, again=again)
+        key = local.path, tuple(self.config.tools)
+        known = _shared.get(key)
+        found = known if known and known.digest == local.digest else await self._find(local, again=again)
         if not found.keeps_open:
             _shared[key] = found
         return found

@@ -336,6 +336,24 @@ def test_what_cannot_work_is_one_sentence_and_nothing_half_done(
     assert found.exists() == journal.exists()
 
 
+def test_each_item_has_the_folders_of_its_zones(cli, project: Project) -> None:
+    """Also where a tool of the item before has removed one."""
+    project.write("tools.py", "import shutil\n\n\ndef clear() -> None:\n    shutil.rmtree('out')\n")
+    project.write(
+        "script.yaml",
+        "turns: [{calls: [{tool: list_dir, input: {path: /out}}]}, {calls: [{tool: clear}]}, {text: done}]",
+    )
+    project.write(
+        "worker.yaml",
+        "name: cleaner\nmodel: script:script.yaml\nsandbox: {zones: [{name: out, mode: rw}]}\n"
+        "toolsets: {filesystem: {}, custom: {module: tools.py, tools: [clear], approval: {default: preApproved}}}\n",
+    )
+    write_items(project, {"a": "", "b": ""})
+    assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "1").code == 0
+    logs = [log.read_text() for log in (project.home / "sessions").glob("*.jsonl")]
+    assert [log.count('"status": "success"') for log in logs] == [2, 2]
+
+
 def test_an_item_whose_log_is_taken_away_fails(cli, project: Project) -> None:
     write_items(project, {"a": "lose", "b": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 1

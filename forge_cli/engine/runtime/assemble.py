@@ -58,9 +58,9 @@ def open_sandbox(
     config = prepared.sandbox
     if parent is None and spare is None:
         known, kind = prepared.within(workspace).zones, (make_zones, read_only, tuple(added))
-        if kind not in known:
-            known[kind] = _open_all(prepared, workspace, None, make_zones, None, added, read_only)
-        zones = known[kind]
+        zones = known.get(kind, ())
+        if not zones or not all(zone.path.is_dir() for zone in zones):  # a tool may have removed one since
+            zones = known[kind] = _open_all(prepared, workspace, None, make_zones, None, added, read_only)
     else:
         zones = _open_all(prepared, workspace, parent, make_zones, spare, added, read_only)
     if parent is None:
