@@ -40,6 +40,9 @@ PIECES = (
     "a=b; git $a;", "a+=b;", "a=a$a$a;", "${x:-a} ", "git ${x:-", "git p*;", "git ~;", "echo a|xargs git;", "cd a;",
     "t=(a b) ",
     "make -f-;", "for a in b;do $a;done;", "git $1;", "git {p,q}ush;", "&\\\n>a ", "$\\\na ", "${x#a} ", "x --y=z ",
+    "docker -x run -x ", "npm -x e ", "npm x ", "ip netns exec a ", "uv run docker run -it ",
+    "docker run --entrypoint a ", "kubectl exec a -- ", "a=/timeout ", "python -m ", "( a|", "git log --oneline ",
+    "git '*';", "timeout 5 ", "npx ",
 )
 # fmt: on
 WHOLE: dict[str, Callable[[int], str]] = {
@@ -61,6 +64,11 @@ WHOLE: dict[str, Callable[[int], str]] = {
     "values of one variable": lambda size: ";".join(f"a={number}" for number in range(size // 8)) + ";git $a",
     "different folders": lambda size: ";".join(f"cd d{number}" for number in range(size // 9)),
     "globs behind a program": lambda size: ";".join(f"git c{number}*" for number in range(size // 10)),
+    "groups in the background": lambda size: "{ a && " * (size // 40) + "a" + " & }" * (size // 40),
+    "programs behind strace": lambda size: "strace " + "tar alias python " * (size // 17),
+    "runners behind strace": lambda size: "strace " + "npm docker run uv git-a " * (size // 24) + "*",
+    "different runners": lambda size: ";".join(f"uv run c{number}" for number in range(size // 14)),
+    "different feeders": lambda size: "|".join(f"xargs c{number}" for number in range(size // 13)),
     "defaults in defaults": lambda size: "${x:-" * (size // 6) + "}" * (size // 6),
     "variables in one word": lambda size: "a=x;git " + "$a" * (size // 2),
     "a cluster of options": lambda size: "tar -" + "I" * size,

@@ -172,7 +172,7 @@ class LineJudge:
     def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
         """What is said of a line in which nothing is blocked, as far as it can be read."""
         try:
-            for earlier in read_line(before):
+            for earlier in read_line(before) if before else ():
                 place = place.after(earlier)
             return self._combine(read_line(command), place)
         except UnreadableLine as error:
@@ -234,20 +234,22 @@ class LineJudge:
             return LineVerdict(self._unsure, _NOTHING)
         known: dict[tuple[object, ...], CommandPart] = {}
         parts, places = [], []
-        for command, beside in zip(commands, links_beside(commands), strict=True):
+        for at, (command, beside) in enumerate(zip(commands, links_beside(commands), strict=True)):
+            place = place.after(commands[at - 1]) if at else place
             here = replace(place, unsure=beside) if beside and not place.unsure else place
-            key = (*command.words, *command.redirects, here.folders, here.unsure)
+            key = (*command.words, *command.redirects, here.folders.possible, here.unsure)
             if key not in known:
                 known[key] = self._part(command, here)
             parts.append(known[key])
             places.append(here)
-            place = place.after(command)
         approval = Approval.strictest(*(part.approval for part in parts))
         at, part = next((at, part) for at, part in enumerate(parts) if part.approval is approval)
         suggestion = None
         if approval is Approval.ASK and part.rule is None and part.why is None:
-            part = parts[at] = replace(part, why=self._hazard(commands[at], len(part.words), places[at]))
-            suggestion = None if part.why else suggestion_for(commands[at].words)
+            if why := self._hazard(commands[at], len(part.words), places[at]):
+                part = parts[at] = replace(part, why=why)
+            else:
+                suggestion = suggestion_for(commands[at].words)
         reason = self._reason(part, self._matches(part.words), len(parts))
         asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
         judged = all(each.rule is None and each.why is None for each in parts if each.approval is Approval.ASK)
@@ -280,7 +282,7 @@ class LineJudge:
         text = visible(" ".join(map(_quoted, hit.words)))
         found = CommandPart(text, hit.words, *_named(match), approval=Approval.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
-        shown += [found] if found not in shown else []
+        shown += [] if any(part is found for part in shown) else [found]
         return LineVerdict(Approval.BLOCKED, _because(text, match.rule), found.rule, tuple(shown), origin=found.origin)
 
     def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> LineVerdict:

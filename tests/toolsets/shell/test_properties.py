@@ -123,15 +123,21 @@ LONG = [
     "a=b;git $a;", "a+=b;", "a=a$a$a;", "${x:-a} ", "git ${x:-", "git p*;", "git ~;", "echo a|xargs git;", "cd a;",
     "t=(a b) ",
     "make -f-;", "git $1;", "git {p,q}ush;", "&\\\n>a ", "$\\\na ", "${x#a} ", "x --y=z ",
+    "docker -x run -x ", "a=/sudo ", "a=/timeout ", "npm -x e ", "python -m ", "( a|", "( a;", "uv run docker run -it ",
 ]
+NESTED = [("{ a && ", "a", " & }"), ("( a && ", "a", " & )"), ("( a | ", "a", " )"), ("( a; ", "a", " )")]
+ANYWHERE = ["tar ", "alias ", "python ", "python -m ", "git-a ", "npm ", "docker run ", "make ", "env "]
 # fmt: on
 
 
 def seconds(piece: str, length: int) -> float:
     """The time that a line of that length takes, without what other processes take."""
+    return seconds_of(piece * (length // len(piece)))
+
+
+def seconds_of(line: str) -> float:
     rules = [ShellRule(pattern="git", approval=Approval.PRE_APPROVED)]
     rules += [ShellRule(pattern=pattern, approval=Approval.BLOCKED) for pattern in ("rm", "git push")]
-    line = piece * (length // len(piece))
     start = time.process_time()
     judge_line(line, rules, Approval.ASK)
     return time.process_time() - start
@@ -149,6 +155,20 @@ def test_long_lines_take_linear_time(piece: str) -> None:
     """Four times the length takes four times as long, not sixteen times."""
     longer = min(seconds(piece, 20_000) for _ in range(2))
     assert longer < a_moment() or longer < 9 * min(seconds(piece, 5_000) for _ in range(3))
+
+
+@pytest.mark.parametrize(("opened", "inside", "closed"), NESTED)
+def test_nested_groups_take_linear_time(opened: str, inside: str, closed: str) -> None:
+    longer, shorter = (opened * depth + inside + closed * depth for depth in (2_800, 700))
+    taken = min(seconds_of(longer) for _ in range(2))
+    assert taken < a_moment() or taken < 9 * min(seconds_of(shorter) for _ in range(3))
+
+
+@pytest.mark.parametrize("piece", ANYWHERE)
+def test_many_programs_behind_one_that_starts_any_of_them_take_linear_time(piece: str) -> None:
+    longer, shorter = (f"strace {piece * (length // len(piece))} *" for length in (60_000, 15_000))
+    taken = min(seconds_of(longer) for _ in range(2))
+    assert taken < a_moment() or taken < 9 * min(seconds_of(shorter) for _ in range(3))
 
 
 @pytest.mark.long

@@ -43,6 +43,13 @@ class _Nesting:
     first: int
     pipeline: int
     piped: bool = False
+    outside: int | None = None
+    """Where the outermost pipeline began that this group is a part of, if it is part of one."""
+
+    @property
+    def beside(self) -> int | None:
+        """Where the outermost pipeline began that a command in it is a part of."""
+        return self.outside if self.outside is not None else self.pipeline if self.piped else None
 
 
 class _Expect(Enum):
@@ -76,6 +83,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._lexer = Lexer(text)
         self._commands: list[Simple] = []
+        self._background: list[tuple[int, int]] = []
+        """The first of some commands that nobody waits for, and the first behind them."""
         self._open: list[str] = []
         self._nestings = [_Nesting(0, 0)]
         self._expect = _Expect.COMMAND_OR_END
@@ -93,7 +102,18 @@ class _Parser:
             raise UnreadableLine(_SYNTAX, token.at)
         for command in self._commands:
             _refuse_hidden_prefix(command, token.at)
-        return self._commands
+        return self._marked()
+
+    def _marked(self) -> list[Simple]:
+        """The commands, with those marked that nobody waits for; groups of them stand in one another."""
+        last: dict[int, int] = {}
+        for first, end in self._background:
+            last[first] = max(end, last.get(first, 0))
+        marked, end = [], 0
+        for place, command in enumerate(self._commands if last else ()):
+            end = max(end, last.get(place, 0))
+            marked.append(replace(command, background=True) if place < end else command)
+        return marked or self._commands
 
     @property
     def _in_command(self) -> bool:
@@ -179,17 +199,16 @@ class _Parser:
         self._expect, self._piped = expect, False
         here, count = self._nestings[-1], len(self._commands)
         if token.kind == "&":
-            ended = [replace(command, background=True) for command in self._commands[here.first :]]
-            self._commands[here.first :] = ended
+            self._background.append((here.first, count))
         if token.kind in ("|", "|&"):
             here.piped = True
         else:
             first = here.first if token.kind in ("&&", "||") else count
-            self._nestings[-1] = _Nesting(first, count)
+            self._nestings[-1] = _Nesting(first, count, outside=here.outside)
 
     def _beside(self) -> int:
-        piped = (nesting.pipeline for nesting in self._nestings if nesting.piped)
-        return min(piped, default=len(self._commands))
+        beside = self._nestings[-1].beside
+        return len(self._commands) if beside is None else beside
 
     def _negate(self, token: ShellToken) -> None:
         if self._piped or self._expect is _Expect.COMMAND_HERE:
@@ -204,7 +223,7 @@ class _Parser:
         if (kind == "(" and after in ("(", "\\")) or (kind == "{" and after not in (" ", "\t", "\n")):
             raise UnreadableLine("control flow is not analysed", token.at)
         self._open.append(kind)
-        self._nestings.append(_Nesting(len(self._commands), len(self._commands)))
+        self._nestings.append(_Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside))
         self._expect, self._piped = _Expect.COMMAND, False
 
     def _end(self, token: ShellToken) -> None:

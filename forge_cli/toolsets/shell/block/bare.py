@@ -22,7 +22,8 @@ def bare_words(text: str) -> Iterator[list[str]]:
     decoded = _decoded(text)
     joined = _QUOTES.sub("", decoded)
     yield _split(_BETWEEN_WORDS, joined)
-    yield _split(_BETWEEN_WORDS, _QUOTES.sub(" ", decoded))
+    if joined != decoded:
+        yield _split(_BETWEEN_WORDS, _QUOTES.sub(" ", decoded))
     if "=" in joined:
         yield _split(_BETWEEN_WORDS, joined.replace("=", "_"))
 

@@ -45,8 +45,8 @@ class Patterns:
         """The pattern that the words from ``start`` on begin with."""
         name = _base(words[start].casefold())
         found = self._match(name, words, start + 1)
-        if found is None and name == "git" and "git" in self._by_name:
-            found = self._match("git", words, git.subcommand(start))
+        if found is None and name == "git" and (place := git.subcommand(start)) > start + 1:
+            found = self._match("git", words, place)
         if found is None and name.startswith("git-") and "git" in self._by_name:
             found = self._match("git", [name[4:], *words[start + 1 : start + 16]], 0)
         return found
@@ -69,17 +69,18 @@ class Patterns:
     def match_glob(self, raw: Sequence[str], start: int, git: GitWords) -> int | None:
         """The pattern that words could begin with whose globs, and ``~``, stand for whatever fits."""
         first = _base(raw[start].casefold())
+        head = [first] if is_glob(first) else []
         if first.startswith("git-"):
-            return self.match_glob(["git", first[4:], *raw[start + 1 :]], 0, GitWords(()))
-        if is_glob(first):
+            return self.match_glob(["git", first[4:], *raw[start + 1 : start + self._longest]], 0, GitWords(()))
+        if head:
             names = [name for name in self._by_name if len(first) > _GLOB_LENGTH or could_be(first, name)]
         else:
             names = [name] if (name := restore(first)) in self._by_name else []
         for name in names:
             places = {start + 1, git.subcommand(start) if name == "git" else start + 1}
             for rest, index in self._by_name[name].items():
-                tails = ([first, *raw[place : place + len(rest)]] for place in places)
-                if any(_could_begin(tail, (name, *rest)) for tail in tails):
+                tokens = (name, *rest) if head else rest
+                if any(_could_begin([*head, *raw[place : place + len(rest)]], tokens) for place in places):
                     return index
         return None
 

@@ -173,7 +173,7 @@ class Search:
         return {word.casefold() for words in bare_words(self._line) for word in words}
 
     def _search_command(self, found: FoundCommand, raw: Sequence[str], level: int) -> tuple[Hit | None, bool]:
-        words = [restore(word) for word in raw]
+        words = raw if "".join(raw).isascii() else [restore(word) for word in raw]
         git = GitWords(words)
         inside = unwrap(words, git)
         globs = any(map(_GLOB.search, raw))

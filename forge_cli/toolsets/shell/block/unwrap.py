@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property, lru_cache
@@ -14,6 +15,7 @@ from forge_cli.toolsets.shell.block.makefiles import makefile_script
 from forge_cli.toolsets.shell.programs.git import GitWords, scripts_in_git
 from forge_cli.toolsets.shell.programs.named import PYTHONS, python_module
 from forge_cli.toolsets.shell.programs.names import names
+from forge_cli.toolsets.shell.programs.options import Options
 from forge_cli.toolsets.shell.programs.runners import RUNNERS, RunnerPaths
 from forge_cli.toolsets.shell.programs.tables import OPTIONS
 from forge_cli.toolsets.shell.programs.wrappers import (
@@ -22,6 +24,7 @@ from forge_cli.toolsets.shell.programs.wrappers import (
     FIND_ACTIONS,
     SHELLS,
     WRAPPERS,
+    Walked,
     Wrapper,
     program,
 )
@@ -30,6 +33,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 _SHELL_OPTIONS_MAX = 64
 _FED_MAX, _CANDIDATES_MAX = 64, 8
 _SUBCOMMANDS_MAX, _ENTRYPOINT_WORDS = 4, 16
+_OPTIONS_UNKNOWN = [Wrapper(operands=operands) for operands in (0, 1)]
 _SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
 _ONLY_ASKS = re.compile(r"-p*[vV]")
 _RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
@@ -94,6 +98,9 @@ class _Unwrapper:
         self._todo = deque([0])
         self._seen: set[int] = set()
         self._done: set[str] = set()
+        self._walked: defaultdict[str, Walked] = defaultdict(set)
+        self._ends: dict[str, list[int]] = {}
+        self._runs: set[tuple[int, int]] = set()
 
     @cached_property
     def _plain_from(self) -> int:
@@ -123,7 +130,7 @@ class _Unwrapper:
         elif name in ANYWHERE:
             self._once("anywhere", self._anywhere, start)
         elif name in RUNNERS:
-            self._runner(start, RUNNERS[name])
+            self._runner(start, name, RUNNERS[name])
         else:
             self._other(start, name)
 
@@ -140,7 +147,7 @@ class _Unwrapper:
             case "trap":
                 self._once("trap", self._scripts, (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"))
             case "alias":
-                self._once("alias", self._scripts, (word.partition("=")[2] for word in self._words[start + 1 :]))
+                self._once("alias", self._aliases, start)
             case "." | "source":
                 self._todo.append(start + 1)
                 self._result.reads_script = True
@@ -156,16 +163,25 @@ class _Unwrapper:
             case _ if name in _EVALUATE_SUBSCRIPTS:
                 self._once("subscripts", self._subscripts)
             case _ if name in OPTIONS:
-                self._once(name, self._scripts, OPTIONS[name].arguments(self._words[start + 1 :]))
+                self._once(name, self._programs, start, OPTIONS[name])
 
     def _module(self, start: int) -> None:
         """``python -m pip`` is pip."""
-        if found := python_module(self._words[: start + 1 + _SHELL_OPTIONS_MAX], start):
-            place, module = found
+        if found := python_module(self._words[start : start + 1 + _SHELL_OPTIONS_MAX]):
+            place, module = start + found[0], found[1]
             if module == self._words[place]:
                 self._todo.append(place)
             else:
-                self._once("-m", self._scripts, iter([" ".join([module, *self._words[place + 1 :]])]))
+                self._once("-m", self._joined, module, place + 1)
+
+    def _joined(self, module: str, start: int) -> None:
+        self._scripts(iter([" ".join([module, *self._words[start:]])]))
+
+    def _aliases(self, start: int) -> None:
+        self._scripts(word.partition("=")[2] for word in self._words[start + 1 :])
+
+    def _programs(self, start: int, options: Options) -> None:
+        self._scripts(options.arguments(self._words[start + 1 :]))
 
     def _make(self, start: int) -> None:
         words = self._words[start + 1 :]
@@ -207,7 +223,7 @@ class _Unwrapper:
         elif name == "flock":
             self._once("anywhere", self._anywhere, start)
         else:
-            self._todo.extend(wrapper.candidates(self._words, start))
+            self._todo.extend(wrapper.candidates(self._words, start, self._walked[name]))
 
     def _feeds(self, start: int, wrapper: Wrapper) -> None:
         """``xargs`` and ``parallel`` give words to the command inside: from their input, or from behind ``:::``."""
@@ -239,20 +255,40 @@ class _Unwrapper:
                 yield attached
                 yield from self._words[pos + 1 : pos + 2]
 
-    def _runner(self, start: int, runner: RunnerPaths) -> None:
+    def _runner(self, start: int, name: str, runner: RunnerPaths) -> None:
         """The first words that may be its subcommand: options with values stand before it as well as behind it."""
-        places = range(start + 1, min(start + 1 + _SHELL_OPTIONS_MAX, len(self._words)))
-        ends = [pos for pos in places if runner.may_end_at(self._words[pos])][:_SUBCOMMANDS_MAX]
+        places, operands = self._ends_of(name, runner), runner.wrapper.operands
+        first = bisect_right(places, start)
+        ends = [end for end in places[first : first + _SUBCOMMANDS_MAX] if end <= start + _SHELL_OPTIONS_MAX]
         for end in ends:
             if runner.is_command:
                 self._todo.append(end)
-                continue
-            inside = list(Wrapper(operands=runner.wrapper.operands).candidates(self._words, end))
-            self._todo.extend(inside)
-            self._scripts(self._words[pos] for pos in inside if not _PLAIN.fullmatch(self._words[pos]))
+            elif (end, operands) not in self._runs:
+                self._runs.add((end, operands))
+                self._inside(end, _OPTIONS_UNKNOWN[operands])
         if ends:
-            self._once("--", self._after, "--")
-            self._once("values", self._scripts, self._option_values(ends[0]))
+            self._once("runner", self._behind_options, ends[0])
+
+    def _behind_options(self, end: int) -> None:
+        self._after("--")
+        self._scripts(self._option_values(end))
+
+    def _inside(self, end: int, wrapper: Wrapper) -> None:
+        for pos in wrapper.candidates(self._words, end, self._walked["runner"]):
+            self._todo.append(pos)
+            if pos < self._plain_from and not _PLAIN.fullmatch(self._words[pos]):
+                self._result.scripts.append(self._words[pos])
+
+    def _ends_of(self, name: str, runner: RunnerPaths) -> list[int]:
+        """Where in all the words the path of subcommands of a program may end."""
+        if name not in self._ends:
+            last = {word for word in self._distinct if runner.may_end_at(word)}
+            self._ends[name] = [pos for pos, word in enumerate(self._words) if word in last]
+        return self._ends[name]
+
+    @cached_property
+    def _distinct(self) -> set[str]:
+        return set(self._words)
 
     def _option_values(self, start: int) -> Iterator[str]:
         """Values of options, such as ``-c`` and ``--command``, that may be scripts; ``--entrypoint`` is a program."""
@@ -261,7 +297,7 @@ class _Unwrapper:
             value = word.partition("=")[2] if word.startswith("-") else word if before.startswith("-") else ""
             name = (word if word.startswith("-") else before).partition("=")[0]
             if name == "--entrypoint" and value:
-                rest = self._words[pos + 1 :][:_ENTRYPOINT_WORDS]
+                rest = self._words[pos + 1 : pos + 1 + _ENTRYPOINT_WORDS]
                 yield from (" ".join([value, *rest[skipped:]]) for skipped in range(len(rest) + 1))
             elif not _PLAIN.fullmatch(value):
                 yield value

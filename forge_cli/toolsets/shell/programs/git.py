@@ -63,7 +63,10 @@ class GitWords:
 
     def subcommand(self, git: int) -> int:
         """The place after ``git`` and its global options; walked once, however many walks meet."""
-        pos, passed = git + 1, []
+        pos = git + 1
+        if pos < len(self._words) and not self._words[pos].startswith("-"):
+            return pos
+        passed = []
         while pos < len(self._words) and self._words[pos].startswith("-") and pos not in self._ends:
             passed.append(pos)
             pos += 2 if self._words[pos] in _GLOBAL_VALUES else 1
@@ -112,7 +115,7 @@ def _hazard(subcommand: str, words: Sequence[str]) -> str | None:
     if subcommand == "config" and not _reads_config(words):
         return "git config can set what git starts"
     return _place_hazard(subcommand, words) or next(
-        (why for word in words if (why := _word_hazard(subcommand, word))), None
+        (why for word in dict.fromkeys(words) if (why := _word_hazard(subcommand, word))), None
     )
 
 
@@ -163,8 +166,10 @@ def _word_hazard(subcommand: str, word: str) -> str | None:
 
 def _abbreviates(word: str, options: Sequence[str]) -> bool:
     """Git takes any unique beginning of a long option for the option."""
+    if not word.startswith("--"):
+        return False
     name = word[2:].partition("=")[0]
-    return word.startswith("--") and name != "" and any(option.startswith(name) for option in options)
+    return name != "" and any(option.startswith(name) for option in options)
 
 
 def _reads_config(words: Sequence[str]) -> bool:
@@ -175,15 +180,19 @@ def _reads_config(words: Sequence[str]) -> bool:
 
 def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
     """The commands that git is told to start, as text for a shell."""
-    for pos, word in enumerate(words):
+    options = {word for word in words if word.startswith("-")}
+    starting = {word for word in options if _abbreviates(word, _LONG_RUNS) or _FILTER.match(word)}
+    for pos, word in enumerate(words if options else ()):
+        if word not in options:
+            continue
         after = words[pos + 1] if pos + 1 < len(words) else ""
         if word in ("-c", "--config", "--config-env"):
             yield from _configured(after)
         elif word.startswith(("-c", "--config=", "--config-env=")):
             yield from _configured(word.removeprefix("--config-env=").removeprefix("--config=").removeprefix("-c"))
-        elif _abbreviates(word, _LONG_RUNS) or _FILTER.match(word):
+        elif word in starting:
             yield word.partition("=")[2] or after
-        elif word.startswith("-") and word[1:2] != "-" and "x" in word:
+        elif word[1:2] != "-" and "x" in word:
             yield word.partition("x")[2] or after
     yield from _started(list(words[place : place + 1]), words[place + 1 :])
 

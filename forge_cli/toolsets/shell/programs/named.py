@@ -48,9 +48,9 @@ def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
     return None
 
 
-def python_module(words: Sequence[str], start: int = 0) -> tuple[int, str] | None:
+def python_module(words: Sequence[str]) -> tuple[int, str] | None:
     """The module that ``python -m`` starts, and the place of the word that ends with its name."""
-    pos = start + 1
+    pos = 1
     while pos < len(words) and words[pos].startswith("-") and words[pos] != "-":
         word = words[pos]
         for place, letter in enumerate(word[1:], 2):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from forge_cli.core.values import dataclass
 from forge_cli.toolsets.shell.programs.names import names
@@ -15,6 +16,10 @@ _PYTHON = re.compile(r"(python|pypy)[-.0-9]*(?:t|d|dbg|-dbg|td)?")
 _EMULATOR = re.compile(r"qemu-(?!img|nbd|io|system)")
 _NO_VERSION = names("diff3 c89 c99 base32 base64 flake8 autopep8 aria2c")
 _COMPILER = re.compile(r"[a-z0-9_.-]+-(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ld|cpp)")
+
+
+Walked = set[tuple[int, int, bool]]
+"""Places in the words, with how many operands are still to come, and whether an option stands before."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,17 @@ class Wrapper:
                 return None
         return 1 if len(option) > 1 else None
 
-    def candidates(self, words: Sequence[str], start: int) -> Iterator[int]:
-        """Every place where the command inside could start, however the options are to be understood."""
+    def candidates(self, words: Sequence[str], start: int, walked: Walked | None = None) -> Iterator[int]:
+        """Every place where the command inside could start, however the options are to be understood.
+
+        What an earlier walk over the same words has ``walked`` is not walked again: it led to the same places.
+        """
+        walked = set() if walked is None else walked
         own, after_option = self.operands, False
         for pos in range(start + 1, len(words)):
+            if (pos, own, after_option) in walked:
+                return
+            walked.add((pos, own, after_option))
             word = words[pos]
             if word.startswith("-"):
                 after_option = self._taken(word) != 1 and word != "--" and "=" not in word
@@ -143,6 +155,7 @@ SHELLS = names("bash sh dash zsh ksh mksh ash fish csh tcsh rbash elvish nu pwsh
 FIND_ACTIONS = names("-exec -execdir -ok -okdir")
 
 
+@lru_cache(maxsize=4096)
 def program(word: str) -> str:
     """The name that a program is known by: without its path, in lower case, without a version."""
     name = word.rsplit("/", 1)[-1].lower().removesuffix(".exe")
