@@ -7,13 +7,16 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone
+from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.search import tree
 from forge_cli.sandbox.search.grep import COUNTED_MAX, Engine, Matches, grep
@@ -399,6 +402,18 @@ class TestListDir:
             (root / "scratch" / name).symlink_to(target)
         files = (".git/", "in/", "loop/", "nowhere", "out", "real/", "real/x")
         assert list_dir(sandbox, "/scratch", depth=9).files == files
+
+    def test_each_folder_is_opened_once_and_no_file_is_looked_at(self, sandbox: Sandbox, root: Path) -> None:
+        opened: list[str] = []
+
+        class Watched(Sandbox):
+            def hold(self, path: str, *args: Any, **named: Any) -> AbstractContextManager[HeldFile]:
+                opened.append(path)
+                return super().hold(path, *args, **named)
+
+        write(root, a__b__x="", a__y="", c__z="")
+        assert list_dir(Watched(sandbox.zones), "/scratch", depth=9).count == 6
+        assert opened == ["/scratch", "/scratch/a", "/scratch/c", "/scratch/a/b"]
 
     def test_names_that_no_tool_could_use_are_escaped(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a\nb").mkdir()
