@@ -136,7 +136,9 @@ export function openRequest({ tool, path = [], risk, html, choices }, answer) {
 }
 
 function choiceButton({ value, label, rule }, answer) {
-  const choose = (event) =>
+  const choose = (event) => {
+    // The second half of a double click was meant for the request before this one.
+    if (event.detail > 1) return;
     act(event.currentTarget, $("approval-error"), async () => {
       try {
         await answer(value, value === "no" ? $("feedback").value.trim() : "");
@@ -145,6 +147,7 @@ function choiceButton({ value, label, rule }, answer) {
         throw refusal;
       }
     });
+  };
   const kind = value === "no" ? "no" : value === "once" ? "primary" : "";
   return el("button", { type: "button", className: kind, onclick: choose, "data-choice": value }, label, rule ? el("code", { className: "rule" }, rule) : "");
 }

@@ -46,6 +46,27 @@ def test_a_call_is_approved_and_another_denied_with_a_sentence(start: Start) -> 
     assert [each["approved"] for each in decisions(site)] == [True, False]
 
 
+def test_a_double_click_decides_one_request(start: Start) -> None:
+    refunds = (calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben"))
+    site = start(*refunds, "Paid.")
+    page = site.talk()
+    say(page, "Pay.")
+    expect(dialog(page)).to_contain_text("Ana")
+    button = page.locator("#approval [data-choice=once]")
+    button.click()
+    expect(dialog(page)).to_contain_text("Ben")
+    box = button.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down(click_count=2)
+    page.mouse.up(click_count=2)
+    expect(dialog(page)).to_contain_text("Ben")
+    assert len(decisions(site)) == 1
+    button.click()
+    expect(page.locator(".entry.answer .words")).to_have_text("Paid.")
+    assert len(decisions(site)) == 2
+
+
 def test_escape_decides_nothing_and_leaves_a_way_back(start: Start) -> None:
     page = start(REFUND, "Paid.").talk()
     say(page, "Pay.")
