@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 from urllib.request import getproxies
 
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
+from forge_cli.core.silence import Patience
 from forge_cli.core.values import dataclass
-from forge_cli.models.direct import BrokenOff, CannotConnect, DirectAnswer, DirectClient, NoConnection, Silent, Times
+from forge_cli.models.connection import BrokenOff, Silent
+from forge_cli.models.direct import CannotConnect, DirectClient, HttpAnswer, NoConnection, Times
 from forge_cli.models.failures import Endpoint, ProviderFailure
 from forge_cli.models.sse import SseReader, TooLong
 
 if TYPE_CHECKING:
     import httpx2
 
-HttpAnswer: TypeAlias = "DirectAnswer | httpx2.Response"
 CONNECT = 10.0
 LONGEST_ERROR = 64 * 1024
 LONGEST_ANSWER = 128 * 2**20
@@ -37,6 +38,17 @@ class Timeouts:
 
     connect: float = CONNECT
     read: float = 300
+
+
+class ClientAnswer(HttpAnswer):
+    """One that the client for everything has got."""
+
+    def __init__(self, response: httpx2.Response, patience: Patience) -> None:
+        super().__init__(response.status_code, response.headers, patience)
+        self._pieces = response.aiter_bytes()
+
+    async def read_piece(self) -> bytes:
+        return await self.patience.wait(anext(self._pieces, b""))
 
 
 @dataclass(kw_only=True)
@@ -56,29 +68,31 @@ class HttpLine:
     async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
         """Send one request; what goes wrong until its answer is read to the end is a ProviderFailure."""
         if url is None and (direct := self._open_direct()):
-            with self._translated():
-                async with direct.request(method, body) as answer:
+            try:
+                with closing(await direct.send(method, body)) as answer:
                     if not (answer.is_redirect and self.uses_proxies):
                         yield answer
                         return
+            except (NoConnection, CannotConnect, Silent, BrokenOff, TooLong) as error:
+                raise self._explain(error) from None
         with self._translated_client():
-            async with self._open_client().stream(method, url or self.url, content=body or None) as response:
-                yield response
+            client, patience = self._open_client(), Patience(self.timeouts.read)
+            request = client.build_request(method, url or self.url, content=body or None)
+            async with aclosing(await patience.wait(client.send(request, stream=True))) as response:
+                yield ClientAnswer(response, patience)
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except NoConnection:
-            raise self.endpoint.no_connection(self.timeouts.connect) from None
-        except CannotConnect as error:
-            raise self.endpoint.unreachable(error) from None
-        except Silent:
-            raise self.endpoint.silent(self.timeouts.read) from None
-        except BrokenOff:
-            raise self.endpoint.cut_off() from None
-        except TooLong as error:
-            raise self.endpoint.garbage(str(error)) from None
+    def _explain(self, error: Exception) -> ProviderFailure:
+        match error:
+            case NoConnection():
+                return self.endpoint.no_connection(self.timeouts.connect)
+            case CannotConnect():
+                return self.endpoint.unreachable(error)
+            case Silent():
+                return self.endpoint.silent(self.timeouts.read)
+            case TooLong():
+                return self.endpoint.garbage(str(error))
+            case _:
+                return self.endpoint.cut_off()
 
     @contextmanager
     def _translated_client(self) -> Iterator[None]:
@@ -90,7 +104,7 @@ class HttpLine:
             raise self.endpoint.no_connection(self.timeouts.connect) from None
         except (httpx2.ConnectError, httpx2.InvalidURL) as error:
             raise asked(error, self.endpoint, httpx2.URL(self.url)).unreachable(error) from None
-        except httpx2.TimeoutException:
+        except (httpx2.TimeoutException, TimeoutError):
             raise self.endpoint.silent(self.timeouts.read) from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise broken(error, self.endpoint) from None
@@ -191,24 +205,28 @@ def broken(error: BaseException, endpoint: Endpoint) -> ProviderFailure:
     return endpoint.astray(why) if astray else endpoint.cut_off()
 
 
-async def read_events(response: HttpAnswer) -> AsyncGenerator[list[str]]:
-    """The data of the server-sent events that came together, never none, until the answer ends."""
-    reader, size = SseReader(), 0
-    async for piece in response.aiter_bytes():
-        size += len(piece)
-        if size > LONGEST_ANSWER:
-            raise TooLong(TOO_LONG.format(LONGEST_ANSWER))
-        if events := reader.feed(piece):
-            yield events
-    if events := reader.close():
-        yield events
+class EventReader:
+    """The server-sent events of an answer."""
+
+    def __init__(self, response: HttpAnswer) -> None:
+        self._response = response
+        self._lines = SseReader()
+        self._size = 0
+
+    async def read(self) -> list[str]:
+        """The data of those that came together; none once the answer has ended."""
+        while piece := await self._response.read_piece():
+            self._size += len(piece)
+            if self._size > LONGEST_ANSWER:
+                raise TooLong(TOO_LONG.format(LONGEST_ANSWER))
+            if events := self._lines.feed(piece):
+                return events
+        return self._lines.close()
 
 
 async def read_beginning(response: HttpAnswer, limit: int = LONGEST_ERROR) -> str:
     """As much of a body as is worth reading."""
     found = bytearray()
-    async for piece in response.aiter_bytes():
+    while len(found) <= limit and (piece := await response.read_piece()):
         found += piece
-        if len(found) > limit:
-            break
     return found[:limit].decode("utf-8", "replace")

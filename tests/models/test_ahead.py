@@ -1,6 +1,6 @@
 """A connection is open before the first request: nothing is sent on it, one request uses it, and a failure is silent.
 
-Covers forge_cli.models.direct.
+Covers forge_cli.models.connection and forge_cli.models.direct.
 """
 
 import socket
@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from forge_cli.core.errors import ModelError
-from forge_cli.models import direct
+from forge_cli.models import connection
 from forge_cli.models.failures import Endpoint, ProviderFailure
 from forge_cli.models.http import HttpLine, Timeouts
 
@@ -69,7 +69,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def body_of(line: HttpLine) -> bytes:
     async with line.request("POST", body=b"{}") as response:
-        return await response.aread()
+        return await response.read()
 
 
 def run(story: Callable[[], object]) -> None:
@@ -117,7 +117,7 @@ def test_one_that_nobody_uses_is_closed(listener: Listener) -> None:
 
 
 def test_one_that_is_old_is_not_used(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "FRESH", 0.0)
+    monkeypatch.setattr(connection, "FRESH", 0.0)
 
     async def story() -> None:
         line = line_to(listener.url)

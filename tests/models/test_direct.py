@@ -29,6 +29,10 @@ class Server:
         self.answers: list[list[bytes | None]] = []
         self.connections = 0
         self.requests: list[bytes] = []
+        self.hears_out = True
+        """Does it read all of a request before it answers?"""
+        self.left = threading.Event()
+        """Set once a client needs no more of a server that does not."""
         self.ended = threading.Event()
         """Set once a connection has ended."""
 
@@ -51,7 +55,7 @@ class Server:
             received = b""
             while piece := line.recv(65536):
                 received += piece
-                if not received.endswith(b"{}"):
+                if self.hears_out and not received.endswith(b"{}"):
                     continue
                 self.requests.append(received)
                 received = b""
@@ -59,6 +63,9 @@ class Server:
                     if said is None:
                         return
                     line.sendall(said)
+                if not self.hears_out:
+                    self.left.wait(10)
+                    return
 
 
 @pytest.fixture
@@ -78,7 +85,7 @@ def line_to(url: str, *, redirects: bool = False, read: float = 10) -> HttpLine:
 
 async def ask(line: HttpLine) -> tuple[int, bytes]:
     async with line.request("POST", body=b"{}") as answer:
-        return answer.status_code, await answer.aread()
+        return answer.status_code, await answer.read()
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
@@ -155,6 +162,45 @@ def test_a_server_that_says_nothing_is_silent(server: Server) -> None:
     run(story)
 
 
+def test_an_answer_counts_before_all_of_the_request_is_heard(server: Server) -> None:
+    server.hears_out = False
+    server.answers = [[b"HTTP/1.1 413 Too Long\r\ncontent-length: 2\r\n\r\nno"], [OK + b"content-length: 2\r\n\r\nok"]]
+
+    async def story() -> None:
+        line = line_to(server.url)
+        async with line.request("POST", body=b"x" * 2**25) as answer:
+            assert (answer.status_code, await answer.read()) == (413, b"no")
+        server.left.set()
+        assert await ask(line) == (200, b"ok")
+        await line.aclose()
+
+    run(story)
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_a_long_answer_waits_for_whoever_reads_it(server: Server, framing: str) -> None:
+    size, parts = 2**20, 8
+    chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
+    length = [OK + b"content-length: %d\r\n\r\n" % (parts * size), *[b"x" * size] * parts]
+    chunks = [OK + b"transfer-encoding: chunked\r\n\r\n", *[chunk] * parts, b"0\r\n\r\n"]
+    server.answers = [length if framing == "length" else chunks, [OK + b"content-length: 2\r\n\r\nok"]]
+
+    async def story() -> None:
+        line, heard = line_to(server.url), 0
+        async with line.request("POST", body=b"{}") as answer:
+            while piece := await answer.read_piece():
+                heard += len(piece)
+                for _ in range(3):  # the loop reads what has arrived
+                    await anyio.lowlevel.checkpoint()
+        assert heard == parts * size
+        assert await ask(line) == (200, b"ok")
+        await line.aclose()
+
+    run(story)
+    assert server.connections == 1
+
+
 def test_a_farewell_is_not_taken_for_an_answer(server: Server) -> None:
     late = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"
     server.answers = [[OK + b"content-length: 2\r\n\r\nok", late, None], [OK + b"content-length: 3\r\n\r\nnew"]]
@@ -178,7 +224,7 @@ def test_two_requests_at_once_have_a_connection_each(server: Server) -> None:
     async def story() -> None:
         line = line_to(server.url)
         async with line.request("POST", body=b"{}") as one, line.request("POST", body=b"{}") as other:
-            assert (await one.aread(), await other.aread()) == (b"ok", b"ok")
+            assert (await one.read(), await other.read()) == (b"ok", b"ok")
         await line.aclose()
 
     run(story)

@@ -43,12 +43,12 @@ Told = list[str]
 
 def anthropic_at(url: str, told: Told, silence: float) -> ModelProvider:
     transport = HttpTransport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
-    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,), silence=silence)
+    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,))
 
 
 def sdk_at(url: str, told: Told, silence: float) -> ModelProvider:
     transport = sdk_transport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
-    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,), silence=silence)
+    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,))
 
 
 def openai_at(url: str, told: Told, silence: float) -> ModelProvider:

@@ -10,10 +10,9 @@ from typing import Any
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage
 from forge_cli.core.notify import Notify
-from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import Credentials
 from forge_cli.models.anthropic.catalog import context_window, max_tokens, thinking
-from forge_cli.models.anthropic.decode import Garbled, MessageAnswer, are_useful
+from forge_cli.models.anthropic.decode import Garbled, MessageAnswer
 from forge_cli.models.anthropic.encode import Block, Encoder, kept
 from forge_cli.models.anthropic.sdk import sdk_transport
 from forge_cli.models.anthropic.transport import HttpTransport, Transport
@@ -38,7 +37,6 @@ class AnthropicModel:
         notify: Notify,
         *,
         delays: Sequence[float] = DELAYS,
-        silence: float = SILENCE,
         moves_cache: bool = True,
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -58,7 +56,6 @@ class AnthropicModel:
             more=thinking(model, said.get("thinking"), self._max_tokens),
             images=said.get("images", True),
         )
-        self._silence = silence
         self._retry = Retry(name, notify, transport.redact, delays)
 
     def connect_ahead(self) -> None:
@@ -111,42 +108,30 @@ class AnthropicModel:
     async def _ask(self, body: bytes, *taken: Set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last. Its calls get other ids than those ``taken``."""
         for attempt in count(1):
-            answer, failure, shown = MessageAnswer(taken), self._transport.endpoint.cut_off(), False
+            answer, some, shown = MessageAnswer(taken), False, False
+            self._transport.open()
+            endpoint = self._transport.endpoint
             try:
-                async with aclosing(self._hear(body)) as events:
+                async with aclosing(self._transport.events(body, self._model)) as events:
                     async for together in events:
+                        some = True
                         text, garbled = answer.take(together)
                         if text:
                             shown = True
                             yield TextDelta(text)
                         if garbled:
                             raise garbled
+                failure = endpoint.cut_off() if some else endpoint.garbage("a stream in which there is no event")
             except ProviderFailure as error:
                 failure = error
             except (Garbled, ValueError) as error:
-                failure = self._transport.endpoint.garbage(str(error))
+                failure = endpoint.garbage(str(error))
             if answer.whole:
                 yield answer
                 return
             await self._retry.wait(attempt, failure)
             if shown:
                 yield Restart(self._transport.redact(failure.problem))
-
-    async def _hear(self, body: bytes) -> AsyncGenerator[list[Any]]:
-        """The events of one attempt; a stream without any, and a silence, are failures."""
-        self._transport.open()
-        endpoint, some = self._transport.endpoint, False
-        try:
-            async with (
-                aclosing(self._transport.events(body, self._model)) as events,
-                aclosing(until_silent(events, self._silence, are_useful)) as useful,
-            ):
-                async for together in useful:
-                    some = True
-                    yield together
-        except TimeoutError:
-            raise endpoint.silent(self._silence) from None
-        raise endpoint.cut_off() if some else endpoint.garbage("a stream in which there is no event")
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -167,8 +152,7 @@ def make_model(name: str, transport: Transport, env: ModelEnv, *, moves_cache: b
         raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
     if "temperature" in env.options:
         raise WorkerError(None, f"models: {name} takes no temperature", hint="take `temperature` out of the config")
-    silence = env.options.get("timeout") or SILENCE
-    model = AnthropicModel(name, transport, env.notify, silence=silence, moves_cache=moves_cache, options=env.options)
+    model = AnthropicModel(name, transport, env.notify, moves_cache=moves_cache, options=env.options)
     model.context_window = env.options.get("context") or model.context_window
     return model
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from forge_cli.core.silence import until_silent
 from forge_cli.models.anthropic.access import KEY, Credentials
+from forge_cli.models.anthropic.decode import are_useful
 from forge_cli.models.anthropic.transport import check_type, name_request, refused_in_stream
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
 from forge_cli.models.http import CONNECT, LONGEST_ANSWER, PROXIES, TOO_LONG, asked, broken, certificates, not_ready
@@ -50,6 +53,17 @@ class SdkTransport:
         """Its import would take longer than what a connection saves."""
 
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
+        try:
+            async with (
+                aclosing(self._events(body, model)) as events,
+                aclosing(until_silent(events, self._silence, are_useful)) as useful,
+            ):
+                async for together in useful:
+                    yield together
+        except TimeoutError:
+            raise self.endpoint.silent(self._silence) from None
+
+    async def _events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         client = self._opened()
         import anthropic
 

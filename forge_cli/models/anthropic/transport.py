@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from forge_cli.models.anthropic.access import OFFICIAL, Credentials
+from forge_cli.models.anthropic.decode import are_useful
+from forge_cli.models.direct import HttpAnswer
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error, shortened
-from forge_cli.models.http import HttpAnswer, HttpLine, Timeouts, read_beginning, read_events
+from forge_cli.models.http import EventReader, HttpLine, Timeouts, read_beginning
 from forge_cli.sandbox.secrets import own_redactor
 
 VERSION = "2026-10-21"
@@ -39,7 +40,7 @@ class Transport(Protocol):
     def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         """Send a request that is encoded already; its events as data, those that came together in one list.
 
-        What goes wrong is a ProviderFailure.
+        What goes wrong is a ProviderFailure, as is a silence.
         """
         ...
 
@@ -73,16 +74,18 @@ class HttpTransport:
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         async with self._line.request("POST", body=body) as response:
             await self._check(response, model)
-            async with aclosing(read_events(response)) as events:
-                async for together in events:
-                    read: list[Any] = []
-                    try:
-                        for event in together:
-                            read.append(self._read(event, response.headers, model))
-                    except ProviderFailure:
-                        yield read
-                        raise
+            events = EventReader(response)
+            while together := await events.read():
+                read: list[Any] = []
+                try:
+                    for event in together:
+                        read.append(self._read(event, response.headers, model))
+                except ProviderFailure:
                     yield read
+                    raise
+                if are_useful(read):
+                    response.patience.renew()
+                yield read
 
     async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not a stream of the API."""

@@ -89,7 +89,8 @@ class ChatAnswer:
         self.finish = _text(choice.get("finish_reason")) or self.finish
         refusal = _text(delta.get("refusal"))
         self.refused = self.refused or bool(refusal)
-        return self._add_text(_text(delta.get("content")) + refusal)
+        said = _text(delta.get("content")) + refusal
+        return self._add_text(said) if said else ""
 
     def calls(self, taken: Container[str]) -> list[ToolCall]:
         """The calls, each with an id that is its own; in an answer cut short only those that can be read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
@@ -11,15 +10,16 @@ from typing import Protocol
 
 from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.silence import until_silent
 from forge_cli.core.wire import jsonable
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
-from forge_cli.models.openai.answer import ChatAnswer, are_useful
+from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.server import Server
 
+_encode = json_encoder(separators=(",", ":"))
 DECLINED = "[The model declined to answer]"
 
 
@@ -81,10 +81,14 @@ class OpenAIModel:
         for attempt in count(1):
             answer = ChatAnswer()
             try:
-                async with aclosing(self._listen(body, answer)) as pieces:
-                    async for piece in pieces:
-                        yield TextDelta(piece)
-                break
+                async with aclosing(self._server.chunks(body, self._model)) as chunks:
+                    async for together in chunks:
+                        new = "".join([answer.add(chunk) for chunk in together])
+                        if new and self._dialect.shows_text:
+                            yield TextDelta(new)
+                if not answer.broken:
+                    break
+                raise self._server.endpoint.cut_off()
             except ProviderFailure as failure:
                 if answer.finished:
                     break
@@ -96,23 +100,6 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         await self._server.aclose()
-
-    async def _listen(self, body: bytes, answer: ChatAnswer) -> AsyncGenerator[str]:
-        """Hear one answer; yields the text that may be shown already."""
-        silence = self._server.timeouts.read
-        try:
-            async with (
-                aclosing(self._server.chunks(body, self._model)) as chunks,
-                aclosing(until_silent(chunks, silence, are_useful)) as useful,
-            ):
-                async for together in useful:
-                    new = "".join([answer.add(chunk) for chunk in together])
-                    if new and self._dialect.shows_text:
-                        yield new
-        except TimeoutError:
-            raise self._server.endpoint.silent(silence) from None
-        if answer.broken:
-            raise self._server.endpoint.cut_off()
 
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
@@ -146,7 +133,7 @@ class OpenAIModel:
             **self._dialect.offer(tools),
         }
         first = _dumps({"role": "system", "content": system}) if system else b""
-        return b"".join((_dumps(head)[:-1], b',"messages":[', first))
+        return b"".join((_dumps(jsonable(head))[:-1], b',"messages":[', first))
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
@@ -160,4 +147,8 @@ class OpenAIModel:
 
 
 def _dumps(value: JsonObject) -> bytes:
-    return json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":")).encode()
+    """JSON in UTF-8, which cannot carry a lone surrogate."""
+    try:
+        return _encode(value).encode()
+    except UnicodeEncodeError:
+        return _encode(jsonable(value)).encode()

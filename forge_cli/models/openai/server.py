@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from anyio import move_on_after
-
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
+from forge_cli.core.silence import Patience
 from forge_cli.core.values import dataclass
+from forge_cli.models.direct import HttpAnswer
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
-from forge_cli.models.http import HttpAnswer, HttpLine, Timeouts, read_beginning, read_events
+from forge_cli.models.http import EventReader, HttpLine, Timeouts, read_beginning
+from forge_cli.models.openai.answer import are_useful
 from forge_cli.sandbox.secrets import own_redactor
 
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
@@ -79,16 +80,21 @@ class Server:
                     raise self.endpoint.garbage(answer, attempts=1)
                 yield [chunk]
                 return
-            async with aclosing(self._events(response)) as events:
-                async for together in events:
-                    chunks: list[JsonObject] = []
-                    try:
-                        for event in together:
-                            chunks.append(self._chunk(event, model))
-                    except ProviderFailure:
-                        yield chunks
-                        raise
+            events, some = EventReader(response), False
+            while together := await events.read():
+                end = next((place for place, event in enumerate(together) if event.strip() == "[DONE]"), None)
+                some = some or end != 0
+                chunks, failure = self._decode(together[:end], model)
+                if are_useful(chunks):
+                    response.patience.renew()
+                if chunks:
                     yield chunks
+                if failure:
+                    raise failure
+                if end is not None:
+                    await _read_rest(response, events)
+                    return
+            raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
 
     async def get(self, path: str) -> str:
         """What the server says at a path beside that of the conversations; what goes wrong is a ProviderFailure."""
@@ -107,19 +113,15 @@ class Server:
         if response.headers.get("content-type", "").startswith("text/html"):
             raise self.endpoint.garbage(await read_beginning(response), attempts=1)
 
-    async def _events(self, response: HttpAnswer) -> AsyncGenerator[list[str]]:
-        """Events that came together until the server says that it is done; an end without that is a cut."""
-        some = False
-        async with aclosing(read_events(response)) as events:
-            async for together in events:
-                end = next((place for place, event in enumerate(together) if event.strip() == "[DONE]"), None)
-                some = some or end != 0
-                if together[:end]:
-                    yield together[:end]
-                if end is not None:
-                    await _read_rest(events)
-                    return
-        raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
+    def _decode(self, events: list[str], model: str) -> tuple[list[JsonObject], ProviderFailure | None]:
+        """The chunks in events, up to the first in which there is none."""
+        chunks: list[JsonObject] = []
+        try:
+            for event in events:
+                chunks.append(self._chunk(event, model))
+        except ProviderFailure as failure:
+            return chunks, failure
+        return chunks, None
 
     def _chunk(self, event: str, model: str) -> JsonObject:
         try:
@@ -143,10 +145,11 @@ class Server:
         await self._line.aclose()
 
 
-async def _read_rest(events: AsyncGenerator[Any]) -> None:
+async def _read_rest(response: HttpAnswer, events: EventReader) -> None:
     """Read on to the end of an answer, which follows at once, so that its connection serves the next request."""
-    with move_on_after(REST), suppress(Exception):  # the answer is complete: whatever breaks now says nothing about it
-        async for _ in events:
+    response.patience = Patience(REST)
+    with suppress(Exception):  # the answer is complete: whatever breaks now says nothing about it
+        while await events.read():
             pass
 
 

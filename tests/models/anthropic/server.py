@@ -28,7 +28,7 @@ def thinking(content: str, signature: str = "c2lnbmVk") -> Block:
     return {"type": "thinking", "thinking": content, "signature": signature}
 
 
-def tool_use(call_id: str, name: str, **args: Any) -> Block:
+def tool_use(call_id: str, name: str, /, **args: Any) -> Block:
     return {"type": "tool_use", "id": call_id, "name": name, "input": args}
 
 

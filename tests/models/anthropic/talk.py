@@ -92,7 +92,7 @@ class Talk:
         make = sdk_transport if self.transport == "sdk" else HttpTransport
         told = lambda level, message: self.notes.append((level, message))  # noqa: E731
         transport = make(access, self.silence)
-        return AnthropicModel(f"anthropic:{self.model}", transport, told, delays=(0.001,), silence=self.silence)
+        return AnthropicModel(f"anthropic:{self.model}", transport, told, delays=(0.001,))
 
     def turns(self, count: int, *said: Message) -> list[Turn]:
         """Take some turns with one provider; every call gets a result."""

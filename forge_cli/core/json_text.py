@@ -1,0 +1,18 @@
+"""JSON text of plain data, written by an encoder that is made once: ``json`` makes a new one for each value."""
+
+from __future__ import annotations
+
+import json.encoder
+from collections.abc import Callable
+from typing import Any
+
+
+def json_encoder(*, separators: tuple[str, str] = (", ", ": "), sort_keys: bool = False) -> Callable[[Any], str]:
+    """How plain data is written, with characters as they are; it must not hold itself."""
+    whole = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=separators, sort_keys=sort_keys)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return whole.encode
+    text, (item, key) = json.encoder.encode_basestring, separators
+    encode = make(None, whole.default, text, None, key, item, sort_keys, whole.skipkeys, whole.allow_nan)
+    return lambda value: "".join(encode(value, 0))
