@@ -42,7 +42,7 @@ LIMITS: dict[str, tuple[str, float | None]] = {
     "forge tools list": ("import typer", 2.5),
     "forge sessions list": ("import typer", 2.5),
     "forge approve": ("import typer", 2.5),
-    "forge approve, third-party tool": ("import typer", None),
+    "forge approve, third-party tool": ("import typer", 2.5),
     "forge run": ("import typer", 4.0),
     "forge run, third-party tool": ("import typer", None),
     "forge tools list, 100 more distributions": ("forge tools list", 1.2),

@@ -34,6 +34,7 @@ HEAVY = frozenset(
         "ctypes",
         "docstring_parser",
         "forge_cli.core.model_input",
+        "forge_cli.core.own_thread",
         "forge_cli.core.signature",
         "forge_cli.engine.gate.performing",
         "forge_cli.files.parsing",
@@ -78,7 +79,7 @@ LATE = frozenset(
     }
 )
 """Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
-SHARED = ("direct", "failures", "http", "sse", "windows")
+SHARED = ("connection", "direct", "failures", "http", "http1", "sse", "windows")
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents|PermissionError|permission denied",
     re.IGNORECASE,

@@ -51,8 +51,7 @@ async def opened(
     bus = bus or EventBus()
     async with AsyncExitStack() as stack:
         assembler = Assembler(
-            prepared=PreparedWorker(worker, host or PluginHost(), home),
-            workspace=workspace,
+            folder=PreparedWorker(worker, host or PluginHost(), home).within(workspace),
             controller=ApprovalController(mode, bus=bus),
             interrupt=interrupt or InterruptSignal(),
             notify=lambda level, message: bus.emit(StatusEvent(level, message)) if is_told(message) else None,

@@ -102,16 +102,19 @@ def _keep_signals(wakeup: int) -> Callable[[], None]:
     """What puts signals back as they are now, should third-party code change how they are handled.
 
     It is called after every tool and plugin, so it looks at handlers as they are: ``signal`` makes enums of them first.
+    No thread but this one can change them.
     """
-    mask = _signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    handlers = {int(number): _signal.getsignal(number) for number in (*STOPS, signal.SIGALRM, signal.SIGCHLD)}
+    thread, mask = threading.get_ident(), _signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    numbers = [int(number) for number in (*STOPS, signal.SIGALRM, signal.SIGCHLD)]
+    handlers = list(map(_signal.getsignal, numbers))
 
     def put_back() -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != thread:
             return
-        for number, handler in handlers.items():
-            if (found := _signal.getsignal(number)) != handler and not _is_of_forge(found):
-                _signal.signal(number, handler)
+        if (found := list(map(_signal.getsignal, numbers))) != handlers:
+            for number, handler, other in zip(numbers, handlers, found, strict=True):
+                if other != handler and not _is_of_forge(other):
+                    _signal.signal(number, handler)
         if _signal.pthread_sigmask(signal.SIG_BLOCK, ()) != mask:
             _signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         with suppress(OSError, ValueError):  # the socket itself may be closed

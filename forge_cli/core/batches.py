@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, field
+from dataclasses import asdict, field
 from typing import Any, Literal
 
 from forge_cli.core.errors import ExitCode
@@ -57,7 +57,7 @@ class Spending:
 
     @property
     def tokens(self) -> int:
-        return sum(astuple(self.usage))
+        return sum(vars(self.usage).values())
 
     def add(self, result: Mapping[str, Any]) -> None:
         usage, cost = Usage(**result["usage"]), result["cost"]

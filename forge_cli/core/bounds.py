@@ -238,8 +238,13 @@ class Watchdog:
         signal.signal(signal.SIGALRM, self._handler)
         signal.setitimer(signal.ITIMER_REAL, *self._timer)
 
+    @property
+    def hurried(self) -> bool:
+        """Has everything to end, whether or not the event loop has heard of it yet?"""
+        return self._last != math.inf
+
     def add(self, section: Section) -> None:
-        if self._last != math.inf:  # what begins after everything had to end has no time of its own
+        if self.hurried:  # what begins after everything had to end has no time of its own
             section.due = min(section.due, time.monotonic() + _AFTER_HURRY)
         self._sections.add(section)
         if section.due < self._alarm or not signal.getitimer(signal.ITIMER_REAL)[0]:

@@ -29,12 +29,16 @@ class RequestIds:
     def mend(self, message: Message) -> Message:
         """The next message of the history; the very same one where nothing has to change."""
         if message.role == "assistant":
-            ids = [self._own(call.id) for call in message.calls]
-            self._open = [(call.id, own) for call, own in zip(message.calls, ids, strict=True)]
-            calls = tuple(replace(call, id=own) for call, own in zip(message.calls, ids, strict=True))
-            return message if calls == message.calls else replace(message, calls=calls)
-        results = tuple(replace(result, call_id=self._answered(result.call_id)) for result in message.results)
-        return message if results == message.results else replace(message, results=results)
+            self._open = [(call.id, self._own(call.id)) for call in message.calls]
+            if all(own == call_id for call_id, own in self._open):
+                return message
+            pairs = zip(message.calls, self._open, strict=True)
+            return replace(message, calls=tuple(replace(call, id=own) for call, (_, own) in pairs))
+        ids = [self._answered(result.call_id) for result in message.results]
+        if all(own == result.call_id for result, own in zip(message.results, ids, strict=True)):
+            return message
+        results = zip(message.results, ids, strict=True)
+        return replace(message, results=tuple(replace(result, call_id=own) for result, own in results))
 
     def _own(self, call_id: str) -> str:
         own, tries = call_id, len(self._taken)

@@ -79,5 +79,5 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def _is_awaited(frame: FrameType) -> bool:
-    """Functions that are not async are called by a thread of anyio."""
+    """Functions that are not async are called by a thread of forge, or of anyio."""
     return _is_own(frame) or str(frame.f_globals.get("__name__")).startswith("anyio.")

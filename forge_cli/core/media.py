@@ -16,7 +16,7 @@ from forge_cli.core.wire import Unreadable, clean_text, own_reader
 MEDIA_LIMIT = 3_750_000
 """Bytes of an image or a file: 5 MB in base64, which is what providers take."""
 
-_TEXT_TYPE = re.compile(r"text/.+|(application|image)/(.+\+)?(json|xml|yaml)")
+_TEXT_TYPE = r"text/.+|(application|image)/(.+\+)?(json|xml|yaml)"
 _REDACTED = "[redacted:"
 """What looked like a secret in base64 is not there any more, and what is left cannot be decoded."""
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9.+_-]+(;.*)?")
@@ -87,7 +87,7 @@ class Blob(KnownResult):
 
 def decoded_text(value: Image | Blob) -> str | None:
     """The content, where it is text; None where it is not."""
-    if not _TEXT_TYPE.fullmatch(value.media_type.partition(";")[0]):
+    if not re.fullmatch(_TEXT_TYPE, value.media_type.partition(";")[0]):
         return None
     try:
         return value.data.decode()

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from forge_cli.core.hints import DisplayHints as DisplayHints
@@ -162,6 +163,11 @@ class Json(KnownResult):
 
     def json(self) -> str:
         """The data as JSON text."""
+        return self._encoded
+
+    @cached_property
+    def _encoded(self) -> str:
+        """Its size is checked, and the model reads it."""
         return json.dumps(jsonable(self.data), ensure_ascii=False)
 
 
@@ -303,7 +309,7 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
         case Text(content=content):
-            return replace(value, content=cut(content, limit))
+            return value if len(content) <= limit else replace(value, content=cut(content, limit))
         case FileContent(content=content) if len(content) > limit:  # behind the cut the numbers would be wrong
             return replace(value, content=cut(content, limit), first_line=None, numbered=None)
         case FileContent():
@@ -313,10 +319,10 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
         case FileList(files=files):
             return replace(value, files=files[:20_000])
         case Json():
-            text = value.json()
+            text, said = value.json(), _cut(value.model_text, limit)
             if len(text) > limit:
                 return Text(cut(text, limit), display=value.display)
-            return replace(value, model_text=_cut(value.model_text, limit))
+            return value if said is value.model_text else replace(value, model_text=said)
         case Image() | Blob():
             return value if len(value.data) <= MEDIA_LIMIT else Text(f"{value.text()}\n{_TOO_LARGE}")
         case Custom():

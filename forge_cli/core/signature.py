@@ -48,9 +48,9 @@ _KEYWORDS: dict[type, dict[str, str]] = {
     float: _NUMBERS,
     bool: {},
 }
-_GOOGLE_SECTION = re.compile(r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*")
-_SPHINX_FIELD = re.compile(r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:")
-_NUMPY_SECTION = re.compile(r"(Other )?Parameters\s*")
+_GOOGLE_SECTION = r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*"
+_SPHINX_FIELD = r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:"
+_NUMPY_SECTION = r"(Other )?Parameters\s*"
 
 
 class SignatureModel(BaseModel):
@@ -298,10 +298,10 @@ def describe(function: Callable[..., Any]) -> str:
     within: str | None = None
     for line, following in pairwise([*lines, ""]):
         if re.fullmatch(r"-{3,}\s*", following):
-            within = "numpy" if _NUMPY_SECTION.fullmatch(line) else None
+            within = "numpy" if re.fullmatch(_NUMPY_SECTION, line) else None
         elif within == "indented" and line and not line[0].isspace():
             within = None
-        if within is None and (_GOOGLE_SECTION.fullmatch(line) or _SPHINX_FIELD.match(line)):
+        if within is None and (re.fullmatch(_GOOGLE_SECTION, line) or re.match(_SPHINX_FIELD, line)):
             within = "indented"
         if within is None:
             kept.append(line)

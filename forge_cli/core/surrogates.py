@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 
 
 def mend(text: str) -> str:
     """The halves of a character that came apart are joined, lone ones replaced."""
-    if not _SURROGATE.search(text):
+    if text.isascii() or not re.search(_SURROGATE, text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

@@ -16,18 +16,19 @@ MORE = "... [{} more characters]"
 """A mark for the end of one line of which somebody may want to see the rest."""
 
 _MARKS: dict[CutAt, str] = {"lines": "\n[... {} characters cut ...]\n", "middle": " ... ", "end": "..."}
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159").union(
+    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
 """Marks and letters that Unicode calls printable, and of which nothing is seen."""
 _STACKED = 2
 """Marks above or below one letter; more of them run into other lines."""
-_IN_PLACE = re.compile(
+_IN_PLACE = (
     r"(?<=[^\x00-\xa0\u200c\u200d\ufe0e\ufe0f])[\ufe0e\ufe0f]|(?<=[^\x00-\xa0\u200c\u200d\ufe0e])[\u200c\u200d]"
     r"|(?<=[#*0-9])\ufe0f(?=\u20e3)"
     r"|(?<=\S)[\xa0\u202f](?=\S)|\u3000"
     r"|[\U0001f000-\U0001fbff]"  # symbols that are younger than this Python
 )
+"""Compiled where it is needed: most programs never do."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -46,7 +47,7 @@ def readable(text: str, *, keep: str = "\n\t", after: str = "") -> str:
     """
     if text.isascii():
         return visible(text, keep=keep)
-    places = {found.start() for found in _IN_PLACE.finditer(after + text)}
+    places = {found.start() for found in re.finditer(_IN_PLACE, after + text)}
     return "".join(_shown(after + text, keep, places, len(after)))
 
 
@@ -67,7 +68,7 @@ def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) ->
 
 
 def _is_hidden(char: str) -> bool:
-    return not char.isprintable() or _UNSEEN.match(char) is not None
+    return not char.isprintable() or char in _UNSEEN
 
 
 def _is_stacking(char: str) -> bool:

@@ -13,8 +13,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakKeyDictionary
 
-from anyio import to_thread
-
 from forge_cli.core.approval import Approval, CommandRun, Effect, Risk, Verdict, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import CallContext, ToolContext
@@ -305,11 +303,19 @@ class FunctionCall:
     instant: Callable[..., Any] | None = None
 
     async def __call__(self, args: Args, context: ToolContext) -> Any:
-        values = self._values(args, context)
         if self._is_async:
-            return await self.function(**values)
-        result = await self.in_thread(partial(self.function, **values))
+            return await self.here(args, context)
+        result = await self.in_thread(partial(self.here, args, context))
         return await result if inspect.isawaitable(result) else result
+
+    def here(self, args: Args, context: ToolContext) -> Any:
+        """Call the function in this thread."""
+        return self.function(**self._values(args, context))
+
+    @cached_property
+    def pooled(self) -> bool:
+        """Is it called in a thread of the pool?"""
+        return self.in_thread is _in_pool and not self._is_async
 
     def at_once(self, args: Args, context: ToolContext) -> Any:
         """The result, where the function need not be waited for; None where it has to be called."""
@@ -335,7 +341,9 @@ class FunctionCall:
 
 
 async def _in_pool(function: Callable[[], Any]) -> Any:
-    return await to_thread.run_sync(function, abandon_on_cancel=True)
+    from forge_cli.core.own_thread import start_in_thread
+
+    return await start_in_thread(function)
 
 
 OPTIONS = "__forge_tool__"

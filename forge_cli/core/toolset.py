@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 
-from anyio import to_thread
 from pydantic import Field
 from typing_extensions import TypeVar
 
@@ -20,7 +19,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
-from forge_cli.core.own_thread import OwnThread
+from forge_cli.core.own_thread import OwnThread, start_in_thread
 from forge_cli.core.processes import Processes
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.requests import NoSession, SessionRequests
@@ -144,9 +143,8 @@ class Toolset(Generic[ConfigT]):
         if config is None or isinstance(config, Mapping):
             read = parse_config(self.Config, dict(config or {}), at=("toolsets", self.name))
         self.config = read
-        self.stack = AsyncExitStack()
         if env is not None:
-            self.env = replace(env, toolset=self._title)
+            self.env = env if env.toolset == self._title else replace(env, toolset=self._title)
 
     @property
     def _title(self) -> str:
@@ -158,17 +156,30 @@ class Toolset(Generic[ConfigT]):
         mine = copy(self)
         for name in [name for name in vars(mine) if isinstance(getattr(type(mine), name, None), cached_property)]:
             del vars(mine)[name]
-        mine.env, mine.stack = replace(env, toolset=self._title), AsyncExitStack()
+        mine.env = replace(env, toolset=self._title)
         return mine
 
+    @cached_property
+    def stack(self) -> AsyncExitStack:
+        """Closes what is entered into it when the session ends."""
+        return AsyncExitStack()
+
     async def __aenter__(self) -> Self:
-        await self.stack.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stack.__aexit__(kind, error, trace)
+
+    @property
+    def _is_empty(self) -> bool:
+        """Is there nothing to be closed?"""
+        return "stack" not in vars(self) and leaves_as_is(self, "__aexit__")
+
+    def _tools_at_hand(self) -> Sequence[Tool] | None:
+        """What ``tools`` would give, where that is known without waiting and without code of others; else None."""
+        return vars(self).get("_marked") if leaves_as_is(self, "tools") else None
 
     async def tools(self) -> Sequence[Tool]:
         """Asked before every turn; by default the methods marked with ``@tool``."""
@@ -192,7 +203,7 @@ class Toolset(Generic[ConfigT]):
         """Call a function where the tools run that are not async: in the toolset's own thread where it has one."""
         if self.thread == "own":
             return await self._thread.run(function, *args, **more)
-        return await to_thread.run_sync(partial(function, *args, **more), abandon_on_cancel=True)
+        return await start_in_thread(partial(function, *args, **more))
 
     def _own(self, options: ToolOptions) -> dict[str, Any]:
         """What ``@tool`` gave as the name of a method, as that method."""
@@ -235,6 +246,11 @@ class Toolset(Generic[ConfigT]):
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""
         return None
+
+
+def leaves_as_is(toolset: Toolset[Any], method: str) -> bool:
+    """Has the toolset no ``method`` of its own, so that calling it would give what every toolset gives?"""
+    return getattr(getattr(toolset, method), "__func__", None) is vars(Toolset)[method]
 
 
 def _is_toolset(cls: Any) -> bool:

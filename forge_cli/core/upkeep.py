@@ -74,13 +74,14 @@ def standard_streams_kept() -> Iterator[None]:
     leads to standard error while third-party code is at work.
     """
     streams = {name: getattr(sys, name) for name in ("stdin", "stdout", "stderr")}
-    copies = {_IN: copy_out_of_reach(_IN), _ERR: copy_out_of_reach(_ERR)}
+    standard_in, standard_err = copy_out_of_reach(_IN), copy_out_of_reach(_ERR)
+    copies = {_IN: standard_in, _OUT: standard_err, _ERR: standard_err}
 
     def give_back() -> None:
-        for descriptor in (_IN, _OUT, _ERR):
+        for descriptor, copy in copies.items():
             if not _is_standard(descriptor):
                 with suppress(OSError):
-                    os.dup2(copies[_IN if descriptor == _IN else _ERR], descriptor)
+                    os.dup2(copy, descriptor)
         for name in ("stdout", "stderr"):
             if not callable(getattr(getattr(sys, name), "write", None)):
                 setattr(sys, name, streams[name])
@@ -91,7 +92,7 @@ def standard_streams_kept() -> Iterator[None]:
     finally:
         for name, stream in streams.items():
             setattr(sys, name, stream)
-        for copy in copies.values():
+        for copy in (standard_in, standard_err):
             with suppress(OSError):
                 os.close(copy)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -53,10 +54,22 @@ class _Frozen:
         object.__delattr__(self, name)
 
 
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], Any]:
+    def method(self: object, other: object) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return compare(tuple(_fields(self, "compare").values()), tuple(_fields(other, "compare").values()))
+
+    return method
+
+
+_ORDER = {f"__{name}__": _ordered(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")}
 _PLAIN = {name: vars(_Plain)[name] for name in ("__repr__", "__eq__", "__hash__")}
 _FROZEN = {**_PLAIN, **{name: vars(_Frozen)[name] for name in ("__hash__", "__setattr__", "__delattr__")}}
 
 
+_SPECIAL = ("ClassVar", "InitVar", "KW_ONLY")
+"""What makes of an annotation something else than a field."""
 _COMPARING = frozenset({"__eq__", "__hash__"})
 
 
@@ -220,10 +233,23 @@ def _plain(cls: type, kw_only: bool, eq: bool) -> type:
     return cls
 
 
+def _find_fields(cls: Any, kw_only: bool) -> None:
+    """Let the standard library do it, without the three looks that it has at the text of each annotation."""
+    annotations = vars(cls).get("__annotations__", {})
+    usual = [name for name, text in annotations.items() if isinstance(text, str) and not any(map(text.count, _SPECIAL))]
+    cls.__annotations__ = {**annotations, **dict.fromkeys(usual, object)}
+    try:
+        dataclasses.dataclass(cls, init=False, eq=False, repr=False, kw_only=kw_only)
+    finally:
+        cls.__annotations__ = annotations
+    for name in usual:
+        cls.__dataclass_fields__[name].type = annotations[name]
+
+
 def _finish(cls: Any, kw_only: bool, eq: bool, methods: dict[str, Any]) -> None:
-    """Let the standard library find the fields, and add what it would compile."""
+    """Find the fields, and add what the standard library would compile."""
     cls.__doc__ = cls.__doc__ or cls.__name__
-    dataclasses.dataclass(cls, init=False, eq=False, repr=False, kw_only=kw_only)
+    _find_fields(cls, kw_only)
     for name, method in methods.items():
         wanted = eq or name not in _COMPARING
         if wanted and vars(cls).get(name) is None:  # Python puts None for the hash of a class with an __eq__
@@ -237,12 +263,16 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, kw_only=False, eq=True, **more):
+    def dataclass(cls=None, /, *, frozen=False, kw_only=False, eq=True, order=False, **more):
         """What the standard library's does."""
 
         def decorate(cls: type) -> type:
-            if not more:
-                return _frozen(cls, kw_only, eq) if frozen else _plain(cls, kw_only, eq)
-            return dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, eq=eq, **more)
+            if more or (order and (not eq or not _ORDER.keys().isdisjoint(vars(cls)))):
+                return dataclasses.dataclass(cls, frozen=frozen, kw_only=kw_only, eq=eq, order=order, **more)
+            made = _frozen(cls, kw_only, eq) if frozen else _plain(cls, kw_only, eq)
+            for name, method in _ORDER.items() if order else ():
+                setattr(made, name, method)
+            made.__dataclass_params__.order = order
+            return made
 
         return decorate if cls is None else decorate(cls)

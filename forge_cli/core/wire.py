@@ -55,9 +55,10 @@ def wire(value: Any) -> dict[str, Any]:
     kind: Any = type(value)
     for name, key, write, optional in _written(kind):
         item = getattr(value, name)
-        made = None if item is None else write(item)
-        if made is not None or not optional:
-            found[key] = made
+        if item is not None:
+            item = write(item)
+        if item is not None or not optional:
+            found[key] = item
     return found
 
 
@@ -155,6 +156,10 @@ def _write_text(item: Any) -> Any:
     return plain if plain is None or isinstance(plain, str) else clean_text(_safe_text(item))
 
 
+def _write_int(item: Any) -> Any:
+    return item if type(item) is int and item.bit_length() <= MAX_BITS else _field(item)
+
+
 def _write_number(item: Any) -> Any:
     return jsonable(item) if isinstance(item, int | float) else None
 
@@ -164,7 +169,12 @@ def _write_bool(item: Any) -> Any:
 
 
 _PLAIN = {str: str, int: int, bool: bool}
-_WRITERS: dict[Any, Callable[[Any], Any]] = {str: _write_text, float: _write_number, bool: _write_bool}
+_WRITERS: dict[Any, Callable[[Any], Any]] = {
+    str: _write_text,
+    int: _write_int,
+    float: _write_number,
+    bool: _write_bool,
+}
 
 
 def _field(item: Any) -> Any:
@@ -280,12 +290,12 @@ def _plain(value: Any, enclosing: tuple[int, ...]) -> Any:
     kind = type(value)
     if kind is str:
         return clean_text(value)
+    if value is None or kind is bool:
+        return value
     if kind is dict or kind is list:
         return _enclosed(value, enclosing)
     if isinstance(value, Enum):
         return _plain(value.value, enclosing)
-    if value is None or isinstance(value, bool):
-        return value
     if isinstance(value, int):
         return value if value.bit_length() <= MAX_BITS else f"[an integer of {value.bit_length()} bits]"
     if isinstance(value, str):

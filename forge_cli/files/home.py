@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.core.errors import WorkerError
@@ -15,16 +16,22 @@ DOCUMENTS = "documents"
 
 def forge_home() -> Path:
     """``FORGE_HOME``, or ``.forge`` in the user's home; it need not exist."""
-    named = os.environ.get("FORGE_HOME")
+    home = _read_home(os.environ.get("FORGE_HOME"), os.environ.get("HOME"))
+    return home if home.is_absolute() else home.absolute()
+
+
+@lru_cache(maxsize=8)
+def _read_home(named: str | None, user: str | None) -> Path:
+    """The home that ``FORGE_HOME`` names for a user with this ``HOME``, perhaps from the current directory."""
     if not named:
-        return user_home() / ".forge"
+        return _user_home(user) / ".forge"
     if named == "~" or named.startswith("~/"):
-        return user_home() / named[2:]
+        return _user_home(user) / named[2:]
     home = os.path.expanduser(named)
     if home.startswith("~"):
         hint = "name another user or a folder, or unset FORGE_HOME"
         raise WorkerError(None, f"FORGE_HOME={named}: there is no user '{named[1:].split('/')[0]}'", hint=hint)
-    return Path(home).absolute()
+    return Path(home)
 
 
 def make_private(folder: Path) -> None:
@@ -59,7 +66,11 @@ def _is_more_than_ours(home: Path) -> bool:
 
 def user_home() -> Path:
     """``HOME``; where that is empty, the folder that the system knows for this user."""
-    return Path(os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+    return _user_home(os.environ.get("HOME"))
+
+
+def _user_home(named: str | None) -> Path:
+    return Path(named or pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def nearest_existing(path: Path) -> Path:

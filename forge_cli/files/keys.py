@@ -153,11 +153,12 @@ class KeyStore:
         return found
 
     def _stamp(self) -> tuple[str, int, int]:
+        file = os.path.join(self.home, "keys.json")
         try:
-            found = self.file.stat()
+            found = os.stat(file)
         except OSError:
-            return str(self.file), 0, 0
-        return str(self.file), found.st_mtime_ns, found.st_ino
+            return file, 0, 0
+        return file, found.st_mtime_ns, found.st_ino
 
 
 def _keyring() -> Any:

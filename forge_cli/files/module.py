@@ -10,11 +10,10 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
-from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
 from forge_cli.core.errors import Mark, WorkerError
@@ -22,6 +21,11 @@ from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR, before_third_party
 from forge_cli.core.values import dataclass
 from forge_cli.files.regular import read_regular
+
+if TYPE_CHECKING:
+    from importlib.abc import InspectLoader, MetaPathFinder
+else:  # which Python does not need, and which bring all that reads resources of packages
+    InspectLoader = MetaPathFinder = object
 
 PREFIX = "forge_local_"
 
@@ -162,7 +166,10 @@ class _SourceLoader(InspectLoader):
         return importlib.util.decode_source(self.content)
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.content, str(self.path))
+        return compile(self.content, str(self.path), "exec", dont_inherit=True)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """A module as any other."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.finder.import_from_here}

@@ -121,6 +121,8 @@ class Settings(Config):
 
     def provider_options(self, model: str, kind: type[Config] | None) -> Config | None:
         """What is said of a model in keys of its provider, as the class reads it that the provider has for them."""
+        if kind is None and model not in self.models:
+            return None
         options, at = self.options(model), ("models", model)
         own = set(kind.model_fields) if kind else set()
         for key in options.provider_keys():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -138,7 +139,7 @@ class Worker:
         """What it is called."""
         return self.config.name
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """The folder that its file is in."""
         return self.path.parent

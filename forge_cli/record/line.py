@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, AnyEvent, Event, read_event
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, camel_case
 from forge_cli.files.places import place_of
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.secrets import Redactor
 
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
-_line_text = json.JSONEncoder(ensure_ascii=False).encode
-_seal_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+_line_text = json_encoder()
+_seal_text = json_encoder(separators=(",", ":"), sort_keys=True)
 NOWHERE = Mark("-")
 """Where a line is that does not come from a file."""
 
@@ -53,28 +54,21 @@ class Line:
         cls, event: Event, *, session: str, worker: str, depth: int, redactor: Redactor, after: Line | None = None
     ) -> Line:
         """The line of an event; ``after`` is the one before it in the chain."""
-        envelope: JsonObject = {"v": VERSION}
+        data: JsonObject = {"v": VERSION}
         if not event.transient:
-            envelope["seq"] = after.seq + 1 if after else 1
-        envelope |= {"time": _now(), "session": session}
+            data["seq"] = after.seq + 1 if after else 1
+        data["time"], data["session"] = _now(), session
         if event.origin is None:
-            envelope |= {"worker": worker, "depth": depth}
+            data["worker"], data["depth"] = worker, depth
         else:
             origin = event.origin
-            envelope |= {"worker": origin.worker, "depth": origin.depth, "delegation": origin.delegation}
-        envelope["type"] = event.type
-        payload = event.payload()
-        text = _line_text(payload)
-        if not redactor.is_clean(text):
-            payload = redactor.redact(payload)
-            text = _line_text(payload)
-        data = envelope | payload
-        parts = [_line_text(envelope), text] if len(data) == len(envelope) + len(payload) else [_line_text(data)]
+            data["worker"], data["depth"], data["delegation"] = origin.worker, origin.depth, origin.delegation
+        data["type"] = event.type
+        data |= redactor.redact(event.payload())
         if not event.transient:
             _seal(data, after)
-            parts.append(_line_text({"prev": data["prev"], "hash": data["hash"]}))
         line = cls(data)
-        object.__setattr__(line, "_written", f"{{{', '.join([part[1:-1] for part in parts if part != '{}'])}}}\n")
+        object.__setattr__(line, "_written", f"{_line_text(data)}\n")
         return line
 
     @classmethod

@@ -42,12 +42,18 @@ class Proof:
             return
         with suppress(OSError):
             if self._fd < 0:
-                file, flags = proof_file(self.log), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._fd, self._key = move_out_of_reach(os.open(file, flags, 0o600)), _key()
+                self._open(proof_file(self.log))
             os.pwrite(self._fd, _mac(self._key, line).encode(), 0)
             if line.type == ApprovalResponse.type:
                 sync_data(self._fd)
+
+    def _open(self, file: Path) -> None:
+        try:
+            self._key = _key(file.parent)
+        except FileNotFoundError:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._key = _key(file.parent)
+        self._fd = move_out_of_reach(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -60,16 +66,18 @@ def is_proven(log: Path, lines: Iterable[Line]) -> bool:
     last = next((line for line in reversed(tuple(lines)) if line.type in CONSENT), None)
     if last is None:
         return True
+    file = proof_file(log)
     try:
-        return hmac.compare_digest(proof_file(log).read_text(), _mac(_key(), last))
+        return hmac.compare_digest(file.read_text(), _mac(_key(file.parent), last))
     except (OSError, ValueError):
         return False
 
 
 def prove(text: str) -> str:
     """The keyed hash of a text that only this user's forge can make."""
-    make_private(forge_home() / FOLDER)
-    return hmac.digest(_key(), text.encode(), "sha256").hex()
+    folder = forge_home() / FOLDER
+    make_private(folder)
+    return hmac.digest(_key(folder), text.encode(), "sha256").hex()
 
 
 def proof_file(log: Path) -> Path:
@@ -80,9 +88,9 @@ def _mac(key: bytes, line: Line) -> str:
     return hmac.digest(key, line.hash.encode(), "sha256").hex()
 
 
-def _key() -> bytes:
-    """The key in the home, made when it is missing; nobody else may read it."""
-    file = forge_home() / FOLDER / _KEY
+def _key(folder: Path) -> bytes:
+    """The key among the proofs, made when it is missing; nobody else may read it."""
+    file = folder / _KEY
     try:
         key = file.read_bytes()
     except FileNotFoundError:

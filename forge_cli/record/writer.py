@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from anyio import CancelScope, CapacityLimiter, Lock, to_thread
+from anyio import CancelScope
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
+from forge_cli.core.own_thread import start_in_thread
 from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import make_private
@@ -46,8 +47,9 @@ def is_acted_upon(line: Line) -> bool:
 
 def is_consent(line: Line) -> bool:
     """Does a line let a call be made?"""
-    approved = line.type == ApprovalDecided.type and line.data.get("approved") is True
-    return approved or line.type == ApprovalResponse.type
+    if line.type == ApprovalDecided.type:
+        return line.data.get("approved") is True
+    return line.type == ApprovalResponse.type
 
 
 @dataclass
@@ -75,7 +77,7 @@ class SessionLog:
     """Is it not certain yet that the folder has the file after a power cut?"""
     _unkept: bool = False
     """Was something written that is to be on the disk before it is acted upon, and is not yet?"""
-    _keeping: Lock | None = field(default=None, repr=False)
+    _keeping: asyncio.Lock | None = field(default=None, repr=False)
     _written: bool = False
     _latest: int = 0
     """When any session was worked on last, by the clock of the files."""
@@ -205,16 +207,17 @@ class SessionLog:
         for folder in self.path.parents[:3]:
             sync_folder(folder)
 
-    async def keep_consent(self, limiter: CapacityLimiter) -> None:
+    async def keep_consent(self, disk: asyncio.Semaphore) -> None:
         """Wait until the consent that was written is on the disk, while others work."""
-        self._keeping = self._keeping or Lock()
+        self._keeping = self._keeping or asyncio.Lock()
         async with self._keeping:
             self.flush()
             if not self._unkept:
                 return
             try:
                 with CancelScope(shield=True):
-                    await to_thread.run_sync(self._sync, limiter=limiter)
+                    async with disk:
+                        await start_in_thread(self._sync)
             except OSError as error:
                 self._lost = self._why_lost(error)
                 raise self._lost from None

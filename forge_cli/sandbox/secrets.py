@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heapreplace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from anyio import CancelScope, to_thread
 
+from forge_cli.core.json_text import json_encoder
 from forge_cli.files.keys import stored_keys
 from forge_cli.sandbox.shapes import BLOCK, LONGEST, SHAPES
 
@@ -45,13 +47,17 @@ _BEGINNINGS = frozenset(start[:end] for start in _STARTS for end in range(1, len
 _LONGEST_START = max(map(len, _STARTS))
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
+_json_text = json_encoder()
 _LONG = 4096
 _LARGE = 65_536
 _REMEMBERED = 4
 """How many large texts are remembered without their secrets."""
-_NUMBERS = frozenset({bool, int, float})
-_SHORT, _MANY = 40, 4096
-"""Characters of a text that is likely to come again, such as a key of an event; and how many are remembered."""
+_NUMBERS = frozenset({bool, int, float, NoneType})
+_SHORT, _MANY = 4000, 1000
+"""Characters of a text that is likely to come again, such as a key of an event or a system prompt; and how many are
+remembered."""
+_WIDE = 100
+"""Entries of an object or a list that is looked at as a whole first: one by one they would take longer."""
 
 
 class Redactor:
@@ -76,19 +82,20 @@ class Redactor:
 
     def redact(self, value: Any) -> Any:
         """JSON data with every secret in it replaced, in keys and values alike."""
+        known = self._short
         if isinstance(value, str):
-            return self.redact_text(value)
-        if isinstance(value, dict):
-            known = self._short
+            return known.get(value) or self.redact_text(value)
+        if isinstance(value, dict) and not self._is_wide_and_clean(value):
             return {
-                known.get(key) or self.redact(key): item
-                if item is None or type(item) in _NUMBERS
-                else self.redact(item)
+                known.get(key) or self.redact(key): item if type(item) in _NUMBERS else self.redact(item)
                 for key, item in value.items()
             }
-        if isinstance(value, list):
+        if isinstance(value, list) and not self._is_wide_and_clean(value):
             return [self.redact(item) for item in value]
         return value
+
+    def _is_wide_and_clean(self, value: dict[str, Any] | list[Any]) -> bool:
+        return len(value) > _WIDE and self.is_clean(_json_text(value))
 
     def redact_text(self, text: str) -> str:
         """A large text is looked at once, although the record, the history and the model's log all ask for it.
@@ -121,6 +128,8 @@ class Redactor:
 
     def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
         """What can be told of a text from ``start`` on, however it continues, and where the rest begins."""
+        if start == len(text):
+            return "", start
         begun = len(text) if whole else self._begun(text, start)
         told: list[str] = []
         for match, mark in self._matches(text, start):

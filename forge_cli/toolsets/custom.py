@@ -31,14 +31,14 @@ class CustomConfig(ToolsetConfig):
 _Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
 
-def _stamp(files: Iterable[Path]) -> _Stamp:
+def _stamp(files: Iterable[str]) -> _Stamp:
     """Equal as long as nobody has written to the files, as far as can be told without reading them."""
     return tuple(map(_file_stamp, files))
 
 
-def _file_stamp(file: Path) -> tuple[int, int, int, int] | None:
+def _file_stamp(file: str) -> tuple[int, int, int, int] | None:
     try:
-        info = file.stat()
+        info = os.stat(file)
     except OSError:
         return None
     return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns
@@ -50,13 +50,13 @@ class _Loaded:
 
     tools: tuple[Tool, ...]
     digest: str
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
     stamp: _Stamp
     keeps_open: bool
     """Does one of its names stand for a toolset, which is closed only with the session?"""
 
 
-_shared: dict[tuple[Path, tuple[str, ...]], _Loaded] = {}
+_shared: dict[tuple[str, tuple[str, ...]], _Loaded] = {}
 
 
 class CustomToolset(Toolset):
@@ -65,6 +65,11 @@ class CustomToolset(Toolset):
     repeatable = True
     picks = True
     imports = True
+    _loaded: _Loaded | None = None
+    _looked: _Stamp | None = None
+    """The files as they were when they were last found to have changed."""
+    _refused = ""
+    """The digest of what could not be loaded."""
 
     @classmethod
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
@@ -75,20 +80,24 @@ class CustomToolset(Toolset):
             yield (folder / module).parent / "*.py"
             yield (folder / module).parent / "*" / "__init__.py"
 
+    def _tools_at_hand(self) -> Sequence[Tool] | None:
+        """What this session or an earlier one has found, if the files are as they were."""
+        loaded = self._loaded or _shared.get((self._path(), tuple(self.config.tools)))
+        if loaded is None or _stamp(loaded.files) not in (loaded.stamp, self._looked):
+            return None
+        self._loaded = loaded
+        return loaded.tools
+
     async def tools(self) -> Sequence[Tool]:
         """The tools of the module as it is now; an edit that cannot be loaded leaves those that there were."""
-        loaded: _Loaded | None = getattr(self, "_loaded", None)
-        if loaded is None:
-            self._loaded, self._looked, self._refused = await self._first_load(), _stamp(()), ""
-        elif (now := _stamp(loaded.files)) not in (loaded.stamp, self._looked):
-            self._looked = now
-            await self._reload(loaded)
+        if (at_hand := self._tools_at_hand()) is not None:
+            return at_hand
+        if self._loaded is None:
+            self._loaded = await self._load(self._read())
+        else:
+            self._looked = _stamp(self._loaded.files)
+            await self._reload(self._loaded)
         return self._loaded.tools
-
-    async def _first_load(self) -> _Loaded:
-        """What an earlier session has found, if the files are as they were."""
-        known = _shared.get((self._path(), tuple(self.config.tools)))
-        return known if known and _stamp(known.files) == known.stamp else await self._load(self._read())
 
     async def _reload(self, loaded: _Loaded) -> None:
         """Load what is there now, unless it is what is loaded, or was refused already."""
@@ -107,18 +116,18 @@ class CustomToolset(Toolset):
             sentence = f"{self.config.module} has changed, and what was loaded before stays: {error}"
             self.env.notify("warning", sentence)
 
-    def _path(self) -> Path:
-        return Path(os.path.realpath(self.env.worker_dir / self.config.module))
+    def _path(self) -> str:
+        return os.path.realpath(os.path.join(self.env.worker_dir, self.config.module))
 
     def _read(self) -> LocalModule:
-        path = self._path()
+        path = Path(self._path())
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
         return LocalModule.read(path)
 
     async def _load(self, local: LocalModule, *, again: bool = False) -> _Loaded:
         """What sessions have in common is found once: all but toolsets, of which each session has its own."""
-        key = local.path, tuple(self.config.tools)
+        key = str(local.path), tuple(self.config.tools)
         known = _shared.get(key)
         found = known if known and known.digest == local.digest else await self._find(local, again=again)
         if not found.keeps_open:
@@ -126,7 +135,7 @@ class CustomToolset(Toolset):
         return found
 
     async def _find(self, local: LocalModule, *, again: bool) -> _Loaded:
-        files = tuple(sorted(imported_beside(local.path)))
+        files = tuple(sorted(map(str, imported_beside(local.path))))
         stamp, loaded = _stamp(files), local.load()
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
         if again and keeps_open:

@@ -4,12 +4,15 @@ import asyncio
 import json
 import sqlite3
 import threading
+from queue import SimpleQueue
 
 import anyio
 import pytest
+from anyio import from_thread
 
 from forge_cli import Args, Text, Tool, ToolContext, Toolset, tool
-from forge_cli.core.own_thread import OwnThread
+from forge_cli.core import own_thread
+from forge_cli.core.own_thread import OwnThread, start_in_thread
 from forge_cli.testing import Project, value_of
 
 
@@ -86,6 +89,80 @@ def test_what_is_raised_in_it_is_raised_to_the_caller() -> None:
         thread.stop()
 
     asyncio.run(work())
+
+
+def test_the_pool_has_a_thread_for_every_call_and_uses_it_again() -> None:
+    async def work() -> list[int]:
+        together = threading.Barrier(60)
+        with anyio.fail_after(20):
+            await asyncio.gather(*[start_in_thread(lambda: together.wait(20)) for _ in range(60)])
+            return [await start_in_thread(threading.active_count) for _ in range(60)]
+
+    assert len(set(asyncio.run(work()))) == 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new pool, whose threads end once they have nothing to do."""
+    monkeypatch.setattr(own_thread, "_jobs", SimpleQueue())
+    monkeypatch.setattr(own_thread, "_free", [])
+    monkeypatch.setattr(own_thread, "IDLE", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_thread_of_the_pool_that_has_nothing_to_do_ends() -> None:
+    async def work() -> threading.Thread:
+        return await start_in_thread(threading.current_thread)
+
+    first = asyncio.run(work())
+    first.join(20)
+    assert not first.is_alive()
+    assert asyncio.run(work()) is not first
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_call_that_nobody_waits_for_is_known_until_it_ends() -> None:
+    begun, hold, threads = threading.Event(), threading.Event(), []
+
+    def wait() -> None:
+        threads.append(threading.current_thread())
+        begun.set()
+        hold.wait(20)
+
+    async def leave_behind() -> None:
+        call = start_in_thread(wait)
+        await start_in_thread(lambda: begun.wait(20))
+        call.cancel()
+
+    asyncio.run(leave_behind())
+    assert len(own_thread.WORKING) == 1
+    hold.set()
+    threads[0].join(20)
+    assert not own_thread.WORKING
+
+
+class Returning(Toolset):
+    """Comes back to the event loop from its threads, as anyio lets its own."""
+
+    name = "returning"
+
+    @tool(needs_approval=False)
+    def back(self) -> bool:
+        """Call something in the event loop."""
+        from_thread.check_cancelled()
+        return from_thread.run_sync(threading.current_thread) is not threading.current_thread()
+
+    @tool(needs_approval=False)
+    def apart(self) -> str:
+        """Have an event loop of its own."""
+        return anyio.run(anyio.to_thread.run_sync, lambda: "apart")
+
+
+@pytest.mark.parametrize("thread", ["own", "pool"])
+def test_threads_are_as_those_of_anyio(forge_worker, monkeypatch: pytest.MonkeyPatch, thread: str) -> None:
+    monkeypatch.setattr(Returning, "thread", thread)
+    worker = forge_worker(Returning)
+    assert [worker.call("back").text(), worker.call("apart").text()] == ["true", "apart"]
 
 
 class Adapted(Toolset):

@@ -347,3 +347,20 @@ def test_what_is_not_a_result_is_not_read_as_one(data: Any, problem: str) -> Non
     with pytest.raises(Unreadable, match=problem):
         read_result(data)
     assert from_wire(data) == Json(data) or data is None
+
+
+def test_a_json_result_is_encoded_once() -> None:
+    data = Counted(a=1)
+    kept = bounded(Json(data))
+    assert (kept.text(), for_model(kept)) == ('{"a": 1}', '{"a": 1}')
+    assert data.read == 1
+
+
+class Counted(dict[str, int]):
+    """Counts how often it was read."""
+
+    read = 0
+
+    def items(self) -> Any:
+        self.read += 1
+        return super().items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import operator
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
@@ -136,11 +137,14 @@ def assign(value: Any, name: str) -> None:
 def behaviour(cls: Any) -> list[Any]:
     """Everything that somebody could see of a class and of its values."""
     values = [cls(**args) for args in ARGS]
-    seen: list[Any] = [[(each.name, each.kw_only, each.compare) for each in dataclasses.fields(cls)]]
-    seen += [cls.__match_args__, cls.__dataclass_params__.frozen]
+    seen: list[Any] = [[(each.name, each.type, each.kw_only, each.compare) for each in dataclasses.fields(cls)]]
+    seen += [cls.__match_args__, cls.__dataclass_params__.frozen, cls.__dataclass_params__.order, cls.__annotations__]
     for value in values:
         seen += [repr(value).rpartition(".")[2], outcome(lambda value=value: hash(value) and None), vars(value)]
         seen += [value == other for other in values] + [value != other for other in values]
+        orders = (operator.lt, operator.le, operator.gt, operator.ge)
+        pairs = [(order, other) for order in orders for other in (*values, 1)]
+        seen += [outcome(lambda value=value, pair=pair: pair[0](value, pair[1])) for pair in pairs]
         seen += [value == 1, copy.copy(value) == value, copy.deepcopy(value) == value]
         seen.append(outcome(lambda value=value: vars(dataclasses.replace(value, a=7))))
         seen.append(outcome(lambda value=value: dataclasses.asdict(value)))
@@ -176,6 +180,13 @@ def test_values_can_be_pickled_and_matched() -> None:
 
 def test_equal_values_have_one_hash() -> None:
     assert {Point(1), Point(1, 0), Point(2)} == {Point(1), Point(2)}
+
+
+def test_an_order_is_not_compiled_either() -> None:
+    cls = ordered(dataclass)
+    assert sorted([cls(2), cls(1, 3), cls(1)]) == [cls(1), cls(1, 3), cls(2)]
+    files = {vars(cls)[name].__code__.co_filename for name in ("__lt__", "__le__", "__gt__", "__ge__")}
+    assert "<string>" not in files
 
 
 def test_a_value_within_itself_is_shown() -> None:

@@ -220,6 +220,17 @@ def test_json_with_a_secret_is_not_clean(secret: str, around: str) -> None:
         assert not REDACTOR.is_clean(json.dumps(value, ensure_ascii=False))
 
 
+@pytest.mark.parametrize("secret", [*SECRETS, 'quoted "secret"', "two\nlines"])
+def test_in_many_values_the_same_secrets_are_found_as_in_few(secret: str) -> None:
+    redactor = Redactor({**ENVIRON, "A_TOKEN": 'quoted "secret"', "B_TOKEN": "two\nlines"})
+    redacted = redactor.redact(secret)
+    assert redacted != secret
+    clean = [f"value {number}" for number in range(1000)]
+    assert redactor.redact([*clean, {"x": [secret]}]) == [*clean, {"x": [redacted]}]
+    assert redactor.redact(dict.fromkeys(clean, 1) | {secret: 2}) == dict.fromkeys(clean, 1) | {redacted: 2}
+    assert redactor.redact(clean) == clean
+
+
 def test_in_a_large_text_the_same_secrets_are_found() -> None:
     draw = random.Random(1)
     starts = [shape.start for shape in SHAPES]

@@ -301,6 +301,15 @@ def test_a_changed_file_is_loaded_anew_by_the_next_session(project: Project, mon
     assert outcome(project, "version").value == Json(2)
 
 
+def test_a_link_that_leads_to_another_file_is_followed_by_the_next_session(project: Project) -> None:
+    worker(project, "", "version")
+    link = project.folder / "tools.py"
+    for version in (1, 2):
+        link.unlink()
+        link.symlink_to(project.write(f"version{version}.py", f"def version() -> int: return {version}\n"))
+        assert outcome(project, "version").value == Json(version)
+
+
 # --- what is said when it is wrong
 
 

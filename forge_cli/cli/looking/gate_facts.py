@@ -1,4 +1,4 @@
-"""A worker's gate as data: what its file and its toolsets say, where all of them are forge's own and plain."""
+"""A worker's gate as data: what its file, its toolsets and its modules say, where all of that is plain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.paths import flat_paths
 from forge_cli.core.plain import REQUIRED, PlainFields
-from forge_cli.core.thirdparty import needs_third_party, refuse, watching
 from forge_cli.core.tool import NeedsApproval
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone
@@ -29,31 +28,26 @@ from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.zones.zones import declared_zones
 
 
-async def gate_facts(worker: str, workspace: Path) -> JsonObject | None:
+async def gate_facts(worker: str, workspace: str) -> JsonObject | None:
     """What ``judge_plainly`` needs to know; None where a worker has to be opened for each call."""
     try:
-        with watching(refuse):
-            prepared = PreparedWorker(load_worker(worker), PluginHost())
-            return await _facts(prepared, workspace) if _is_plain(prepared, workspace) else None
+        prepared, folder = PreparedWorker(load_worker(worker), PluginHost()), Path(workspace)
+        return await _facts(prepared, folder) if _is_plain(prepared, folder) else None
     except ForgeError:  # whoever opens the worker says so; what is missing may be there the next time
         if trace := active_trace():
             trace.complete = False
         return None
-    except BaseException as error:
-        if needs_third_party(error):
-            return None
-        raise
 
 
 def _is_plain(prepared: PreparedWorker, workspace: Path) -> bool:
-    """Whether nothing but the worker's file, the settings and forge itself decides on its calls."""
-    own = all(
-        each.plugin.source.kind == "builtin" and not each.cls.dynamic and not each.cls.imports
-        for each in prepared.toolsets
-    )
-    if not own or prepared.protected != (prepared.worker.path,):
+    """Whether only the worker's file, its modules, the settings and forge itself decide on its calls."""
+    worker = prepared.worker
+    if worker.config.plugins or prepared.settings(workspace).hooks:
         return False
-    return not prepared.settings(workspace).hooks and not prepared.brought_zones(workspace)
+    if not all(each.plugin.source.kind == "builtin" and not each.cls.dynamic for each in prepared.toolsets):
+        return False
+    others = [path for path in prepared.protected if path != worker.path and path.suffix != ".py"]
+    return not others and not prepared.brought_zones(workspace)
 
 
 async def _facts(prepared: PreparedWorker, workspace: Path) -> JsonObject:

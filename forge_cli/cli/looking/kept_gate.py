@@ -1,4 +1,4 @@
-"""A worker's gate kept as data, so that calls of forge's own plain tools are judged with next to nothing loaded."""
+"""A worker's gate kept as data, so that calls of plain tools are judged with next to nothing loaded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from forge_cli.cli.looking.answers import answer
+from forge_cli.cli.looking.trace import active_trace
 from forge_cli.cli.verdict import VerdictAnswer, answer_on, call_of
 from forge_cli.core.approval import Approval, Effect
-from forge_cli.core.errors import Mark
+from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.plain import PlainFields
 from forge_cli.core.schema import InputSchema
 from forge_cli.core.tool import ManualExecution, NeedsApproval, Tool
@@ -87,10 +88,14 @@ def _needs_approval(fact: Any) -> NeedsApproval:
     """The tool's own verdict: nothing, a fixed one, or the name of a function of forge."""
     if fact is None or isinstance(fact, bool):
         return fact
-    if "approval" in fact:
+    if not _is_code(fact):
         return Approval(fact["approval"])
     check: NeedsApproval = getattr(import_module(f"forge_cli.{fact['module']}"), fact["function"])
     return check
+
+
+def _is_code(fact: Any) -> bool:
+    return isinstance(fact, dict) and "approval" not in fact
 
 
 def _stated(fact: list[Any]) -> Stated:
@@ -120,9 +125,29 @@ def _run(judging: Coroutine[Any, Any, T]) -> T:
 
 def _describe(worker: str, workspace: Path) -> str:
     from forge_cli.cli.looking.gate_facts import gate_facts
+    from forge_cli.cli.looking.looker import Looker
     from forge_cli.cli.signals import in_loop
 
-    return json.dumps(in_loop(gate_facts, worker, workspace))
+    async def look() -> JsonObject | None:
+        async with Looker(worker, workspace) as looker:
+            facts = await looker(gate_facts, worker, str(workspace))
+            return _without_code(facts) if facts and looker.has_child else facts
+
+    try:
+        return json.dumps(in_loop(look))
+    except ForgeError:  # the opened worker says what is wrong with its code
+        if trace := active_trace():
+            trace.complete = False
+        return "null"
+
+
+def _without_code(facts: JsonObject) -> JsonObject | None:
+    """What a child says names no function to be called here: third-party code may have put anything into it."""
+    try:
+        offers = {name: offer for name, offer in facts["offers"].items() if not _is_code(offer["needs_approval"])}
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return {**facts, "offers": offers}
 
 
 def _besides(worker: str, workspace: Path) -> Iterable[Path]:

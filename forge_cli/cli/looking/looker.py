@@ -35,7 +35,10 @@ LIMITS = ProcessLimits(processes=64, memory=2**31, file_size=2**28)
 LONGEST_REPLY, LONGEST_PRINT, LONGEST_SENTENCE = 2**26, 2**16, 1000
 MOST_STEPS = 20
 """How often something third-party can begin and have its own time, where tools are called."""
-_START = "import sys; sys.path[:] = sys.argv[1:]; from forge_cli.cli.looking.child import main; main()"
+_START = """import gc, sys; gc.set_threshold(200_000); sys.path[:] = sys.argv[1:]
+from forge_cli.cli.app import spare_pydantic_plugins; spare_pydantic_plugins()
+from forge_cli.cli.looking.child import main; main()"""
+"""As the console script starts: garbage is not looked for while modules are imported."""
 
 
 class ThirdPartyError(ForgeError):
@@ -74,6 +77,11 @@ class Looker:
         self._worker, self._folder, self._calls_tools = worker, folder, calls_tools
         self._stack = AsyncExitStack()
         self._child: _Conversation | None = None
+
+    @property
+    def has_child(self) -> bool:
+        """Was third-party code needed so far?"""
+        return self._child is not None
 
     async def __aenter__(self) -> Self:
         self._children = await self._stack.enter_async_context(ChildProcesses())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import anyio
 
@@ -37,18 +37,20 @@ class SharedPace:
         """Seconds until the next request may go out."""
         return max(0.0, self._not_before - self._clock())
 
-    @asynccontextmanager
-    async def request(self) -> AsyncIterator[None]:
+    def request(self) -> AbstractAsyncContextManager[None]:
+        return self
+
+    async def __aenter__(self) -> None:
         await self._wait_turn()
         self._running += 1
         self._wake()
-        try:
-            yield
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
             self._limit = min(self._most, self._limit + 1) if self._warm else self._most
             self._warm, self.problem = True, ""
-        finally:
-            self._running -= 1
-            self._wake()
+        self._running -= 1
+        self._wake()
 
     def tell(self, problem: str) -> None:
         self.problem = problem

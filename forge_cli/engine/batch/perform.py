@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
-
-from anyio import CapacityLimiter
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ForgeError
@@ -89,9 +89,9 @@ class ItemPerformer:
         return PreparedWorker(self.worker, self.host)
 
     @cached_property
-    def _disk(self) -> CapacityLimiter:
+    def _disk(self) -> asyncio.Semaphore:
         """How many logs wait for the disk at once; it takes hardly longer for several than for one."""
-        return CapacityLimiter(WAITING)
+        return asyncio.Semaphore(WAITING)
 
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
         """Begin or resume an item, and work on it to its end; whatever goes wrong becomes its result."""
@@ -151,6 +151,8 @@ class ItemPerformer:
 
 
 def _make_folder(path: str) -> None:
+    if os.path.isdir(path):
+        return
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:

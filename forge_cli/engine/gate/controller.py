@@ -6,6 +6,7 @@ import inspect
 import reprlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import cached_property
 
 import anyio
 
@@ -47,7 +48,11 @@ class ApprovalController:
         self.bus = bus or EventBus()
         self.parks = parks
         self._grants = SessionGrants()
-        self._one_prompt: anyio.Lock = parent._one_prompt if parent else anyio.Lock()
+        self._parent = parent
+
+    @cached_property
+    def _one_prompt(self) -> anyio.Lock:
+        return self._parent._one_prompt if self._parent else anyio.Lock()
 
     @property
     def attended(self) -> bool:

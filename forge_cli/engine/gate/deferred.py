@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +16,13 @@ from forge_cli.core.text import cut
 from forge_cli.core.tool import READ_ONLY, Args, Source, Tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
+from forge_cli.engine.gate.offer import text_tokens
 from forge_cli.engine.gate.toolbox import Offer, OpenToolset, Toolbox
 from forge_cli.files.worker import DEFAULT_TOOL_SHARE
 
 FIND_TOOLS = "find_tools"
 WINDOW = 128_000
 """Tokens that a model is taken to have room for where nobody knows."""
-BYTES_A_TOKEN = 3
-"""A guess on the safe side, as for the window of a conversation."""
 MOST_FOUND = 10
 """Definitions that one search loads."""
 SHORT_LIST = 1_000
@@ -42,16 +40,6 @@ _SCHEMA: JsonObject = {
     "required": ["query"],
     "additionalProperties": False,
 }
-
-
-def definition_tokens(tool: Tool) -> int:
-    """What the definition of a tool takes of the window, as a guess."""
-    schema = json.dumps(tool.schema.json_schema, ensure_ascii=False)
-    return _tokens(f"{tool.name}{tool.description}{schema}")
-
-
-def _tokens(text: str) -> int:
-    return len(text.encode(errors="replace")) // BYTES_A_TOKEN
 
 
 @dataclass(frozen=True)
@@ -99,10 +87,11 @@ class DeferredTools:
         self._tell = tell
         self._groups: set[tuple[str, str]] = set()
         self._loaded: dict[str, None] = {}
-        self._sizes: dict[str, tuple[Tool, int]] = {}
         self._tools: list[Tool] = []
         self._state: tuple[int, int] | None = None
         """What ``_tools`` were chosen from: the same again as long as nothing came to it."""
+        self._decided = -1
+        """The ``changes`` of the toolbox that were looked at last."""
 
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
@@ -161,7 +150,7 @@ class DeferredTools:
         room = max(SHORT_LIST, self._room.tokens // 4)
         lines = [f"- {tool.name}: {_one_line(tool)}" for tool in self.deferred]
         most = len(lines)
-        while most and _tokens("\n".join(lines)) > room:
+        while most and text_tokens("\n".join(lines)) > room:
             lines, most = self._names(most), most // 2
         heading = f"These tools exist, but their definitions are not loaded; load those you need with {FIND_TOOLS}:"
         return "\n".join([heading, *lines])
@@ -183,7 +172,9 @@ class DeferredTools:
 
     def _decide(self) -> bool:
         """Defer what has to be; returns whether ``find_tools`` has just become necessary."""
-        begun, groups = bool(self._groups), self._choose_groups()
+        if self._decided == self._toolbox.changes:
+            return False
+        begun, groups, self._decided = bool(self._groups), self._choose_groups(), self._toolbox.changes
         if not groups:
             return False
         self._groups |= groups
@@ -208,8 +199,10 @@ class DeferredTools:
             return missing if FIND_TOOLS in self._recorded and not self._groups else set()
         sizes: dict[tuple[str, str], int] = {}
         for offer in offers:
-            sizes[_group(offer)] = sizes.get(_group(offer), 0) + self._size(offer.tool)
+            sizes[_group(offer)] = sizes.get(_group(offer), 0) + offer.tokens
         total = sum(size for group, size in sizes.items() if group not in self._groups)
+        if total <= self._room.tokens:
+            return set()
         builtin = {_group(offer) for offer in offers if offer.tool.source and offer.tool.source.kind == OWN.kind}
         chosen: set[tuple[str, str]] = set()
         for group in sorted(
@@ -220,13 +213,6 @@ class DeferredTools:
             chosen.add(group)
             total -= sizes[group]
         return chosen
-
-    def _size(self, tool: Tool) -> int:
-        """A tool that is still the same object has been measured before."""
-        known = self._sizes.get(tool.name)
-        if known is None or known[0] is not tool:
-            known = self._sizes[tool.name] = tool, definition_tokens(tool)
-        return known[1]
 
 
 class FindTools(Toolset):

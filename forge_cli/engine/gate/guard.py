@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import threading
 import time
@@ -16,7 +17,7 @@ from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
-from forge_cli.core.bounds import LATER, call_within, is_fault
+from forge_cli.core.bounds import LATER, call_within, is_fault, watchdog
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
 from forge_cli.core.context import Delegation, Executing, ToolContext
@@ -37,7 +38,16 @@ from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.network import NetworkConsent
-from forge_cli.engine.gate.performing import TOOL, CallClock, LoopTurns, Performed, perform, perform_at_once
+from forge_cli.engine.gate.performing import (
+    MOST_AT_ONCE,
+    TOOL,
+    CallClock,
+    LoopTurns,
+    Performed,
+    perform,
+    perform_at_once,
+    perform_in_thread,
+)
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.hooks.hooks import Hooks
@@ -240,11 +250,11 @@ class Guard:
             self._consent.record(judged, ApprovalDecision(approved, note="taken from the record", by="memory"))
             return known
         for _ in range(ASK_AGAIN):
-            self._check_interrupt()
+            await self._check_interrupt()
             stamp = await self._consent.settle(judged, partial(self._context, judged, changes=False))
             if self.keep_consent:
                 await self.keep_consent()
-            self._check_interrupt()
+            await self._check_interrupt()
             try:
                 return await self._execute(judged, stamp, inner)
             except Stale as stale:
@@ -259,8 +269,11 @@ class Guard:
         reason = f"{stale}; what was approved no longer holds, so it asks again"
         return replace(again, verdict=Verdict(Approval.ASK, reason, by="tool"))
 
-    def _check_interrupt(self) -> None:
-        """Code that never waits would not notice the end of the scope around it."""
+    async def _check_interrupt(self) -> None:
+        """Code that never waits would not notice the end of the scope around it, nor let the loop hear why."""
+        dog = watchdog()
+        if dog and dog.hurried:
+            await asyncio.sleep(MOST_AT_ONCE)
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
@@ -272,7 +285,7 @@ class Guard:
         with Executing(call.id):
             done = await self._perform(judged, context, clock)
         if done.late:
-            self._check_interrupt()
+            await self._check_interrupt()
             sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
             return _with_kept(ToolOutcome.failed(call, "timeout", sentence), clock)
         match done.error:
@@ -290,13 +303,19 @@ class Guard:
                 return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
     async def _perform(self, judged: Judged, context: ToolContext, clock: CallClock) -> Performed:
-        """Let the tool do its work: at once, where it says that it need not wait, or in a task of its own."""
-        what, execute, done = f"{TOOL}{judged.call.name}", judged.tool.execute, None
-        if isinstance(execute, FunctionCall) and execute.instant is not None:
-            await self._turns.give_way()
-            self._check_interrupt()
-            done = perform_at_once(what, clock, partial(execute.at_once, copy_args(judged.args), context))
-        return done or await perform(what, clock, lambda: execute(copy_args(judged.args), context))
+        """Let the tool do its work: at once, where it says that it need not wait, in a thread, or in a task."""
+        what, execute = f"{TOOL}{judged.call.name}", judged.tool.execute
+        if isinstance(execute, FunctionCall):
+            if execute.instant is not None:
+                await self._turns.give_way()
+                await self._check_interrupt()
+                done = perform_at_once(what, clock, partial(execute.at_once, copy_args(judged.args), context))
+                if done:
+                    return done
+            if execute.pooled:
+                done = await perform_in_thread(what, clock, partial(execute.here, copy_args(judged.args), context))
+                return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
+        return await perform(what, clock, lambda: execute(copy_args(judged.args), context))
 
     def _success(self, call: ToolCall, returned: Any) -> ToolOutcome:
         try:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
+
 from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import Policy
+
+BYTES_A_TOKEN = 3
+"""A guess on the safe side, as for the window of a conversation."""
+
+
+def text_tokens(text: str) -> int:
+    """What a text takes of the window, as a guess."""
+    return len(text.encode(errors="replace")) // BYTES_A_TOKEN
+
+
+def definition_tokens(tool: Tool) -> int:
+    """What the definition of a tool takes of the window, as a guess."""
+    schema = json.dumps(tool.schema.json_schema, ensure_ascii=False)
+    return text_tokens(f"{tool.name}{tool.description}{schema}")
 
 
 @dataclass(frozen=True)
@@ -16,3 +33,8 @@ class Offer:
     policy: Policy
     original: str = ""
     """The tool's name before ``prefix:``."""
+
+    @cached_property
+    def tokens(self) -> int:
+        """What the definition of its tool takes of the window."""
+        return definition_tokens(self.tool)

@@ -1,4 +1,4 @@
-"""One execution of a tool: in a task of its own and within its time, so that nothing it does can hold the gate."""
+"""One execution of a tool: in a task or a thread, and within its time, so that nothing it does can hold the gate."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -27,7 +28,9 @@ from forge_cli.core.bounds import (
     shrug_off_cancel,
 )
 from forge_cli.core.errors import ToolInterrupted
+from forge_cli.core.own_thread import start_in_thread
 from forge_cli.core.tool import TIME_LIMIT
+from forge_cli.core.upkeep import mend_process
 from forge_cli.core.values import dataclass
 
 TOOL = "the tool "
@@ -99,23 +102,38 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
     Late, or when this task is cancelled, it is cancelled and has a moment to let go; then it is left behind.
     """
     section = clock.section = begin(what, clock.limit)
-    task = asyncio.create_task(_contain(section, function))
+    return await _await_end(section, clock, asyncio.create_task(_contain(section, function)))
+
+
+async def perform_in_thread(what: str, clock: CallClock, function: Callable[[], Any]) -> Performed:
+    """Call third-party code in a thread; late, or when this task is cancelled, it is left behind there."""
+    section = clock.section = begin(what, clock.limit)
+    work = start_in_thread(partial(_contain_call, function))
+    try:
+        return await _await_end(section, clock, work)
+    finally:
+        if work.cancelled():  # its thread has not come to that
+            mend_process()
+
+
+async def _await_end(section: Section, clock: CallClock, work: asyncio.Future[Performed]) -> Performed:
     cancelled: asyncio.CancelledError | None = None
     try:
-        while not task.done() and not cancelled and (left := clock.left()) != 0:
+        while not work.done() and not cancelled and (left := clock.left()) != 0:
             try:
-                await _wait(task, min(left, TIME_LIMIT))
+                await _wait(work, min(left, TIME_LIMIT))
             except asyncio.CancelledError as error:
                 if is_cancelled():
                     cancelled = error
                 else:
                     shrug_off_cancel()
-        late = not task.done() and not cancelled
-        if not task.done():
-            await _let_go(task, clock)
+        late = not work.done() and not cancelled
+        if not work.done():
+            await _let_go(work, clock)
     finally:
         end(section)
-    performed = task.result() if task.done() else Performed(error=asyncio.CancelledError())
+    left_behind = work.cancelled() or not work.done()
+    performed = Performed(error=asyncio.CancelledError()) if left_behind else work.result()
     if isinstance(performed.error, ToolInterrupted):
         clock.kept = performed.error.value
     stopped = isinstance(performed.error, asyncio.CancelledError | Overdue | ToolInterrupted)
@@ -160,8 +178,8 @@ async def perform_within(seconds: float, what: str, function: Callable[[], Await
     return done.value
 
 
-async def _wait(task: asyncio.Task[Any], seconds: float) -> None:
-    """Wait for the end of a task, no longer than that; ``asyncio.wait`` for one task costs three times as much."""
+async def _wait(work: asyncio.Future[Any], seconds: float) -> None:
+    """Wait for the end of some work, no longer than that; ``asyncio.wait`` for it costs three times as much."""
     loop = asyncio.get_running_loop()
     over = loop.create_future()
 
@@ -170,12 +188,12 @@ async def _wait(task: asyncio.Task[Any], seconds: float) -> None:
             over.set_result(None)
 
     timer = loop.call_later(seconds, release)
-    task.add_done_callback(release)
+    work.add_done_callback(release)
     try:
         await over
     finally:
         timer.cancel()
-        task.remove_done_callback(release)
+        work.remove_done_callback(release)
 
 
 async def _contain(section: Section, function: Callable[[], Awaitable[Any]]) -> Performed:
@@ -185,16 +203,25 @@ async def _contain(section: Section, function: Callable[[], Awaitable[Any]]) -> 
         return Performed(error=error)
 
 
-async def _let_go(task: asyncio.Task[Performed], clock: CallClock) -> None:
+def _contain_call(function: Callable[[], Any]) -> Performed:
+    try:
+        return Performed(function())
+    except BaseException as error:  # third-party code: whatever it raises is a result
+        return Performed(error=error)
+    finally:
+        mend_process()
+
+
+async def _let_go(work: asyncio.Future[Performed], clock: CallClock) -> None:
     """Cancel and wait for a moment; for child workers and inner calls, which are bounded, until they have ended."""
     clock.stop()
-    task.cancel()
+    work.cancel()
     until = time.monotonic() + LETTING_GO
     with anyio.CancelScope(shield=True):
-        while not task.done() and (clock.delegating or time.monotonic() < until):
+        while not work.done() and (clock.delegating or time.monotonic() < until):
             try:
-                await asyncio.wait({task}, timeout=LETTING_GO)
+                await asyncio.wait({work}, timeout=LETTING_GO)
             except asyncio.CancelledError:
                 shrug_off_cancel()
-    if not task.done():
-        forget_task(task)
+    if isinstance(work, asyncio.Task) and not work.done():
+        forget_task(work)

@@ -12,7 +12,7 @@ from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, Work
 from forge_cli.core.notify import Notify
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.tool import Source, Tool, llm_tools
-from forge_cli.core.toolset import Toolset
+from forge_cli.core.toolset import Toolset, leaves_as_is
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.offer import Offer as Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
@@ -71,6 +71,8 @@ class OpenToolset:
         return None if self.toolset.picks else self.toolset.config.tools
 
     async def _tools(self) -> Sequence[Tool]:
+        if (at_hand := self.toolset._tools_at_hand()) is not None:
+            return at_hand
         if self.announce:
             self.announce()
         try:
@@ -90,6 +92,8 @@ class OpenToolset:
         return toolset_failure(self.name, self.source, self.where, what, error)
 
     def instructions(self) -> str | None:
+        if leaves_as_is(self.toolset, "instructions"):
+            return None
         try:
             said = call_within(LATER, "instructions()", self.toolset.instructions)
             return None if said is None else str(said)
@@ -100,6 +104,8 @@ class OpenToolset:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close it; what goes wrong is a WorkerError, and the others are closed all the same."""
+        if self.toolset._is_empty:
+            return
         try:
             await wait_within(LATER, "__aexit__()", self.toolset.__aexit__, kind, error, trace)
         except BaseException as problem:  # third-party code

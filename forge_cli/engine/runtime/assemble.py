@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -14,8 +14,8 @@ from forge_cli.core.bounds import OPENING, call_within, wait_within
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
-from forge_cli.core.tool import Source, digest_of
-from forge_cli.core.toolset import Toolset, ToolsetEnv
+from forge_cli.core.tool import Source
+from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv, leaves_as_is
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.controller import ApprovalController
@@ -24,7 +24,7 @@ from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
 from forge_cli.engine.hooks.hooks import Hooks, hooks_of
-from forge_cli.engine.runtime.prepared import NamedToolset, PreparedWorker
+from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import user_home
 from forge_cli.files.trust import TrustStore
@@ -39,8 +39,7 @@ PYTHON = Source("local", "Python")
 
 
 def open_sandbox(
-    prepared: PreparedWorker,
-    workspace: Path,
+    folder: PreparedFolder,
     parent: Sandbox | None = None,
     *,
     make_zones: bool = True,
@@ -55,18 +54,19 @@ def open_sandbox(
     empty ones in ``spare`` stand for those that are missing. ``added`` are folders of the user's. With ``read_only``
     nothing can be written in any zone, whatever a tool has declared.
     """
-    config = prepared.sandbox
+    prepared, workspace = folder.worker, folder.workspace
     if parent is None and spare is None:
-        known, kind = prepared.within(workspace).zones, (make_zones, read_only, tuple(added))
+        known, kind = folder.zones, (make_zones, read_only, tuple(added))
         zones = known.get(kind, ())
-        if not zones or not all(zone.path.is_dir() for zone in zones):  # a tool may have removed one since
+        if not zones or not all(os.path.isdir(zone.path) for zone in zones):  # a tool may have removed one since
             zones = known[kind] = _open_all(prepared, workspace, None, make_zones, None, added, read_only)
     else:
         zones = _open_all(prepared, workspace, parent, make_zones, spare, added, read_only)
+    protected, isolation = prepared.protected, prepared.isolation
     if parent is None:
         own = prepared.own_files
-        return Sandbox(zones, workspace=workspace, protected=prepared.protected, isolation=config.wanted(), own=own)
-    protected, isolation = (*prepared.protected, *parent.protected), capped_isolation(config.wanted(), parent.isolation)
+        return Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation, own=own)
+    protected, isolation = (*protected, *parent.protected), capped_isolation(isolation, parent.isolation)
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
     sandbox.notified = parent.notified
     return sandbox
@@ -151,8 +151,7 @@ class Assembly:
 class Assembler:
     """Opens the sandbox and every toolset that a worker names, and nothing else; ``stack`` closes them."""
 
-    prepared: PreparedWorker
-    workspace: Path
+    folder: PreparedFolder
     controller: ApprovalController
     interrupt: InterruptSignal
     notify: Notify
@@ -171,8 +170,16 @@ class Assembler:
     """What hooks are told."""
 
     @property
+    def prepared(self) -> PreparedWorker:
+        return self.folder.worker
+
+    @property
     def worker(self) -> Worker:
         return self.prepared.worker
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder.workspace
 
     @property
     def _only_reads(self) -> bool:
@@ -187,7 +194,8 @@ class Assembler:
             sandbox, workspace=self.workspace, home=self.prepared.home, notify=self.notify, gate=network
         )
         requests = WorkerRequests(worker=self.worker.name, controller=self.controller, interrupt=self.interrupt)
-        env = ToolsetEnv(
+        make_env = partial(
+            ToolsetEnv,
             worker=self.worker.name,
             worker_dir=self.worker.folder,
             workspace=self.workspace,
@@ -198,7 +206,7 @@ class Assembler:
             register=self.prepared.host.toolsets_of,
             session=requests,
         )
-        toolbox = await self._open_toolsets(env)
+        toolbox = await self._open_toolsets(make_env)
         guard = Guard(
             judge=self._judge(toolbox, sandbox, network.setting),
             controller=self.controller,
@@ -216,8 +224,7 @@ class Assembler:
             make, spare = False, temporary_folder(self.stack)
         outer = self.parent.guard.sandbox if self.parent else None
         sandbox = open_sandbox(
-            self.prepared,
-            self.workspace,
+            self.folder,
             outer,
             make_zones=make,
             spare=spare,
@@ -227,16 +234,17 @@ class Assembler:
         sandbox.keeper = outer.keeper if outer else self.keeper
         return sandbox
 
-    async def _open_toolsets(self, env: ToolsetEnv) -> Toolbox:
+    async def _open_toolsets(self, make_env: Callable[..., ToolsetEnv]) -> Toolbox:
         prepared, parent = self.prepared, self.parent.toolbox if self.parent else None
-        policies = prepared.policies(self.workspace)
+        policies = self.folder.policies
         toolbox = Toolbox([], self.notify, parent=parent, read_only=self._only_reads)
         for each in prepared.toolsets:
-            its_env = replace(env, parent=toolbox.parent_toolset(each.name), policy=policies(each.name, each.cls))
-            toolbox.toolsets += [opened async for opened in _open(each, its_env, self.stack)]
+            outer, policy = toolbox.parent_toolset(each.name), policies(each.name, each.cls)
+            its_env = make_env(toolset=each.name, parent=outer, policy=policy)
+            for config in each.configs:
+                toolbox.toolsets.append(await _open(each, config, its_env, self.stack))
         for toolset in self.worker.toolsets:
-            its_env = replace(env, policy=policies(toolset.name, type(toolset)))
-            make = partial(toolset.for_session, its_env)
+            make = partial(toolset.for_session, make_env(policy=policies(toolset.name, type(toolset))))
             toolbox.toolsets.append(await _enter(make, toolset.name, PYTHON, self.stack))
         await toolbox.refresh()
         return toolbox
@@ -251,7 +259,7 @@ class Assembler:
         return NetworkConsent(
             worker=self.worker.name,
             workspace=str(self.workspace),
-            setting=_setting(self.prepared.digest, sandbox),
+            setting=self.folder.setting(sandbox.zones, sandbox.isolation),
             where=sandbox.isolation.network_where,
             controller=self.controller,
             interrupt=self.interrupt,
@@ -272,7 +280,7 @@ class Assembler:
 
     def _hooks(self, processes: WorkerProcesses) -> Hooks | None:
         prepared = self.prepared
-        entries = prepared.settings(self.workspace).hooks
+        entries = self.folder.settings.hooks
         if not entries:
             return None
         hooks = Hooks(
@@ -294,24 +302,14 @@ def temporary_folder(stack: AsyncExitStack) -> Path:
     return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 
-def _setting(worker: str, sandbox: Sandbox) -> str:
-    """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
-    zones = [
-        (zone.name, str(zone.path), zone.mode.value, zone.write.value, zone.delete.value) for zone in sandbox.zones
-    ]
-    isolation = sandbox.isolation.level.value, sandbox.isolation.network
-    return digest_of(repr([worker, str(sandbox.workspace), zones, isolation]).encode())
-
-
-async def _open(named: NamedToolset, env: ToolsetEnv, stack: AsyncExitStack) -> AsyncIterator[OpenToolset]:
-    """Open a toolset once for each of its sections."""
+async def _open(named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, stack: AsyncExitStack) -> OpenToolset:
+    """Open a toolset for one of its sections."""
     plugin = named.plugin
-    for config in named.configs:
-        plugin.announce()
-        toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
-        toolset.announce, toolset.digest = plugin.announce, plugin.digest
-        toolset.known = named.offers.setdefault(id(config), {})
-        yield toolset
+    plugin.announce()
+    toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
+    toolset.announce, toolset.digest = plugin.announce, plugin.digest
+    toolset.known = named.offers.setdefault(id(config), {})
+    return toolset
 
 
 async def _enter(
@@ -323,7 +321,8 @@ async def _enter(
 ) -> OpenToolset:
     try:
         toolset = call_within(OPENING, "making it", make)
-        await wait_within(OPENING, "opening it", toolset.__aenter__)
+        if not leaves_as_is(toolset, "__aenter__"):
+            await wait_within(OPENING, "opening it", toolset.__aenter__)
     except ForgeError:
         raise
     except BaseException as error:  # third-party code: a toolset that cannot start

@@ -68,7 +68,12 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
     }
 
 
-def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> str | None:
+def environment_of(
+    worker: Worker,
+    assembly: Assembly,
+    branch: str | None,
+    describe: Callable[[Environment], str] = Environment.paragraph,
+) -> str | None:
     """What the model is told of where its worker is; None where the worker does not want it.
 
     ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside.
@@ -86,7 +91,7 @@ def environment_of(worker: Worker, assembly: Assembly, branch: str | None) -> st
         day=date.today(),
         read_only=toolbox.read_only,
     )
-    return environment.paragraph()
+    return describe(environment)
 
 
 def _declared(zone: Zone) -> Zone:

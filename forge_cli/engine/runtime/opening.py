@@ -25,7 +25,7 @@ from forge_cli.engine.runtime.closing import OpenCalls
 from forge_cli.engine.runtime.delegation import Parent
 from forge_cli.engine.runtime.facts import describe_zone, environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
-from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
+from forge_cli.engine.runtime.prepared import PreparedFolder
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.environment import describe_changes
@@ -78,7 +78,7 @@ class OpenWorker:
             session_id=spec.session_id,
             bus=spec.bus,
             interrupt=spec.interrupt,
-            redact=loop.history.redact,
+            redact=loop.redactor.redact,
             assembly=Assembly(loop.toolbox, loop.guard),
             controller=self.controller,
             budget=budget,
@@ -117,10 +117,10 @@ class OpenWorker:
 
 async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate) -> OpenWorker:
     """Open everything that the worker names; ``stack`` closes it."""
-    workspace = (spec.workspace or _own_workspace(spec.worker) or Path.cwd()).resolve()
     prepared = spec.prepare()
-    settings, redactor = prepared.settings(workspace), prepared.redactor
-    folder, closed = prepared.within(workspace), prepared.home_warning if spec.is_root else None
+    folder = prepared.within(spec.workspace or _own_workspace(spec.worker) or Path.cwd())
+    workspace, settings, redactor = folder.workspace, folder.settings, prepared.redactor
+    closed = prepared.home_warning if spec.is_root else None
     controller = ApprovalController(
         _approval_mode(spec, settings),
         spec.approval_callback,
@@ -139,7 +139,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         if isinstance(model.provider, ConnectsAhead):
             model.provider.connect_ahead()
     price = _price(spec, settings, model)
-    assembly = await _assemble(spec, prepared, workspace, controller, stack, notify)
+    assembly = await _assemble(spec, folder, controller, stack, notify)
     window = _window(settings, model.provider)
     deferred = await _defer(spec, settings, window, assembly, notify, spec.past.tools if spec.past else ())
     guidance = folder.guidance(spec.wiring.guidance)
@@ -164,14 +164,13 @@ async def reopen_worker(
     old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
 ) -> OpenWorker:
     """Open a worker anew in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
-    prepared, controller, mode = spec.prepare(), old.controller, old.controller.mode
-    settings = prepared.settings(old.workspace)
+    folder, controller, mode = spec.prepare().within(old.workspace), old.controller, old.controller.mode
+    settings = folder.settings
     try:
         controller.mode = _approval_mode(spec, settings)
-        assembly = await _assemble(spec, prepared, old.workspace, controller, stack, notify)
+        assembly = await _assemble(spec, folder, controller, stack, notify)
         window, offered = _window(settings, old.model.provider), old.loop.deferred.offered
         deferred = await _defer(spec, settings, window, assembly, notify, offered)
-        folder = prepared.within(old.workspace)
         guidance = folder.guidance(spec.wiring.guidance)
         loop = _loop(spec, folder, window, old.model, assembly, deferred, old.loop.redactor, delegate, old.loop)
     except BaseException:
@@ -192,16 +191,14 @@ def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, noti
 
 async def _assemble(
     spec: RuntimeSpec,
-    prepared: PreparedWorker,
-    workspace: Path,
+    folder: PreparedFolder,
     controller: ApprovalController,
     stack: AsyncExitStack,
     notify: Notify,
 ) -> Assembly:
     spare = _spare_folder(spec, stack)
     assembler = Assembler(
-        prepared=prepared,
-        workspace=workspace,
+        folder=folder,
         controller=controller,
         interrupt=spec.interrupt,
         notify=notify,
@@ -343,9 +340,9 @@ def _loop(
         repeated=spec.wiring.replay,
     )
     output = spec.stated_schema or wanted_output(spec.worker)
-    environment, news = _environment(spec, assembly, folder.branch, redactor, before)
+    environment, news = _environment(spec, assembly, folder, redactor, before)
     guidance = folder.guidance(spec.wiring.guidance)
-    history = before.history if before else History(past.messages if past else (), redactor.redact)
+    history = before.history if before else History(past.messages if past else (), redactor)
     context = Context(
         history=history,
         bus=spec.bus,
@@ -377,14 +374,17 @@ def _window(settings: Settings, provider: ModelProvider) -> int | None:
 
 
 def _environment(
-    spec: RuntimeSpec, assembly: Assembly, branch: str | None, redactor: Redactor, loop: Loop | None
+    spec: RuntimeSpec, assembly: Assembly, folder: PreparedFolder, redactor: Redactor, loop: Loop | None
 ) -> tuple[str | None, EnvironmentNews | None]:
     """What the system prompt says of where the worker is, and what has changed; a session keeps what it began with."""
     past, replay = spec.past, spec.wiring.replay
     before, last = (past.environment, past.last_environment) if past else (None, None)
     if loop:
         before, last = loop.environment, loop.told_environment
-    now = replay.environment or last if replay else environment_of(spec.worker, assembly, branch)
+    if replay:
+        now = replay.environment or last
+    else:
+        now = environment_of(spec.worker, assembly, folder.branch, folder.describe)
     if before is None or last is None or now is None:
         return now, None
     changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forge_cli.core.bounds import LATER, call_within
 from forge_cli.core.config import Config, Loc, parse_config
@@ -29,6 +29,10 @@ from forge_cli.files.worker import SUFFIXES, Worker, load_worker
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.secrets import Redactor, own_redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
+from forge_cli.sandbox.zones.zones import Isolation
+
+if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
+    from forge_cli.engine.turns.environment import Environment
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -67,18 +71,24 @@ class NamedToolset:
 class PreparedFolder:
     """What a worker finds in its working directory, each part looked up when it is first asked for."""
 
-    def __init__(self, worker: Worker, workspace: Path, home: Path) -> None:
-        self.workspace = workspace
-        self._worker, self._home = worker, home
+    def __init__(self, worker: PreparedWorker, workspace: Path) -> None:
+        self.worker, self.workspace = worker, workspace
+        self._home = worker.home
         self._guidance: dict[bool | None, Guidance] = {}
+        self._environment: tuple[Environment, str] | None = None
         self.zones: dict[object, tuple[Zone, ...]] = {}
         """Those that were opened so far, by how."""
-        self.policies: UserPolicies | None = None
+        self._setting: tuple[tuple[Zone, ...], Isolation, str] | None = None
 
     @cached_property
     def settings(self) -> Settings:
         """What the user says, and the project that lies there."""
         return load_settings(self._home, self.workspace)
+
+    @cached_property
+    def policies(self) -> UserPolicies:
+        """What the user and the project say of toolsets."""
+        return user_policies(self.worker.host, self.settings, self._home)
 
     @cached_property
     def untrusted_project(self) -> Path | None:
@@ -91,9 +101,24 @@ class PreparedFolder:
     def guidance(self, told: bool | None) -> Guidance:
         """What AGENTS.md says there; ``told`` decides for workers that leave it open."""
         if told not in self._guidance:
-            found = guidance_for(self._worker.config.agents_md, self.workspace, self._home, told=told)
-            self._guidance[told] = found
+            wanted = self.worker.worker.config.agents_md
+            self._guidance[told] = guidance_for(wanted, self.workspace, self._home, told=told)
         return self._guidance[told]
+
+    def setting(self, zones: tuple[Zone, ...], isolation: Isolation) -> str:
+        """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
+        known = self._setting
+        if known is None or known[0] is not zones or known[1] is not isolation:
+            told = [(each.name, str(each.path), each.mode.value, each.write.value, each.delete.value) for each in zones]
+            whole = [self.worker.digest, str(self.workspace), told, (isolation.level.value, isolation.network)]
+            known = self._setting = zones, isolation, digest_of(repr(whole).encode())
+        return known[2]
+
+    def describe(self, environment: Environment) -> str:
+        """What the model is told of where it is, which is the same for one session after the other."""
+        if self._environment is None or self._environment[0] != environment:
+            self._environment = environment, environment.paragraph()
+        return self._environment[1]
 
 
 class PreparedWorker:
@@ -129,6 +154,11 @@ class PreparedWorker:
         if section is None:
             return SandboxConfig.empty()
         return parse_config(SandboxConfig, section, at=("sandbox",), file=str(self.worker.path))
+
+    @cached_property
+    def isolation(self) -> Isolation:
+        """What the worker wants for its child processes."""
+        return self.sandbox.wanted()
 
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """The zones that the worker's toolsets bring along."""
@@ -176,17 +206,11 @@ class PreparedWorker:
         """What the user says, and the project in the working directory."""
         return self.within(workspace).settings
 
-    def policies(self, workspace: Path) -> UserPolicies:
-        """What the user and the project say of toolsets."""
-        folder = self.within(workspace)
-        if folder.policies is None:
-            folder.policies = user_policies(self.host, folder.settings, self.home)
-        return folder.policies
-
     def within(self, workspace: Path) -> PreparedFolder:
-        """What depends on the working directory; most items of a batch have the same."""
-        if self._of_folder is None or self._of_folder.workspace != workspace:
-            self._of_folder = PreparedFolder(self.worker, workspace, self.home)
+        """What depends on the working directory, wherever that really is; most items of a batch have the same."""
+        real = os.path.realpath(workspace)
+        if self._of_folder is None or str(self._of_folder.workspace) != real:
+            self._of_folder = PreparedFolder(self, Path(real))
         return self._of_folder
 
 
@@ -244,7 +268,7 @@ def user_policies(host: PluginHost, settings: Settings, home: Path) -> UserPolic
             raise WorkerError(settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint)
 
     def policy(name: str, cls: type[Toolset]) -> Config | None:
-        section = settings.section("policy", name)
+        section = settings.section("policy", name) if name in settings.policy else None
         if section is None:
             return None
         if cls.Policy is None:

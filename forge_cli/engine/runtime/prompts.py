@@ -10,6 +10,7 @@ from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
 from forge_cli.core.errors import ToolError
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.tool import LONGEST
+from forge_cli.core.toolset import leaves_as_is
 from forge_cli.core.wire import wire
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 
@@ -49,6 +50,8 @@ class Prompts:
 
 
 async def _prompts_of(opened: OpenToolset) -> Sequence[PromptSpec]:
+    if leaves_as_is(opened.toolset, "prompts"):
+        return ()
     try:
         return list(await wait_within(LATER, "prompts()", opened.toolset.prompts))
     except BaseException as error:  # third-party code

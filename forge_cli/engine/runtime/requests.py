@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import anyio
@@ -46,7 +47,10 @@ class WorkerRequests:
     model: ModelProvider | None = None
     task: tuple[Tally, Budget] | None = None
     _allowed: set[str] = field(default_factory=set)
-    _one_at_a_time: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @cached_property
+    def _one_at_a_time(self) -> anyio.Lock:
+        return anyio.Lock()
 
     @property
     def _bus(self) -> EventBus:

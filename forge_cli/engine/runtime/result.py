@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from forge_cli.core.bounds import DAMAGES, blame
@@ -79,7 +79,7 @@ class WorkerResult:
             "turns": self.turns,
             "tool_calls": self.tool_calls,
             "denials": [dict(denial) for denial in self.denials],
-            "usage": asdict(self.usage),
+            "usage": dict(vars(self.usage)),
             "cost": self.cost,
             "duration_ms": self.duration_ms,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from types import TracebackType
@@ -88,13 +88,9 @@ class WorkerRuntime:
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.
         """
-        wiring = wiring or Wiring()
-        wiring = replace(wiring, host=wiring.host.beside(worker))
+        wiring = (wiring or Wiring()).of(worker, session)
         if session is not None:
             resume = session.resumed
-            sinks = (*session.sinks, *wiring.sinks)
-            log = session.log.path if session.log else None
-            wiring = replace(wiring, session_id=session.id, sinks=sinks, keeper=session.changes, log=log)
         if isinstance(output_schema, Mapping):
             output_schema = OutputSchema.load(output_schema, where=None, folder=worker.folder)
         self._spec = spec = RuntimeSpec(
@@ -188,7 +184,7 @@ class WorkerRuntime:
         spec = self._spec
         try:
             shared = spec.parent or spec.wiring.pool
-            with opening_deadline(Limits() if shared else stated(spec.limits, spec.worker.config.limits)):
+            with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
                 opened = await open_worker(spec, self._stack, self._announcer.notify, self._children.delegate)
             self._open, self._started = opened, True
             self._children.start_task(opened.as_parent(opened.new_budget()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
+from typing import Self
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -22,6 +23,7 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits, Worker
+from forge_cli.record.open import OpenSession
 from forge_cli.record.recorder import Sink
 from forge_cli.record.resume import Past, Resumed
 from forge_cli.sandbox.files.held import ChangeKeeper
@@ -55,6 +57,20 @@ class Wiring:
     """Keeps what files held before the session changed them."""
     log: Path | None = None
     """The session's file, beside which other processes leave answers."""
+
+    def of(self, worker: Worker, session: OpenSession | None) -> Self:
+        """The same for one worker, with what its session brings."""
+        host = self.host.beside(worker)
+        if session is None:
+            return self if host is self.host else replace(self, host=host)
+        return replace(
+            self,
+            host=host,
+            session_id=session.id,
+            sinks=(*session.sinks, *self.sinks),
+            keeper=session.changes,
+            log=session.log.path if session.log else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -205,8 +205,7 @@ class ServedWorker:
             )
             worker = replace(worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()])))
         assembler = Assembler(
-            prepared=PreparedWorker(worker, PluginHost(worker=worker)),
-            workspace=self._workspace,
+            folder=PreparedWorker(worker, PluginHost(worker=worker)).within(self._workspace),
             controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
             interrupt=InterruptSignal(),
             notify=self._announcer.notify,

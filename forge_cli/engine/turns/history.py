@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import digest_of
+from forge_cli.sandbox.secrets import Redactor
+
+_sorted_text = json.JSONEncoder(sort_keys=True).encode
 
 
 class History(Sequence[Message]):
     """Messages in order; the digest sees them as the record does, without secrets."""
 
-    def __init__(self, messages: Iterable[Message] = (), redact: Callable[[Any], Any] = lambda value: value) -> None:
-        self.redact = redact
+    def __init__(self, messages: Iterable[Message] = (), redactor: Redactor | None = None) -> None:
+        self._redactor = redactor
         self.call_ids: set[str] = set()
         """Every id that a call has had here, also in messages that were taken out since."""
         self.rewrites = 0
@@ -42,7 +45,10 @@ class History(Sequence[Message]):
             "results": [_result(result) for result in message.results],
             "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
         }
-        self._hash.update(json.dumps(self.redact(plain), sort_keys=True).encode())
+        text = _sorted_text(plain)
+        if self._redactor and not self._redactor.is_clean(text):
+            text = _sorted_text(self._redactor.redact(plain))
+        self._hash.update(text.encode())
 
     def rewrite(self, messages: Iterable[Message]) -> None:
         """Start over with these messages, to make room."""
@@ -51,13 +57,13 @@ class History(Sequence[Message]):
 
     def apart(self, messages: Iterable[Message]) -> History:
         """A history of its own for these messages, as discreet as this one."""
-        return History(messages, self.redact)
+        return History(messages, self._redactor)
 
     def digest(self, system: str, tools: Sequence[ToolSpec]) -> str:
         """The hash of a whole request: history, system prompt and tools."""
         rest = self._rest
         if rest is None or rest[0] is not system or rest[1] is not tools:
-            plain = json.dumps([system, [tool.wire() for tool in tools]], sort_keys=True).encode()
+            plain = _sorted_text([system, [tool.wire() for tool in tools]]).encode()
             rest = self._rest = system, tools, plain
         running = self._hash.copy()
         running.update(rest[2])

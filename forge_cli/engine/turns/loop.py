@@ -263,8 +263,8 @@ class Loop:
         keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
         try:
             with self.interrupt.scope() as scope:
-                async with paced_request(), aclosing(self._deltas(request)) as deltas:
-                    async for delta in deltas:
+                async with paced_request(), aclosing(self.model.stream(request)) as deltas:
+                    while delta := await self._next_delta(deltas):
                         match delta:
                             case TextDelta():
                                 piece = joiner.add(delta.text)
@@ -300,19 +300,14 @@ class Loop:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
         return Message("assistant", text, tuple(calls), native=None if renamed else end.native), end
 
-    async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """What the model says; a provider is third-party code, so whatever goes wrong in it becomes a sentence."""
-        async with aclosing(self.model.stream(request)) as deltas:
-            while True:
-                try:
-                    delta = await anext(deltas)
-                except StopAsyncIteration:
-                    return
-                except ForgeError:
-                    raise
-                except Exception as error:
-                    raise ModelError(f"{self.model.name} failed: {error_text(error)}") from error
-                yield delta
+    async def _next_delta(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
+        """What the model says next; a provider is third-party code, so whatever goes wrong in it becomes a sentence."""
+        try:
+            return await anext(deltas, None)
+        except ForgeError:
+            raise
+        except Exception as error:
+            raise ModelError(f"{self.model.name} failed: {error_text(error)}") from error
 
     async def _call_all(
         self, calls: Sequence[ToolCall], tally: Tally, known: dict[str, CallResult] | None = None

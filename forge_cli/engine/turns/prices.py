@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.messages import Usage
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MILLION = 1_000_000
 UNLISTED = frozenset({"script"})
 """Providers that no table of prices will ever know, so that none is loaded for them."""
+_THIS_MACHINE = re.compile(r"localhost|127\.[\d.]+|::1")
 
 
 class Price(Protocol):
@@ -108,8 +111,19 @@ def price_of(
     provider, _, model = model_name.partition(":")
     if not model or provider in UNLISTED:
         return None
-    listed = ListedPrice(provider, model, environ.get(f"{provider.upper()}_BASE_URL", "").strip() or None)
+    address = environ.get(f"{provider.upper()}_BASE_URL", "").strip() or None
+    if address and _is_here(address):
+        return None
+    listed = ListedPrice(provider, model, address)
     return listed if listed.known() else None
+
+
+def _is_here(address: str) -> bool:
+    """Is it a server on this machine, which no table lists?"""
+    try:
+        return _THIS_MACHINE.fullmatch(urlsplit(address).hostname or "") is not None
+    except ValueError:
+        return False
 
 
 def require_price(model_name: str, price: Price | None, *limits: Limits) -> None:

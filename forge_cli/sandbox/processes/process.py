@@ -248,12 +248,8 @@ class ChildProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         self._at_most = 0
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as stopping:
-                for child in self._children:
-                    stopping.start_soon(child.stop)
-                for tree in self._background:
-                    stopping.start_soon(tree.end)
+        if self._children or self._background:
+            await self._stop_all()
         self._guardian.close()
         remove_empty_groups()
         if isinstance(error, anyio.get_cancelled_exc_class()):
@@ -261,6 +257,14 @@ class ChildProcesses:
         # an error of the body is not one of the tasks: it is raised as it is instead of in a group
         await self._tasks.__aexit__(None, None, None)
         return None
+
+    async def _stop_all(self) -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as stopping:
+                for child in self._children:
+                    stopping.start_soon(child.stop)
+                for tree in self._background:
+                    stopping.start_soon(tree.end)
 
     def start(
         self,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from forge_cli.cli.looking import answers, kept_gate
 from forge_cli.cli.looking.gate import judging
-from forge_cli.cli.looking.gate_facts import gate_facts
+from forge_cli.cli.looking.kept_gate import _describe as describe
 from forge_cli.cli.looking.kept_gate import judge_kept
 from forge_cli.cli.signals import in_loop
 from forge_cli.testing import Project
@@ -82,7 +82,7 @@ class Gates:
         self.folder = folder
         self.worker = str(folder / "worker.yaml")
         (folder / "worker.yaml").write_text(f"name: w\n{worker}\n")
-        self.kept = json.dumps(in_loop(gate_facts, self.worker, folder))
+        self.kept = describe(self.worker, folder)
 
     def kept_answers(self, calls: Iterable[Call]) -> list[Any]:
         return [judge_kept(self.kept, self.folder, *call) for call in calls]
@@ -198,7 +198,7 @@ def test_any_calls(gates: Callable[[str], Gates], calls: list[Call]) -> None:
 
 
 OTHERS = {
-    "third-party code": ("toolsets: {filesystem: {}, custom: {module: ./tools.py, tools: [one]}}", {}),
+    "code that does not load": ("toolsets: {filesystem: {}, custom: {module: ./tools.py, tools: [one]}}", {}),
     "a plugin beside it": ("plugins: [./tools.py]\ntoolsets: {filesystem: {}}", {}),
     "executables": ("toolsets: {filesystem: {}, executables: {}}", {}),
     "a server": ("toolsets: {filesystem: {}, mcp: {servers: {one: {command: 'false'}}}}", {}),
@@ -213,11 +213,101 @@ OTHERS = {
 def test_where_more_decides_nothing_is_kept(
     gates: Callable[[str], Gates], home: Path, tmp_path: Path, worker: str, files: dict[str, str]
 ) -> None:
-    (tmp_path / "work" / "tools.py").write_text("raise SystemExit('looked at in the wrong process')\n")
+    (tmp_path / "work" / "tools.py").write_text("raise SystemExit('looked at')\n")
     (tmp_path / "work" / "other.yaml").write_text("name: other\n")
     for name, text in files.items():
         (home / name).write_text(text)
     assert gates(worker).kept == "null"
+
+
+MODULE = '''
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+from forge_cli import Approval, tool
+from pydantic import Field
+%s
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+@tool(needs_approval=False)
+def free(text: str) -> str:
+    return text
+
+@tool(needs_approval=True)
+def careful(level: Annotated[int, Field(ge=1, le=3)] = 1) -> int:
+    return level
+
+@tool(needs_approval=Approval.BLOCKED)
+def never() -> None: ...
+
+@tool(effects=["read"])
+def look_at(place: Path) -> str:
+    return str(place)
+
+@tool(needs_approval=lambda args, context: args["n"] > 3)
+def judged(n: int) -> int:
+    return n
+
+def odd(kind: Literal["a", "b"], many: list[int]) -> str:
+    return kind
+'''
+OWN_TOOLS = ["add", "free", "careful", "never", "look_at", "judged", "odd"]
+POLICIES = [
+    "",
+    ", approval: {default: preApproved}",
+    ", approval: {default: blocked, tools: {add: ask, free: preApproved}}",
+    ", prefix: my, approval: {tools: {careful: blocked}}",
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_tools_of_a_module_are_judged_as_by_the_opened_worker(
+    gates: Callable[[str], Gates], tmp_path: Path, policy: str
+) -> None:
+    """In a child, which the opened worker has as well; what the module decides itself is left to that."""
+    (tmp_path / "work" / "tools.py").write_text(MODULE % "")
+    found = gates(f"toolsets: {{filesystem: {{}}, custom: {{module: ./tools.py, tools: {OWN_TOOLS}{policy}}}}}")
+    prefix = "my_" if "prefix" in policy else ""
+    args: list[dict[str, Any]] = [
+        *({}, {"a": 1}, {"a": 1, "b": 3}, {"a": "1"}, {"a": None}, {"text": "x"}, {"level": 2}, {"level": 9}, {"n": 5}),
+        *({"place": "src/a.py"}, {"place": "/etc/passwd"}, {"place": "tools.py"}, {"kind": "a", "many": [1]}),
+    ]
+    calls: list[Call] = [(f"{prefix}{name}", each, {}) for name in OWN_TOOLS for each in args]
+    calls += [("read_file", {"path": "src/a.py"}, {}), (f"{prefix}add", {}, {"a": "1", "b": "x"})]
+    assert found.compare(calls) >= 5
+    assert found.kept_answers([(f"{prefix}judged", {"n": 5}, {})]) == [None]
+
+
+LIES = """
+from forge_cli.cli.looking import gate_facts
+lie = {"module": "cli.looking.kept_gate", "function": "judge_kept"}
+gate_facts._needs_approval = lambda needs: lie
+same = type("Same", (), {"__eq__": lambda one, other: True})()
+same.policy = same.tool = same.schema = same.plain = same.json_schema = same
+gate_facts.offer_from = lambda name, facts: same
+"""
+
+
+def test_a_module_names_no_function_to_be_called_here(gates: Callable[[str], Gates], tmp_path: Path) -> None:
+    (tmp_path / "work" / "tools.py").write_text(MODULE % LIES)
+    found = gates("toolsets: {custom: {module: ./tools.py, tools: [add, free]}}")
+    assert "judge_kept" not in found.kept
+
+
+def test_a_module_is_loaded_once(project: Project, cli: Any, opened_again: list[str], approve: Any) -> None:
+    project.write("tools.py", MODULE % "")
+    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [add, free]}}")
+
+    def ask(tool: str, *args: str) -> str:
+        return str(json.loads(cli("approve", "worker.yaml", tool, *args, "--json").out)["verdict"])
+
+    assert [ask("add", "a=1"), ask("free", "text=x"), ask("add", "a=3")] == ["ask", "preApproved", "ask"]
+    assert opened_again == ["worker.yaml"]
+    project.write("tools.py", (MODULE % "").replace("needs_approval=False", "needs_approval=True"))
+    assert [ask("add", "a=1"), ask("free", "text=x")] == ["ask", "ask"]
+    assert len(opened_again) == 2
 
 
 ONE = "name: w\ntoolsets: {filesystem: {}}\nsandbox: {zones: [{name: notes, mode: rw, approval: {write: %s}}]}\n"

@@ -112,7 +112,10 @@ async def test_whatever_an_async_tool_raises(gate: OpenGate, error: BaseExceptio
 
 @pytest.mark.parametrize(
     ("error", "status", "sentence"),
-    [row for row in ERRORS if not isinstance(row[0], StopIteration)],
+    [
+        *[row for row in ERRORS if not isinstance(row[0], StopIteration)],
+        (StopIteration("odd"), "error", "StopIteration: odd"),
+    ],
     ids=lambda value: type(value).__name__,
 )
 async def test_whatever_a_sync_tool_raises(gate: OpenGate, error: BaseException, status: str, sentence: str) -> None:

@@ -95,6 +95,8 @@ from forge_cli.engine.turns import prices
 from forge_cli.files.settings import ModelOptions
 prices.price_of("script:a.yaml", ModelOptions(), {})
 prices.price_of("openai:tiny", ModelOptions.model_validate({"price": {"input": 0, "output": 0}}), {})
+for host in ("127.0.0.1", "localhost", "[::1]", "127.0.1.1"):
+    prices.price_of("openai:tiny", ModelOptions(), {"OPENAI_BASE_URL": f"http://{host}:8080/v1"})
 print(json.dumps([name for name in ("genai_prices", "jsonschema", "httpx2") if name in sys.modules]))
 """
     done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60, check=True)
