@@ -34,7 +34,7 @@ HEAVY = frozenset(
         "ctypes",
         "docstring_parser",
         "forge_cli.core.model_input",
-        "forge_cli.core.own_thread",
+        "forge_cli.core.threads",
         "forge_cli.core.signature",
         "forge_cli.engine.gate.performing",
         "forge_cli.files.parsing",

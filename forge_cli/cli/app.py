@@ -240,7 +240,7 @@ def leave(code: int) -> int:
         sys.stdout.flush()
     sys.stderr.flush()
     threading, bounds = sys.modules.get("threading"), sys.modules.get("forge_cli.core.bounds")
-    pool = sys.modules.get("forge_cli.core.own_thread")
+    pool = sys.modules.get("forge_cli.core.threads")
     left = threading and any(not each.daemon for each in threading.enumerate() if each is not threading.main_thread())
     if left or (bounds and bounds.FORGOTTEN) or (pool and pool.WORKING):
         os._exit(code)

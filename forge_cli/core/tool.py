@@ -341,7 +341,7 @@ class FunctionCall:
 
 
 async def _in_pool(function: Callable[[], Any]) -> Any:
-    from forge_cli.core.own_thread import start_in_thread
+    from forge_cli.core.threads import start_in_thread
 
     return await start_in_thread(function)
 

@@ -19,11 +19,11 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
-from forge_cli.core.own_thread import OwnThread, start_in_thread
 from forge_cli.core.processes import Processes
 from forge_cli.core.prompts import PromptSpec
 from forge_cli.core.requests import NoSession, SessionRequests
 from forge_cli.core.sandbox import SandboxView
+from forge_cli.core.threads import OwnThread, start_in_thread
 from forge_cli.core.tool import OPTIONS, Tool, ToolOptions
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone

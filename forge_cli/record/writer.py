@@ -17,7 +17,7 @@ from anyio import CancelScope
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
-from forge_cli.core.own_thread import start_in_thread
+from forge_cli.core.threads import start_in_thread
 from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import make_private

@@ -28,7 +28,7 @@ from forge_cli.core.bounds import (
     shrug_off_cancel,
 )
 from forge_cli.core.errors import ToolInterrupted
-from forge_cli.core.own_thread import start_in_thread
+from forge_cli.core.threads import start_in_thread
 from forge_cli.core.tool import TIME_LIMIT
 from forge_cli.core.upkeep import mend_process
 from forge_cli.core.values import dataclass

@@ -11,8 +11,8 @@ import pytest
 from anyio import from_thread
 
 from forge_cli import Args, Text, Tool, ToolContext, Toolset, tool
-from forge_cli.core import own_thread
-from forge_cli.core.own_thread import OwnThread, start_in_thread
+from forge_cli.core import threads
+from forge_cli.core.threads import OwnThread, start_in_thread
 from forge_cli.testing import Project, value_of
 
 
@@ -104,9 +104,9 @@ def test_the_pool_has_a_thread_for_every_call_and_uses_it_again() -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new pool, whose threads end once they have nothing to do."""
-    monkeypatch.setattr(own_thread, "_jobs", SimpleQueue())
-    monkeypatch.setattr(own_thread, "_free", [])
-    monkeypatch.setattr(own_thread, "IDLE", 0.01)
+    monkeypatch.setattr(threads, "_jobs", SimpleQueue())
+    monkeypatch.setattr(threads, "_free", [])
+    monkeypatch.setattr(threads, "IDLE", 0.01)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -122,10 +122,10 @@ def test_a_thread_of_the_pool_that_has_nothing_to_do_ends() -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_call_that_nobody_waits_for_is_known_until_it_ends() -> None:
-    begun, hold, threads = threading.Event(), threading.Event(), []
+    begun, hold, used = threading.Event(), threading.Event(), []
 
     def wait() -> None:
-        threads.append(threading.current_thread())
+        used.append(threading.current_thread())
         begun.set()
         hold.wait(20)
 
@@ -135,10 +135,10 @@ def test_a_call_that_nobody_waits_for_is_known_until_it_ends() -> None:
         call.cancel()
 
     asyncio.run(leave_behind())
-    assert len(own_thread.WORKING) == 1
+    assert len(threads.WORKING) == 1
     hold.set()
-    threads[0].join(20)
-    assert not own_thread.WORKING
+    used[0].join(20)
+    assert not threads.WORKING
 
 
 class Returning(Toolset):
