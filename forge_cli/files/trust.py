@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.files.allowed import allowed_by, find_allowed
+from forge_cli.files.home import make_private
+from forge_cli.files.lock import locked
 from forge_cli.files.lookup import NamedWorker
 from forge_cli.files.module import imported_beside
+from forge_cli.files.places import cannot_read, parse_json, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.files.worker import Worker, load_worker
 
 SKIPPED = "__pycache__"
 UNREADABLE = "unreadable"
+SECTIONS = ("workers", "files", "pins")
+_NO_TRUST = "this is not a file of trust"
+_TRUST_AGAIN = "move it away, and trust again what you have read with forge trust"
 
 
 class TrustError(ForgeError):
@@ -29,14 +35,14 @@ class TrustError(ForgeError):
 
 
 class TrustStore:
-    """The file ``trust.json`` in forge's home; what cannot be read there is not trusted."""
+    """The file ``trust.json`` in forge's home; what cannot be read there is not trusted, and not written over."""
 
     def __init__(self, home: Path) -> None:
         self._file = home / "trust.json"
 
     def holds(self, worker: NamedWorker) -> bool:
         """Whether all its files are those that the person agreed to."""
-        known = self._read()["workers"].get(_key(worker))
+        known = self._known("workers").get(_key(worker))
         if known is None:
             return False
         digests = file_digests(worker)
@@ -44,72 +50,91 @@ class TrustStore:
 
     def add(self, worker: NamedWorker, digests: Mapping[str, str]) -> None:
         """Keep what the person agreed to: the files as they were when it was shown."""
-        entries = self._read()
-        entries["workers"][_key(worker)] = digests
-        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+        with self._changing() as entries:
+            entries["workers"][_key(worker)] = digests
 
     def holds_file(self, path: Path, content: bytes | None = None) -> bool:
         """Whether this file, or this content that was read from it, is what the person agreed to."""
         digest = _digest(path) if content is None else sha256(content).hexdigest()
-        return digest != UNREADABLE and self._section("files").get(os.path.realpath(path)) == digest
+        return digest != UNREADABLE and self._known("files").get(os.path.realpath(path)) == digest
 
     def add_file(self, path: Path, content: bytes | None = None) -> None:
         """Keep that the person agreed to this file as it is now, or as it was read."""
-        entries, digest = self._read(), _digest(path) if content is None else sha256(content).hexdigest()
-        entries["files"] = {**self._section("files"), os.path.realpath(path): digest}
-        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+        digest = _digest(path) if content is None else sha256(content).hexdigest()
+        with self._changing() as entries:
+            entries["files"][os.path.realpath(path)] = digest
 
     def holds_folder(self, folder: Path) -> bool:
         """Whether every file in a folder is what the person agreed to, and none has come since."""
-        known, files = self._section("files"), list(_tree(folder))
+        known, files = self._known("files"), list(_tree(folder))
         return bool(files) and all(
             (digest := _digest(file)) != UNREADABLE and known.get(os.path.realpath(file)) == digest for file in files
         )
 
     def add_folder(self, folder: Path) -> None:
         """Keep that the person agreed to every file in a folder as it is now."""
-        entries = self._read()
         digests = {os.path.realpath(file): _digest(file) for file in _tree(folder)}
-        entries["files"] = {**self._section("files"), **digests}
-        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+        with self._changing() as entries:
+            entries["files"].update(digests)
 
     def trusted(self) -> list[str]:
         """The paths of everything that the person agreed to."""
-        return sorted([*self._section("workers"), *self._section("files")])
+        entries = self._read()
+        return sorted([*entries["workers"], *entries["files"]])
 
     def revoke(self, folder: Path) -> list[str]:
         """Forget what lies at a path or below it; returns what that was."""
-        entries, place = self._read(), Path(os.path.realpath(folder))
+        place = Path(os.path.realpath(folder))
         gone = [path for path in self.trusted() if Path(path).is_relative_to(place)]
-        for name in ("workers", "files"):
-            entries[name] = {path: kept for path, kept in self._section(name).items() if path not in gone}
         if gone:
-            replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+            with self._changing() as entries:
+                for path in gone:
+                    entries["workers"].pop(path, None)
+                    entries["files"].pop(path, None)
         return gone
 
-    def _section(self, name: str) -> dict[str, Any]:
-        found = self._read().get(name)
-        return found if isinstance(found, dict) else {}
-
     def pins(self, key: str) -> dict[str, Any]:
-        """What was approved under a key, by name."""
-        pinned = self._section("pins").get(key)
+        """What was approved under a key, by name; a file that makes no sense is an error, not a tool that never was."""
+        pinned = self._read()["pins"].get(key)
         return {name: pin for name, pin in pinned.items() if isinstance(pin, dict)} if isinstance(pinned, dict) else {}
 
     def pin(self, key: str, name: str, value: Mapping[str, Any]) -> None:
         """Keep what was approved."""
-        entries = self._read()
-        entries["pins"] = {**self._section("pins"), key: {**self.pins(key), name: value}}
-        replace_file(self._file, json.dumps(entries, indent=2) + "\n", mode=0o600)
+        with self._changing() as entries:
+            entries["pins"][key] = {**self.pins(key), name: value}
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Any]]:
+        """Everything that is kept, locked while it changes and written afterwards."""
+        make_private(self._file.parent)
+        with locked(self._file.with_name(".trust.lock")):
+            entries = self._read()
+            yield entries
+            kept = {name: entry for name, entry in entries.items() if entry or name not in SECTIONS}
+            replace_file(self._file, json.dumps(kept, indent=2) + "\n", mode=0o600)
+
+    def _known(self, section: str) -> dict[str, Any]:
+        try:
+            entries: dict[str, Any] = self._read()[section]
+        except ForgeError:
+            return {}
+        return entries
 
     def _read(self) -> dict[str, Any]:
-        with suppress(OSError, ValueError, RecursionError):
-            entries = json.loads(self._file.read_bytes())
-            if isinstance(entries, dict):
-                known = {"workers": entries.get("workers", {}), "files": entries.get("files", {})}
-                if all(isinstance(each, dict) for each in known.values()):
-                    return {**entries, "workers": known["workers"]}
-        return {"workers": {}}
+        try:
+            entries = parse_json(self._file.read_bytes(), Mark(str(self._file)), _NO_TRUST)
+        except (FileNotFoundError, NotADirectoryError):
+            entries = {}
+        except OSError as error:
+            raise cannot_read(self._file, error) from None
+        except WorkerError as error:
+            raise WorkerError(error.where, error.message, hint=_TRUST_AGAIN) from None
+        if not isinstance(entries, dict):
+            raise whole_file(self._file, _NO_TRUST, hint=_TRUST_AGAIN)
+        found = {name: entries.get(name, {}) for name in SECTIONS}
+        if wrong := next((name for name, section in found.items() if not isinstance(section, dict)), None):
+            raise whole_file(self._file, f"{_NO_TRUST}: '{wrong}' is not an object", hint=_TRUST_AGAIN)
+        return {**entries, **found}
 
 
 def _key(worker: NamedWorker) -> str:

@@ -2,10 +2,12 @@
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from forge_cli.core.errors import ForgeError
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin
 from forge_cli.files.trust import TrustStore, file_digests
 from forge_cli.testing import Project
@@ -84,6 +86,29 @@ def test_a_file_that_makes_no_sense_trusts_nothing(project: Project, deploy: Nam
     project.home.mkdir(exist_ok=True)
     (project.home / "trust.json").write_text(content)
     assert not TrustStore(project.home).holds(deploy)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"workers": []}', '{"pins": 1}', "\0", "\xff"])
+def test_a_file_that_makes_no_sense_is_told_and_not_written_over(project: Project, content: str) -> None:
+    project.home.mkdir(exist_ok=True)
+    file = project.home / "trust.json"
+    file.write_text(content, encoding="latin-1")
+    project.write("AGENTS.md", "Be brief.")
+    for words in ((".",), ("--list",), ("--revoke", ".")):
+        done = project.forge("trust", *words)
+        assert done.returncode == 3
+        assert str(file) in done.stderr
+        assert "forge trust" in done.stderr
+    with pytest.raises(ForgeError, match="not a file of trust|not UTF-8"):
+        TrustStore(project.home).pins("server")
+    assert file.read_text(encoding="latin-1") == content
+
+
+def test_two_that_trust_at_once_both_count(project: Project) -> None:
+    files = [project.write(f"{number}.md", str(number)) for number in range(20)]
+    with ThreadPoolExecutor(10) as threads:
+        list(threads.map(TrustStore(project.home).add_file, files))
+    assert all(map(TrustStore(project.home).holds_file, files))
 
 
 def store(folder: Path) -> TrustStore:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.context import ToolContext
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.results import Diff
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Args, Preview
@@ -68,7 +69,7 @@ class Pins:
         if self._known.get(tool.name) == now:
             return False
         self._known[tool.name] = now
-        with suppress(OSError):  # a home that cannot be written: then the next session asks
+        with suppress(OSError, ForgeError):  # a home that cannot be written: then the next session asks
             self._store.pin(self._key, tool.name, now)
         return True
 
