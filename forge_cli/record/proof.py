@@ -93,10 +93,10 @@ def _key(folder: Path) -> bytes:
     """The key among the proofs, made when it is missing; nobody else may read it."""
     file = folder / _KEY
     try:
-        key = _read(file)
+        key: bytes | None = _read(file)
     except FileNotFoundError:
-        key = b""
-    if len(key) == _LENGTH:
+        key = None
+    if key is not None and len(key) == _LENGTH:
         return key
     made = secrets.token_bytes(_LENGTH)
     temporary = file.with_name(f".{_KEY}.{secrets.token_hex(4)}")
@@ -106,10 +106,10 @@ def _key(folder: Path) -> bytes:
     finally:
         os.close(descriptor)
     try:
-        if key:
-            temporary.replace(file)
-        else:
+        if key is None:
             os.link(temporary, file)
+        else:
+            temporary.replace(file)
     except FileExistsError:
         made = _read(file)
     finally:
