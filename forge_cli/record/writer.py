@@ -11,13 +11,12 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from anyio import CancelScope
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
-from forge_cli.core.threads import start_in_thread
 from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import make_private
@@ -27,6 +26,9 @@ from forge_cli.record.line import Line
 from forge_cli.record.lock import lock, unlock
 from forge_cli.record.log import Log, SessionLost, files_by_time, read_session, session_file, sessions_folder
 from forge_cli.record.proof import Proof, is_proven
+
+if TYPE_CHECKING:
+    from forge_cli.record.disk import Disk
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -179,7 +181,7 @@ class SessionLog:
                 self._append(data)
                 self._unkept = self._unkept or any(map(is_consent if self.apart else is_acted_upon, lines))
                 if self._unkept and self.waits:
-                    self._sync()
+                    self._keep()
             self._written = True
             if time.time_ns() - _COARSE <= self._latest:
                 os.utime(self._fd, ns=(self._latest + 1, self._latest + 1))
@@ -211,7 +213,7 @@ class SessionLog:
         for folder in self.path.parents[:3]:
             sync_folder(folder)
 
-    async def keep_consent(self, disk: asyncio.Semaphore) -> None:
+    async def keep_consent(self, disk: Disk) -> None:
         """Wait until the consent that was written is on the disk, while others work."""
         self._keeping = self._keeping or asyncio.Lock()
         async with self._keeping:
@@ -220,18 +222,21 @@ class SessionLog:
                 return
             try:
                 with CancelScope(shield=True):
-                    async with disk:
-                        await start_in_thread(self._sync)
+                    await disk.wait_for(self._sync, os.path.dirname(self.path) if self._unnamed else None)
+                self._unnamed = False
             except OSError as error:
                 self._lost = self._why_lost(error)
                 raise self._lost from None
 
-    def _sync(self) -> None:
-        self._unkept = False
-        self.sync(self._fd)
+    def _keep(self) -> None:
+        self._sync()
         if self._unnamed:
             sync_folder(self.path.parent)
             self._unnamed = False
+
+    def _sync(self) -> None:
+        self._unkept = False
+        self.sync(self._fd)
 
     def _append(self, data: bytes) -> None:
         if self._torn:
