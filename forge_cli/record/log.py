@@ -17,7 +17,7 @@ from forge_cli.files.places import cannot_read
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
 
-SUFFIX = ".jsonl"
+_FOLDER, SUFFIX = "sessions", ".jsonl"
 LAST = "last"
 """Names the session that was worked on last."""
 CANDIDATES = 5
@@ -58,7 +58,12 @@ def new_session_id() -> str:
 
 
 def sessions_folder() -> Path:
-    return forge_home() / "sessions"
+    return forge_home() / _FOLDER
+
+
+def session_file(session: str) -> Path:
+    """Where the log of a session is, by its whole id."""
+    return forge_home().joinpath(_FOLDER, f"{session}{SUFFIX}")
 
 
 def session_files() -> list[Path]:

@@ -17,14 +17,13 @@ from forge_cli.record.changes import ChangeLog, change_log
 from forge_cli.record.index import SessionIndex
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
-    SUFFIX,
     Log,
     SessionLost,
     broken_link,
     find_session,
     new_session_id,
     read_session,
-    sessions_folder,
+    session_file,
 )
 from forge_cli.record.pending import requests_of
 from forge_cli.record.proof import is_proven
@@ -106,7 +105,7 @@ def open_item_session(worker: Worker, session: str) -> Iterator[OpenSession]:
 
     Other sessions are not looked at, and nothing is done without a log, whose ``keep_consent`` waits for the disk.
     """
-    path = sessions_folder() / f"{session}{SUFFIX}"
+    path = session_file(session)
     with ExitStack() as stack:
         if not path.exists():
             try:
@@ -134,7 +133,7 @@ def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
 
 def is_answered(session: str) -> bool:
     """Has a parked session got an answer to everything that it waits for? One that is gone waits for nothing."""
-    path = sessions_folder() / f"{session}{SUFFIX}"
+    path = session_file(session)
     if not path.exists():
         return True
     read = read_session(path)

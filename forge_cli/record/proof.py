@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -36,15 +36,16 @@ class Proof:
     _fd: int = -1
     _key: bytes = field(default=b"", repr=False)
 
-    def write(self, line: Line) -> None:
-        """Prove a line that was written just now; where that fails, the line is not proven."""
-        if line.type not in CONSENT or not self.whole:
+    def write(self, lines: Sequence[Line]) -> None:
+        """Prove lines that were written just now; where that fails, they are not proven."""
+        consent = [line for line in lines if line.type in CONSENT]
+        if not consent or not self.whole:
             return
         with suppress(OSError):
             if self._fd < 0:
                 self._open(proof_file(self.log))
-            os.pwrite(self._fd, _mac(self._key, line).encode(), 0)
-            if line.type == ApprovalResponse.type:
+            os.pwrite(self._fd, _mac(self._key, consent[-1]).encode(), 0)
+            if any(line.type == ApprovalResponse.type for line in consent):
                 sync_data(self._fd)
 
     def _open(self, file: Path) -> None:
@@ -92,10 +93,10 @@ def _key(folder: Path) -> bytes:
     """The key among the proofs, made when it is missing; nobody else may read it."""
     file = folder / _KEY
     try:
-        key = file.read_bytes()
+        key: bytes | None = _read(file)
     except FileNotFoundError:
-        key = b""
-    if len(key) == _LENGTH:
+        key = None
+    if key is not None and len(key) == _LENGTH:
         return key
     made = secrets.token_bytes(_LENGTH)
     temporary = file.with_name(f".{_KEY}.{secrets.token_hex(4)}")
@@ -105,12 +106,21 @@ def _key(folder: Path) -> bytes:
     finally:
         os.close(descriptor)
     try:
-        if key:
-            temporary.replace(file)
-        else:
+        if key is None:
             os.link(temporary, file)
+        else:
+            temporary.replace(file)
     except FileExistsError:
-        made = file.read_bytes()
+        made = _read(file)
     finally:
         temporary.unlink(missing_ok=True)
     return made
+
+
+def _read(file: Path) -> bytes:
+    """As much as tells whether it is a key; each session reads it, and a stream takes three times as long."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _LENGTH + 1)
+    finally:
+        os.close(descriptor)

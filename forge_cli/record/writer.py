@@ -11,13 +11,12 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from anyio import CancelScope
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse, SessionEnd, TurnEndEvent, TurnStart
-from forge_cli.core.threads import start_in_thread
 from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import make_private
@@ -25,8 +24,11 @@ from forge_cli.files.sync import sync_data, sync_folder
 from forge_cli.record.leftovers import part_file, sweep
 from forge_cli.record.line import Line
 from forge_cli.record.lock import lock, unlock
-from forge_cli.record.log import SUFFIX, Log, SessionLost, files_by_time, read_session, sessions_folder
+from forge_cli.record.log import Log, SessionLost, files_by_time, read_session, session_file, sessions_folder
 from forge_cli.record.proof import Proof, is_proven
+
+if TYPE_CHECKING:
+    from forge_cli.record.disk import Disk
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -47,9 +49,8 @@ def is_acted_upon(line: Line) -> bool:
 
 def is_consent(line: Line) -> bool:
     """Does a line let a call be made?"""
-    if line.type == ApprovalDecided.type:
-        return line.data.get("approved") is True
-    return line.type == ApprovalResponse.type
+    kind = line.type
+    return kind == ApprovalResponse.type or (kind == ApprovalDecided.type and line.data.get("approved") is True)
 
 
 @dataclass
@@ -83,6 +84,8 @@ class SessionLog:
     """When any session was worked on last, by the clock of the files."""
     _lost: SessionLost | None = field(default=None, repr=False)
     _unwritten: list[Line] = field(default_factory=list, repr=False)
+    _is_due: bool = False
+    """Will what came last be written as soon as whoever writes waits?"""
 
     def __post_init__(self) -> None:
         self._proof = Proof(self.path)
@@ -90,10 +93,12 @@ class SessionLog:
     @classmethod
     def create(cls, session: str, *, apart: bool = False, waits: bool = True) -> Self:
         """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
-        folder = sessions_folder()
-        make_private(folder)
-        log = cls(folder / f"{session}{SUFFIX}", apart=apart, waits=waits)
-        log._lock = lock(log.path)
+        log = cls(session_file(session), apart=apart, waits=waits)
+        try:
+            log._lock = lock(log.path)
+        except (FileNotFoundError, NotADirectoryError):
+            make_private(log.path.parent)
+            log._lock = lock(log.path)
         log._look_around()
         return log
 
@@ -141,8 +146,9 @@ class SessionLog:
             self._unwritten.append(line)
             if not self._may_wait(line):
                 self.flush()
-            elif len(self._unwritten) == 1:
+            elif not self._is_due:
                 asyncio.get_running_loop().call_soon(self._flush_later)
+                self._is_due = True
         elif line.type != SessionEnd.type:
             raise self._lost
 
@@ -151,6 +157,7 @@ class SessionLog:
         return self.apart and not self.waits and self._fd >= 0 and line.type not in _ENDS
 
     def _flush_later(self) -> None:
+        self._is_due = False
         with suppress(SessionLost):  # told with the next line
             self.flush()
 
@@ -159,15 +166,14 @@ class SessionLog:
         lines, self._unwritten = self._unwritten, []
         if lines and self._lost is None:
             self._write(lines)
-            for line in lines:
-                self._proof.write(line)
+            self._proof.write(lines)
 
     def copy(self, lines: Sequence[Line]) -> None:
         """Start with the lines of another session; all of them, or there is no session."""
         self._write(lines)
 
     def _write(self, lines: Sequence[Line]) -> None:
-        data = "".join(line.text() for line in lines).encode()
+        data = "".join([line.text() for line in lines]).encode()
         try:
             if self._fd < 0:
                 self._begin(data)
@@ -175,7 +181,7 @@ class SessionLog:
                 self._append(data)
                 self._unkept = self._unkept or any(map(is_consent if self.apart else is_acted_upon, lines))
                 if self._unkept and self.waits:
-                    self._sync()
+                    self._keep()
             self._written = True
             if time.time_ns() - _COARSE <= self._latest:
                 os.utime(self._fd, ns=(self._latest + 1, self._latest + 1))
@@ -207,7 +213,7 @@ class SessionLog:
         for folder in self.path.parents[:3]:
             sync_folder(folder)
 
-    async def keep_consent(self, disk: asyncio.Semaphore) -> None:
+    async def keep_consent(self, disk: Disk) -> None:
         """Wait until the consent that was written is on the disk, while others work."""
         self._keeping = self._keeping or asyncio.Lock()
         async with self._keeping:
@@ -216,18 +222,21 @@ class SessionLog:
                 return
             try:
                 with CancelScope(shield=True):
-                    async with disk:
-                        await start_in_thread(self._sync)
+                    await disk.wait_for(self._sync, os.path.dirname(self.path) if self._unnamed else None)
+                self._unnamed = False
             except OSError as error:
                 self._lost = self._why_lost(error)
                 raise self._lost from None
 
-    def _sync(self) -> None:
-        self._unkept = False
-        self.sync(self._fd)
+    def _keep(self) -> None:
+        self._sync()
         if self._unnamed:
             sync_folder(self.path.parent)
             self._unnamed = False
+
+    def _sync(self) -> None:
+        self._unkept = False
+        self.sync(self._fd)
 
     def _append(self, data: bytes) -> None:
         if self._torn:

@@ -97,6 +97,14 @@ def test_a_yes_is_for_this_worker_file_and_this_folder(parked: Project, change: 
     assert not (tmp_path / "other" / "noted.txt").exists()
 
 
+@pytest.mark.parametrize("size", [0, 31, 33, 100])
+def test_what_is_not_a_key_is_replaced(parked: Project, size: int) -> None:
+    key = parked.home / "proofs" / ".key"
+    key.write_bytes(b"x" * size)
+    assert resumed(parked, "-r", log(parked).stem)[1] == ""
+    assert len(key.read_bytes()) == 32
+
+
 def test_the_key_is_the_users_alone(parked: Project) -> None:
     proofs = parked.home / "proofs"
     assert {path.name: path.stat().st_mode & 0o777 for path in proofs.iterdir()} == {

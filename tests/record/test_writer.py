@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import SessionEnd, SessionStart, StatusEvent
+from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, StatusEvent
 from forge_cli.files.regular import read_regular
 from forge_cli.record.leftovers import part_file
 from forge_cli.record.lock import lock, lock_file, unlock
 from forge_cli.record.log import SessionLost, read_session, session_files, sessions_folder
 from forge_cli.record.overview import overview
+from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.writer import SessionLog
 from forge_cli.sandbox.secrets import Redactor
@@ -128,6 +130,43 @@ def test_one_of_many_waits_for_the_disk_only_where_a_call_may_follow(keeper: Pro
         seen = keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
     assert [outcome.value.text() for outcome in seen.outcomes] == ["toolStarted approvalDecided"] * 3
     assert len(counts) == 3, "three calls approved; the file itself needs no waiting of its own"
+
+
+@pytest.mark.anyio
+async def test_lines_of_one_of_many_wait_until_whoever_writes_does() -> None:
+    with SessionLog.create("s1", apart=True, waits=False) as log:
+        write = recorder(log)
+        for event in (START, StatusEvent("info", "a"), StatusEvent("info", "b")):
+            write(event)
+        assert types(log.path) == ["sessionStart"]
+        await checkpoint()
+        assert types(log.path) == ["sessionStart", "status", "status"]
+        write(StatusEvent("info", "c"))
+        log.flush()
+        write(StatusEvent("info", "d"))
+        await checkpoint()
+        write(StatusEvent("info", "e"))
+        await checkpoint()
+        assert [line.data.get("message") for line in read_session(log.path).lines] == [None, *"abcde"]
+
+
+@pytest.mark.anyio
+async def test_consent_that_is_written_in_one_go_is_proven_with_all_that_came_before() -> None:
+    """By its last line: where that is cut off, nobody proves the one before."""
+    denied, allowed = (
+        ApprovalDecided("c", "ask", approved, "user", None, None, "", cached=False) for approved in (False, True)
+    )
+    with SessionLog.create("s1", apart=True, waits=False) as log:
+        write = recorder(log)
+        for event in (START, allowed, denied, StatusEvent("info", "a")):
+            write(event)
+        log.flush()
+        lines = read_session(log.path).lines
+        assert is_proven(log.path, lines)
+        assert not is_proven(log.path, lines[:2])
+        write(allowed)
+        log.flush()
+        assert is_proven(log.path, read_session(log.path).lines)
 
 
 def test_a_disk_that_fails_stops_the_work(keeper: Project) -> None:

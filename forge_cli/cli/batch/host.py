@@ -25,8 +25,8 @@ from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.home import make_private
 from forge_cli.record.line import Line
-from forge_cli.record.log import SUFFIX, SessionLost, read_session, sessions_folder
-from forge_cli.record.proof import CONSENT, Proof, proof_file
+from forge_cli.record.log import SessionLost, read_session, session_file
+from forge_cli.record.proof import Proof, proof_file
 from forge_cli.record.recorder import Sink
 from forge_cli.record.writer import is_consent
 from forge_cli.sandbox.processes.tree import kill_children
@@ -87,7 +87,7 @@ class HostedItems:
         self._signals[run] = signal = InterruptSignal()
         if self._reason is not None:
             signal.interrupt(self._reason)
-        log = sessions_folder() / f"{item.session}{SUFFIX}"
+        log = session_file(item.session)
         try:
             _put_log(log, order["log"], proven=order["proven"])
             end = await self._perform(item, signal)
@@ -141,10 +141,9 @@ def _put_log(path: Path, text: str | None, *, proven: bool) -> None:
     make_private(path.parent)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     path.chmod(0o600)
-    consent = [line for line in read_session(path).lines if line.type in CONSENT]
-    if consent and proven:
+    if proven:
         proof = Proof(path)
-        proof.write(consent[-1])
+        proof.write(read_session(path).lines)
         proof.close()
 
 

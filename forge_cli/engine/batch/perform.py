@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import field
@@ -26,10 +25,9 @@ from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker, load_worker
+from forge_cli.record.disk import Disk
 from forge_cli.record.open import OpenSession, open_item_session, result_so_far
 from forge_cli.record.recorder import Sink
-
-WAITING = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +87,9 @@ class ItemPerformer:
         return PreparedWorker(self.worker, self.host)
 
     @cached_property
-    def _disk(self) -> asyncio.Semaphore:
-        """How many logs wait for the disk at once; it takes hardly longer for several than for one."""
-        return asyncio.Semaphore(WAITING)
+    def _disk(self) -> Disk:
+        """What all logs are on."""
+        return Disk()
 
     async def __call__(self, item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
         """Begin or resume an item, and work on it to its end; whatever goes wrong becomes its result."""

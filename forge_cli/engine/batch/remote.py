@@ -17,7 +17,7 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.regular import read_regular
 from forge_cli.files.worker import Limits
 from forge_cli.record.line import Line
-from forge_cli.record.log import SUFFIX, sessions_folder
+from forge_cli.record.log import session_file
 from forge_cli.record.open import check_log
 from forge_cli.record.proof import is_proven
 from forge_cli.record.writer import SessionLog, is_consent
@@ -54,7 +54,7 @@ class RemoteItems:
     def order(self, item: BatchItem) -> str:
         self._forget(item.key)
         text: str | None = None
-        path = sessions_folder() / f"{item.session}{SUFFIX}"
+        path = session_file(item.session)
         proven = True
         if path.exists():
             log, read = SessionLog.resume(path, apart=True)
