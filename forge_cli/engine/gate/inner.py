@@ -30,11 +30,10 @@ class ToolCalls:
         self.clock = CallClock(None)
         """That of the outer call, which stands still meanwhile as it does for a child worker."""
         self._call = call
+        self._caller = caller
         self._offers = offers
         self._take = take
         self._made = 0
-        root, depth = (caller.root, caller.depth) if isinstance(caller, CallingTool) else (caller, 0)
-        self._caller = CallingTool(call.name, root, depth + 1)
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
         if self.clock.over:
@@ -49,10 +48,12 @@ class ToolCalls:
 
     async def _take_within(self, call: ToolCall) -> ToolOutcome:
         """Take the call, unless the outer one is stopped meanwhile."""
+        above = self._caller
+        root, depth = (above.root, above.depth) if isinstance(above, CallingTool) else (above, 0)
         with self.clock.pause(), anyio.CancelScope() as scope:
             self.clock.inside.append(scope)
             try:
-                return await self._take(call, self._caller)
+                return await self._take(call, CallingTool(self._call.name, root, depth + 1))
             finally:
                 self.clock.inside.remove(scope)
         raise asyncio.CancelledError
