@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import field, replace
-from itertools import chain
 from typing import Any, Literal, NoReturn
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
@@ -42,20 +41,23 @@ def within_depth(call: ToolCall) -> ToolCall:
     return replace(call, args={}, unreadable=_NESTED) if is_too_deep(call.args) else call
 
 
+_HOLDING = dict, list
+
+
 def is_too_deep(value: Any) -> bool:
-    level = [value] if isinstance(value, dict | list) else []
+    level = [value] if isinstance(value, _HOLDING) else []
     for _ in range(NESTING):
         if not level:
             return False
-        items = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
-        level = [item for item in items if isinstance(item, dict | list)]
+        inside = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [item for items in inside for item in items if isinstance(item, _HOLDING)]
     return bool(level)
 
 
 def copy_args(value: Any) -> Any:
     """A copy of plain JSON that shares nothing which can be changed."""
     if isinstance(value, dict):
-        return {key: copy_args(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+        return {key: copy_args(item) if isinstance(item, _HOLDING) else item for key, item in value.items()}
     return [copy_args(item) for item in value] if isinstance(value, list) else value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache
 from types import TracebackType
 
 import anyio
@@ -18,23 +18,31 @@ class _InterruptScope:
 
     def __init__(self, signal: InterruptSignal) -> None:
         self._signal = signal
-        self._scope = anyio.CancelScope()
 
     def __enter__(self) -> anyio.CancelScope:
         import asyncio
 
-        loop, scope = asyncio.get_running_loop(), self._scope
-        scope.__enter__()
-        self._signal._wakers[self] = partial(loop.call_soon_threadsafe, scope.cancel)
+        self._loop = asyncio.get_running_loop()
+        self._scope = scope = _scope_class()().__enter__()
+        self._signal._wakers[self] = self._wake
         if self._signal.interrupted:
             scope.cancel()
         return scope
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._scope.cancel)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         del self._signal._wakers[self]
         return self._scope.__exit__(kind, error, trace)
+
+
+@cache
+def _scope_class() -> type[anyio.CancelScope]:
+    """That of asyncio: ``anyio.CancelScope`` looks for the library that runs each time, which takes as long again."""
+    return type(anyio.CancelScope())
 
 
 class InterruptSignal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 
 from forge_cli.core.hints import DisplayHints as DisplayHints
 from forge_cli.core.hints import KnownResult, read_display
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import Image as Image
@@ -39,6 +39,7 @@ ORIGINAL_LIMIT = 100_000
 WELL_KNOWN_KINDS = frozenset({"text", "diff", "file_content", "file_list", "json", "image", "blob"})
 
 _TOO_LARGE = f"[it is not kept: a result holds {MEDIA_LIMIT:,} bytes of an image or a file at most]"
+_json_text = json_encoder()
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
@@ -168,7 +169,7 @@ class Json(KnownResult):
     @cached_property
     def _encoded(self) -> str:
         """Its size is checked, and the model reads it."""
-        return json.dumps(jsonable(self.data), ensure_ascii=False)
+        return _json_text(jsonable(self.data))
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Custom:
         """What the model reads: the summary, where there is one, and the data."""
         if self.model_text is not None:
             return self.model_text
-        data = self.data if isinstance(self.data, str) else json.dumps(jsonable(self.data), ensure_ascii=False)
+        data = self.data if isinstance(self.data, str) else _json_text(jsonable(self.data))
         return f"{self.summary}\n{data}" if self.summary else data
 
 
@@ -328,7 +329,7 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
         case Custom():
             data = jsonable(value.data)
             fits = _characters(data) <= limit
-            kept = value if fits else replace(value, data=cut(json.dumps(data, ensure_ascii=False), limit))
+            kept = value if fits else replace(value, data=cut(_json_text(data), limit))
             return replace(kept, summary=_cut(value.summary, limit), model_text=_cut(value.model_text, limit))
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from anyio.lowlevel import current_token
+from anyio.lowlevel import EventLoopToken, current_token
 
 try:
     from anyio._core._eventloop import set_current_async_library, threadlocals
@@ -24,13 +24,25 @@ IDLE = 10.0
 """Seconds after which a thread of the pool ends that has nothing to do."""
 
 
+_last_token: EventLoopToken | None = None
+
+
+def _token_of(loop: asyncio.AbstractEventLoop) -> EventLoopToken:
+    """What anyio knows the running loop by; most often it is the loop that a thread worked for last."""
+    global _last_token
+    token = _last_token
+    if token is None or token.native_token is not loop:
+        token = _last_token = current_token()
+    return token
+
+
 class _Job:
     """A call in another thread, in the context of whoever waits for its end."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
         self._loop = asyncio.get_running_loop()
-        self._context, self._token = copy_context(), current_token()
+        self._context, self._token = copy_context(), _token_of(self._loop)
         self.done: asyncio.Future[Any] = self._loop.create_future()
 
     def perform(self) -> None:

@@ -294,7 +294,7 @@ def _find_context_parameter(function: Callable[..., Any]) -> str | None:
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """How a tool made from a function is executed."""
+    """How a tool made from a function is executed; a function that takes no context can do without one."""
 
     function: Callable[..., Any]
     model: JsonObject | type[BaseModel]
@@ -302,13 +302,13 @@ class FunctionCall:
     in_thread: InThread
     instant: Callable[..., Any] | None = None
 
-    async def __call__(self, args: Args, context: ToolContext) -> Any:
+    async def __call__(self, args: Args, context: ToolContext | None) -> Any:
         if self._is_async:
             return await self.here(args, context)
         result = await self.in_thread(partial(self.here, args, context))
         return await result if inspect.isawaitable(result) else result
 
-    def here(self, args: Args, context: ToolContext) -> Any:
+    def here(self, args: Args, context: ToolContext | None) -> Any:
         """Call the function in this thread."""
         return self.function(**self._values(args, context))
 
@@ -317,11 +317,11 @@ class FunctionCall:
         """Is it called in a thread of the pool?"""
         return self.in_thread is _in_pool and not self._is_async
 
-    def at_once(self, args: Args, context: ToolContext) -> Any:
+    def at_once(self, args: Args, context: ToolContext | None) -> Any:
         """The result, where the function need not be waited for; None where it has to be called."""
         return None if self.instant is None else self.instant(**self._values(args, context))
 
-    def _values(self, args: Args, context: ToolContext) -> dict[str, Any]:
+    def _values(self, args: Args, context: ToolContext | None) -> dict[str, Any]:
         values = self._type_args(args)
         if self.context_name:
             values[self.context_name] = context

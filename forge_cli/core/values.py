@@ -152,9 +152,7 @@ def _plan(cls: Any) -> _Plan:
 def _compiled_init(cls: Any) -> Callable[..., None]:
     fields = [field for field in _plan(cls).fields if field.init]
     known: dict[str, Any] = {"_MISSING": _MISSING}
-    frozen = cls.__setattr__ is _Frozen.__setattr__
-    writes = "__held__[{!r}] = {}" if frozen else "self.{} = {}"
-    lines = ["__held__ = self.__dict__"] if frozen else []
+    values: dict[str, str] = {}
     for field in _plan(cls).fields:
         value = field.name
         if _has_factory(field):
@@ -162,7 +160,13 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
             value = f"_make_{value}() if {value} is _MISSING else {value}" if field.init else f"_make_{value}()"
         elif field.default is not dataclasses.MISSING:
             known[f"_default_{field.name}"] = field.default
-        lines.append(writes.format(field.name, value))
+        values[field.name] = value
+    if cls.__setattr__ is _Frozen.__setattr__:
+        # all at once: it takes Python three times as long to read what was put into a __dict__ one by one
+        held = ", ".join(f"{name!r}: {value}" for name, value in values.items())
+        lines = ["__held__ = self.__dict__", f"__held__ |= {{{held}}}"]
+    else:
+        lines = [f"self.{name} = {value}" for name, value in values.items()]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     named = [field for field in fields if field.kw_only]

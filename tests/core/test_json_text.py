@@ -15,14 +15,18 @@ DATA = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=20,
 )
-WAYS: list[dict[str, Any]] = [{}, {"separators": (",", ":"), "sort_keys": True}]
+WAYS: list[dict[str, Any]] = [
+    {"ensure_ascii": False},
+    {"ensure_ascii": False, "separators": (",", ":"), "sort_keys": True},
+    {"ensure_ascii": True, "sort_keys": True},
+]
 
 
 @given(DATA)
 @settings(max_examples=200, deadline=None)
 def test_it_is_what_the_standard_library_writes(data: Any) -> None:
     for way in WAYS:
-        assert json_encoder(**way)(data) == json.dumps(data, ensure_ascii=False, **way)
+        assert json_encoder(**way)(data) == json.dumps(data, **way)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -30,7 +34,7 @@ def test_without_an_encoder_in_c_it_is_the_same(way: dict[str, Any], monkeypatch
     data = {"b": [1, 2.5, None, "é \n\x01"], "a": {"y": True, "x": float("inf")}}
     written = json_encoder(**way)(data)
     monkeypatch.setattr(json.encoder, "c_make_encoder", None)
-    assert json_encoder(**way)(data) == written == json.dumps(data, ensure_ascii=False, **way)
+    assert json_encoder(**way)(data) == written == json.dumps(data, **way)
 
 
 def test_after_something_that_json_cannot_carry_the_rest_is_written_as_ever() -> None:

@@ -165,6 +165,27 @@ def test_threads_are_as_those_of_anyio(forge_worker, monkeypatch: pytest.MonkeyP
     assert [worker.call("back").text(), worker.call("apart").text()] == ["true", "apart"]
 
 
+def test_a_thread_comes_back_to_the_loop_that_it_works_for() -> None:
+    async def inner() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    def find_loop() -> asyncio.AbstractEventLoop:
+        return from_thread.run(inner)
+
+    def other() -> bool:
+        return asyncio.run(is_own())
+
+    async def is_own() -> bool:
+        with anyio.fail_after(20):
+            return await start_in_thread(find_loop) is asyncio.get_running_loop()
+
+    async def work() -> list[bool]:
+        with anyio.fail_after(20):
+            return [await is_own(), await start_in_thread(other), await is_own()]
+
+    assert [asyncio.run(work()), asyncio.run(work())] == [[True] * 3] * 2
+
+
 class Adapted(Toolset):
     name = "adapted"
 

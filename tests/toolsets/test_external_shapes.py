@@ -3,15 +3,20 @@
 Covers forge_cli.toolsets.external.shapes and forge_cli.toolsets.external.toolset.
 """
 
+import asyncio
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
+import anyio
 import pytest
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import TurnStart
 from forge_cli.testing import Project, call, calls
+from forge_cli.toolsets.external.shapes import adapt
 
 STAND_INS = '''
 """Objects that look like the tools of other frameworks, and have nothing else of them."""
@@ -197,6 +202,33 @@ def test_args_are_validated_before_the_framework_sees_them(shaped: Project) -> N
     seen = shaped.run(calls(*made, call("llama", a=0)), "done")
     assert seen.statuses == ["invalid", "invalid", "success", "invalid", "error"]
     assert seen.outcomes[-1].error == "not zero"
+
+
+MANY = 60
+"""More than the threads that anyio has at most."""
+
+
+class Meeting:
+    """A function of smolagents that ends once all of its calls have begun."""
+
+    name, description, output_type = "meeting", "Wait for the others.", "null"
+    inputs: ClassVar[dict[str, Any]] = {}
+    forward = None
+
+    def __init__(self) -> None:
+        self.everybody = threading.Barrier(MANY)
+
+    def __call__(self) -> None:
+        self.everybody.wait(20)
+
+
+def test_no_call_waits_for_the_thread_of_another() -> None:
+    async def work() -> None:
+        [tool] = adapt(Meeting())
+        with anyio.fail_after(20):
+            await asyncio.gather(*[tool.execute({}, None) for _ in range(MANY)])
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize(

@@ -281,9 +281,8 @@ class Guard:
         tool, call = judged.tool, judged.call
         self.reopened.start(call)
         clock = inner.clock = CallClock(tool.timeout)
-        context = self._context(judged, stamp, clock=clock, inner=inner)
         with Executing(call.id):
-            done = await self._perform(judged, context, clock)
+            done = await self._perform(judged, clock, partial(self._context, judged, stamp, clock=clock, inner=inner))
         if done.late:
             await self._check_interrupt()
             sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
@@ -302,20 +301,23 @@ class Guard:
                 sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
                 return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
-    async def _perform(self, judged: Judged, context: ToolContext, clock: CallClock) -> Performed:
+    async def _perform(self, judged: Judged, clock: CallClock, new_context: Callable[[], ToolContext]) -> Performed:
         """Let the tool do its work: at once, where it says that it need not wait, in a thread, or in a task."""
         what, execute = f"{TOOL}{judged.call.name}", judged.tool.execute
-        if isinstance(execute, FunctionCall):
-            if execute.instant is not None:
-                await self._turns.give_way()
-                await self._check_interrupt()
-                done = perform_at_once(what, clock, partial(execute.at_once, copy_args(judged.args), context))
-                if done:
-                    return done
-            if execute.pooled:
-                done = await perform_in_thread(what, clock, partial(execute.here, copy_args(judged.args), context))
-                return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
-        return await perform(what, clock, lambda: execute(copy_args(judged.args), context))
+        if not isinstance(execute, FunctionCall):
+            context = new_context()
+            return await perform(what, clock, lambda: execute(copy_args(judged.args), context))
+        wanted = new_context() if execute.context_name else None
+        if execute.instant is not None:
+            await self._turns.give_way()
+            await self._check_interrupt()
+            done = perform_at_once(what, clock, partial(execute.at_once, copy_args(judged.args), wanted))
+            if done:
+                return done
+        if execute.pooled:
+            done = await perform_in_thread(what, clock, partial(execute.here, copy_args(judged.args), wanted))
+            return await perform(what, clock, lambda: done.value) if inspect.isawaitable(done.value) else done
+        return await perform(what, clock, lambda: execute(copy_args(judged.args), wanted))
 
     def _success(self, call: ToolCall, returned: Any) -> ToolOutcome:
         try:

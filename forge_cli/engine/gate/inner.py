@@ -27,34 +27,36 @@ class ToolCalls:
 
     def __init__(self, call: ToolCall, caller: AnyCaller, offers: Mapping[str, Offer], take: Take) -> None:
         self.denials: list[Denial] = []
-        self.clock = CallClock(None)
-        """That of the outer call, which stands still meanwhile as it does for a child worker."""
+        self.clock: CallClock | None = None
+        """That of the outer call once it runs; it stands still meanwhile as it does for a child worker."""
         self._call = call
+        self._caller = caller
         self._offers = offers
         self._take = take
         self._made = 0
-        root, depth = (caller.root, caller.depth) if isinstance(caller, CallingTool) else (caller, 0)
-        self._caller = CallingTool(call.name, root, depth + 1)
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
-        if self.clock.over:
+        clock = self.clock
+        if clock is None or clock.over:
             raise ToolError(f"{self._call.name} is being stopped, so it calls no other tool")
         self._made += 1
         call = ToolCall(f"{self._call.id}.{self._made}", str(name), jsonable(dict(args)), parent=self._call.id)
-        outcome = await self._take_within(call)
+        outcome = await self._take_within(call, clock)
         if outcome.status in ("denied", "blocked"):
             self.denials.append(Denial(outcome.refusal, outcome.by or "rule"))
         self.denials += outcome.denials
         return outcome
 
-    async def _take_within(self, call: ToolCall) -> ToolOutcome:
+    async def _take_within(self, call: ToolCall, clock: CallClock) -> ToolOutcome:
         """Take the call, unless the outer one is stopped meanwhile."""
-        with self.clock.pause(), anyio.CancelScope() as scope:
-            self.clock.inside.append(scope)
+        above = self._caller
+        root, depth = (above.root, above.depth) if isinstance(above, CallingTool) else (above, 0)
+        with clock.pause(), anyio.CancelScope() as scope:
+            clock.inside.append(scope)
             try:
-                return await self._take(call, self._caller)
+                return await self._take(call, CallingTool(self._call.name, root, depth + 1))
             finally:
-                self.clock.inside.remove(scope)
+                clock.inside.remove(scope)
         raise asyncio.CancelledError
 
     def schema(self, name: str) -> JsonObject | None:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.policy import Policy
 
 BYTES_A_TOKEN = 3
-"""A guess on the safe side, as for the window of a conversation."""
+"""A guess on the safe side; it counts only until the provider has counted."""
+
+_json_text = json_encoder()
+
+
+def size_of(text: str) -> int:
+    """In bytes, which say more about tokens than characters do."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def text_tokens(text: str) -> int:
     """What a text takes of the window, as a guess."""
-    return len(text.encode(errors="replace")) // BYTES_A_TOKEN
+    return size_of(text) // BYTES_A_TOKEN
 
 
 def definition_tokens(tool: Tool) -> int:
     """What the definition of a tool takes of the window, as a guess."""
-    schema = json.dumps(tool.schema.json_schema, ensure_ascii=False)
-    return text_tokens(f"{tool.name}{tool.description}{schema}")
+    return text_tokens(f"{tool.name}{tool.description}{_json_text(tool.schema.json_schema)}")
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def prefixed(prefix: str | None, name: str) -> str:
 
 def is_same(these: Sequence[object], those: Sequence[object]) -> bool:
     """Are they the very same objects?"""
-    return len(these) == len(those) and all(map(is_, these, those))
+    return these is those or (len(these) == len(those) and all(map(is_, these, those)))
 
 
 @dataclass

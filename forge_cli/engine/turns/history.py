@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import digest_of
 from forge_cli.sandbox.secrets import Redactor
 
-_sorted_text = json.JSONEncoder(sort_keys=True).encode
+_sorted_text = json_encoder(sort_keys=True, ensure_ascii=True)
 
 
 class History(Sequence[Message]):

@@ -91,6 +91,8 @@ class Budget:
     usage: Usage = field(default_factory=Usage, init=False)
 
     def __post_init__(self) -> None:
+        outer = self.parent or self.pool
+        self._outer: tuple[Budget, ...] = outer.chain if outer else ()
         self._turns_stated = self.limits.max_turns is not None
         self.limits = merged(self.limits)
         self._began = self.clock()
@@ -98,12 +100,9 @@ class Budget:
         self._priced = self.price is not None
 
     @property
-    def chain(self) -> Iterator[Budget]:
+    def chain(self) -> tuple[Budget, ...]:
         """This budget, and all that it counts in."""
-        budget: Budget | None = self
-        while budget:
-            yield budget
-            budget = budget.parent or budget.pool
+        return (self, *self._outer)
 
     @property
     def cost(self) -> float | None:
@@ -124,13 +123,14 @@ class Budget:
         for budget in self.chain:
             budget._check_turns(self)
             budget._check(self)
-        for budget in self.chain:
-            budget.child_turns += budget is not self
+        for outer in self._outer:
+            outer.child_turns += 1
         self.turns += 1
 
     def spend(self, usage: Usage) -> float | None:
         """Count what a turn has used, here and all the way up; returns what it cost, where that is known."""
-        usage = Usage(*(max(0, count) for count in vars(usage).values()))
+        if min(vars(usage).values()) < 0:
+            usage = Usage(*(max(0, count) for count in vars(usage).values()))
         cost = self.price.cost(usage) if self.price else None
         for budget in self.chain:
             budget.usage += usage

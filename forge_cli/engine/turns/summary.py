@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, Message, Summary
 from forge_cli.core.phrases import (
     SUMMARY_INTRODUCTION,
@@ -18,7 +18,9 @@ from forge_cli.core.phrases import (
 )
 from forge_cli.core.text import cut
 from forge_cli.core.wire import jsonable
+from forge_cli.engine.gate.offer import size_of
 
+_json_text = json_encoder()
 _RESULT, _SAID = 2_000, 20_000
 """Characters of a result, or of a call's arguments, and of anything else that was said, in what is to be summarised."""
 
@@ -36,7 +38,7 @@ def _lines(message: Message) -> Iterator[str]:
     for file in message.attachments:
         yield f"{who} attached {file.name}"
     for call in message.calls:
-        yield f"{who} called {call.name}: {cut(_args_text(call), _RESULT)}"
+        yield f"{who} called {call.name}: {cut(args_text(call), _RESULT)}"
     for result in message.results:
         yield f"{result.tool} {'failed' if result.is_error else 'gave'}: {cut(result.text, _RESULT)}"
 
@@ -53,7 +55,7 @@ def verbatim_parts(messages: Sequence[Message], lasting: Collection[str], room: 
         open_calls |= {call.id: call for call in message.calls if call.name in lasting}
         for result in message.results:
             if result.call_id in open_calls and not result.is_error:
-                called[result.tool] = f"{_args_text(open_calls[result.call_id])}\n{result.text}"
+                called[result.tool] = f"{args_text(open_calls[result.call_id])}\n{result.text}"
     return Summary("", tuple(_newest(said, room)), called)
 
 
@@ -81,14 +83,10 @@ def _attachments(messages: Sequence[Message]) -> tuple[Attachment, ...]:
     return next((message.attachments for message in reversed(messages) if message.attachments), ())
 
 
-def size_of(text: str) -> int:
-    """In bytes, which say more about tokens than characters do."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
 def _cut_bytes(text: str, room: int) -> str:
     return cut(text, room * len(text) // max(1, size_of(text)))
 
 
-def _args_text(call: ToolCall) -> str:
-    return json.dumps(jsonable(call.args), ensure_ascii=False)
+def args_text(call: ToolCall) -> str:
+    """What a call was given, as JSON."""
+    return _json_text(jsonable(call.args))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import CallResult, Message, Summary, ToolSpec, TurnEnd, Usage
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import jsonable
+from forge_cli.engine.gate.offer import BYTES_A_TOKEN, size_of, text_tokens
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import tokens_of
-from forge_cli.engine.turns.summary import size_of, summary_message, transcript, verbatim_parts
+from forge_cli.engine.turns.summary import args_text, summary_message, transcript, verbatim_parts
 from forge_cli.record.resume import without
 
 CROWDED, ROOMY = 0.8, 0.6
@@ -31,9 +31,8 @@ FILE = 6_000
 """Bytes that an image or a document counts as."""
 SUMMARY, WORTHWHILE = 0.1, 0.2
 """Shares of the window: what a summary may fill, and what it has to replace at least."""
-BYTES_A_TOKEN = 3
-"""A guess on the safe side; it counts only until the provider has counted."""
 
+_ascii_text = json_encoder(ensure_ascii=True)
 _COMPACT = 100_000
 """The window, where nobody knows it, that a summary on demand is made for."""
 _SHORTEST = 2
@@ -96,7 +95,7 @@ class Context:
 
     def _count_anew(self, system: str, tools: Sequence[ToolSpec]) -> None:
         """Add what has come since the provider counted; without its count everything is guessed."""
-        used, messages = self.counted or (_guess(system) + sum(_guess(json.dumps(tool.wire())) for tool in tools), 0)
+        used, messages = self.counted or (text_tokens(system) + sum(map(_spec_tokens, tools)), 0)
         self.counted = used + sum(map(tokens_in, self.history[messages:])), len(self.history)
 
     async def _reduce(self, limit: int, lasting: Collection[str], ask: Ask) -> None:
@@ -188,10 +187,13 @@ def turns_back(messages: Sequence[Message], turns: int) -> int:
 
 def tokens_in(message: Message) -> int:
     """A guess; what is not text counts little, since nobody reads it byte by byte."""
-    calls = (f"{call.name}{json.dumps(jsonable(call.args), ensure_ascii=False)}" for call in message.calls)
-    files = (len(file.data) if file.media_type.startswith("text/") else FILE for file in message.attachments)
-    results = sum(_size(result) // BYTES_A_TOKEN for result in message.results)
-    return sum(map(_guess, (message.text, *calls))) + results + sum(files) // BYTES_A_TOKEN
+    tokens = text_tokens(message.text)
+    for call in message.calls:
+        tokens += text_tokens(f"{call.name}{args_text(call)}")
+    for result in message.results:
+        tokens += _size(result) // BYTES_A_TOKEN
+    files = [len(file.data) if file.media_type.startswith("text/") else FILE for file in message.attachments]
+    return tokens + sum(files) // BYTES_A_TOKEN
 
 
 def _size(result: CallResult) -> int:
@@ -199,12 +201,12 @@ def _size(result: CallResult) -> int:
     return size_of(result.text) + FILE * len(result.files)
 
 
-def _guess(text: str) -> int:
-    return size_of(text) // BYTES_A_TOKEN
+def _spec_tokens(tool: ToolSpec) -> int:
+    return text_tokens(_ascii_text(tool.wire()))
 
 
 def _freed(result: CallResult) -> int:
-    return _size(result) // BYTES_A_TOKEN - _guess(ELIDED_RESULT)
+    return _size(result) // BYTES_A_TOKEN - text_tokens(ELIDED_RESULT)
 
 
 def _sources(results: Sequence[CallResult]) -> str:

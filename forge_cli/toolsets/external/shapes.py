@@ -14,10 +14,9 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from anyio import to_thread
-
 from forge_cli.core.errors import ToolError
 from forge_cli.core.signature import JsonObject, SchemaError
+from forge_cli.core.threads import start_in_thread
 from forge_cli.core.tool import Args, Tool
 
 Invoke = Callable[[Args], Awaitable[Any]]
@@ -114,7 +113,7 @@ def _pydantic_ai(tool: Any) -> Iterator[Any]:
 
 def _smolagents(tool: Any) -> Iterator[Any]:
     async def invoke(args: Args) -> Any:
-        return await to_thread.run_sync(partial(tool, **args), abandon_on_cancel=True)
+        return await start_in_thread(partial(tool, **args))
 
     properties = {name: _smol_property(tool.name, name, dict(said)) for name, said in tool.inputs.items()}
     required = [name for name, said in tool.inputs.items() if not said.get("nullable")]

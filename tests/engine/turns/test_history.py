@@ -33,6 +33,15 @@ def test_the_same_request_has_the_same_digest() -> None:
     assert history(USER).digest("s", SPECS) == history(USER).digest("s", SPECS)
 
 
+def test_the_digest_is_what_it_was_in_every_record() -> None:
+    args = {"b": 2.5, "a": 'größer \u2028 \ud83d\ude00 "x"', "deep": [{"z": None, "y": True}]}
+    call = Message("assistant", calls=(ToolCall("c1", "add", args),))
+    found = history(Message("user", "Zähle 😀"), call, Message("tool", results=(CallResult("c1", "add", "3 €"),)))
+    spec = ToolSpec("add", "Addiere.", {"type": "object", "properties": {"b": {}, "a": {}}})
+    recorded = "6f192ec7e4567917a343669c802af5c29687adcadb13db29c26c70780cded9c4"
+    assert found.digest("Sei höflich.", (spec,)) == recorded
+
+
 def test_asking_for_the_digest_changes_nothing() -> None:
     found = history(USER)
     first = found.digest("s", SPECS)
