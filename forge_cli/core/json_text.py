@@ -7,9 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 
-def json_encoder(*, separators: tuple[str, str] = (", ", ": "), sort_keys: bool = False) -> Callable[[Any], str]:
+def json_encoder(
+    *, separators: tuple[str, str] = (", ", ": "), sort_keys: bool = False, allow_nan: bool = True
+) -> Callable[[Any], str]:
     """How plain data is written, with characters as they are; it must not hold itself."""
-    whole = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=separators, sort_keys=sort_keys)
+    whole = json.JSONEncoder(
+        ensure_ascii=False, check_circular=False, separators=separators, sort_keys=sort_keys, allow_nan=allow_nan
+    )
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return whole.encode
