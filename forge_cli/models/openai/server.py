@@ -92,7 +92,8 @@ class Server:
                 if failure:
                     raise failure
                 if end is not None:
-                    await _read_rest(response, events)
+                    if not response.is_read:
+                        await _read_rest(response, events)
                     return
             raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
 
