@@ -85,7 +85,7 @@ class AnswerReader:
 
     def read_head(self) -> AnswerHead | None:
         """Status and headers, None while they have not arrived; what a server says before its answer is passed over."""
-        while (lines := self._take_lines()) is not None:
+        while self.has_more and (lines := self._take_lines()) is not None:
             head = _parse_head(lines)
             if head.status == 101:
                 raise NotHttp("another protocol, which nobody asked for")
@@ -162,10 +162,10 @@ class AnswerReader:
         if found is None:
             self._miss_line(2)
             return None
-        lines = self._bytes[: found.start()].decode("latin-1").split("\n")
+        text = self._bytes[: found.start()].decode("latin-1")
         del self._bytes[: found.end()]
         self._searched = 0
-        return [line.removesuffix("\r") for line in lines]
+        return text.removesuffix("\r").replace("\r\n", "\n").split("\n")
 
     def _miss_line(self, overlap: int) -> None:
         """What was searched is not searched again, but for so many bytes in which the end may begin."""
@@ -205,6 +205,8 @@ def _parse_headers(lines: Sequence[str]) -> dict[str, str]:
 
 def _only_length(said: str) -> str:
     """The one that is meant, however often it is said."""
+    if _LENGTH.fullmatch(said):
+        return said
     lengths = {part.strip(" \t") for part in said.split(",")}
     if len(lengths) != 1 or not _LENGTH.fullmatch(length := lengths.pop()):
         raise NotHttp("lengths that differ, or are none")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from itertools import count
 from operator import is_
 from typing import Protocol
@@ -79,8 +78,9 @@ class OpenAIModel:
         for attempt in count(1):
             answer = ChatAnswer()
             try:
-                async with aclosing(self._server.chunks(body, self._model)) as chunks:
-                    async for together in chunks:
+                async with self._server.send(body) as response:
+                    stream = await self._server.hear(response, self._model)
+                    while together := await stream.read():
                         new = "".join([answer.add(chunk) for chunk in together])
                         if new and self._dialect.shows_text:
                             yield TextDelta(new)
