@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import field
-from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
@@ -45,25 +46,22 @@ class Server:
         cls, base: str, key: str | None = None, timeouts: Timeouts | None = None, *, key_source: str = KEY
     ) -> Server:
         """The server behind a base URL, which is looked at before anything is sent."""
-        parts = _address(base)
-        if parts is None:
+        address = _read_address(base)
+        if address is None:
             raise ModelError(
                 f"{BASE_URL} is not the address of a server",
                 hint="it begins with http:// or https://, such as http://127.0.0.1:8080/v1",
             )
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ModelError(f"{KEY} holds characters that no key has", hint="copy it again, without spaces around it")
-        path = parts.path.rstrip("/").removesuffix(_PATH)
-        url = parts._replace(path=path + _PATH, fragment="").geturl()
-        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
         endpoint = Endpoint(
-            address=shown,
+            address=address.shown,
             address_variable=BASE_URL,
             key_variable=KEY,
             key_source=key_source if key else None,
-            status_page=STATUS_PAGE if parts.hostname == urlsplit(OFFICIAL).hostname else None,
+            status_page=STATUS_PAGE if address.is_official else None,
         )
-        return cls(url=url, endpoint=endpoint, key=key, timeouts=timeouts or Timeouts())
+        return cls(url=address.url, endpoint=endpoint, key=key, timeouts=timeouts or Timeouts())
 
     def clean(self, text: str) -> str:
         """The text without the key, should a server have sent it back."""
@@ -183,10 +181,25 @@ class ChatStream:
                 pass
 
 
-def _address(base: str) -> SplitResult | None:
+class _Address(NamedTuple):
+    """Where conversations are held, and the address of the server as people may see it."""
+
+    url: str
+    shown: str
+    is_official: bool
+
+
+@lru_cache(maxsize=8)
+def _read_address(base: str) -> _Address | None:
+    """What a base URL says; None where it is no address of a server."""
     try:
         parts = urlsplit(base)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         return None
-    return parts if usable and base.isprintable() and " " not in base else None
+    if not usable or not base.isprintable() or " " in base:
+        return None
+    path = parts.path.rstrip("/").removesuffix(_PATH)
+    url = parts._replace(path=path + _PATH, fragment="").geturl()
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
+    return _Address(url, shown, parts.hostname == urlsplit(OFFICIAL).hostname)
