@@ -64,7 +64,7 @@ def copy_args(value: Any) -> Any:
 def read_args(text: str) -> JsonObject:
     """The args that a model wrote; a ValueError says why they are not one JSON object whose keys are all different."""
     try:
-        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
+        found = _decode(text)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     except json.JSONDecodeError:
@@ -86,6 +86,9 @@ def _each_once(pairs: list[tuple[str, Any]]) -> JsonObject:
         [(doubled, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"has the key '{doubled}' more than once")
     return found
+
+
+_decode = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_each_once).decode
 
 
 @dataclass(frozen=True)

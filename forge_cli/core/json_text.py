@@ -8,11 +8,19 @@ from typing import Any
 
 
 def json_encoder(
-    *, separators: tuple[str, str] = (", ", ": "), sort_keys: bool = False, ensure_ascii: bool = False
+    *,
+    separators: tuple[str, str] = (", ", ": "),
+    sort_keys: bool = False,
+    ensure_ascii: bool = False,
+    allow_nan: bool = True,
 ) -> Callable[[Any], str]:
     """How plain data is written, with characters as they are unless it is to be ASCII; it must not hold itself."""
     whole = json.JSONEncoder(
-        ensure_ascii=ensure_ascii, check_circular=False, separators=separators, sort_keys=sort_keys
+        ensure_ascii=ensure_ascii,
+        check_circular=False,
+        separators=separators,
+        sort_keys=sort_keys,
+        allow_nan=allow_nan,
     )
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:

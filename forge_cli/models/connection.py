@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from forge_cli.core.silence import Patience
-from forge_cli.models.http1 import AnswerHead, AnswerReader, NotHttp
+from forge_cli.models.http1 import AnswerReader
 
 FRESH = 5.0
 """Seconds for which a connection that nobody uses counts as usable."""
 _MOST_UNREAD = 128 * 1024
 
-T = TypeVar("T")
-
 
 class Silent(Exception):
     """The server said nothing for too long."""
-
-
-class BrokenOff(Exception):
-    """The server, or the way there, ended before the answer did."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -75,26 +68,16 @@ class HttpConnection(asyncio.Protocol):
         """Has the answer come to its end, with nothing after it, and is all of the request gone?"""
         return self._reader.is_done and not self._reader.has_more and not self._transport.get_write_buffer_size()
 
-    def send(self, method: str, data: bytes) -> None:
-        """What does not go out at once does while the answer is awaited: a server may not want to hear all of it."""
+    def send(self, method: str, data: bytes) -> AnswerReader:
+        """The reader of its answer is returned, which knows no more than has arrived.
+
+        What does not go out at once does while the answer is awaited: a server may not want to hear all of it.
+        """
         self._reader = AnswerReader(method)
         self._transport.write(data)
+        return self._reader
 
-    async def read_head(self, patience: Patience) -> AnswerHead:
-        return await self._read(self._reader.read_head, patience)
-
-    async def read_piece(self, patience: Patience) -> bytes:
-        return await self._read(self._reader.read_piece, patience)
-
-    async def _read(self, read: Callable[[], T | None], patience: Patience) -> T:
-        try:
-            while (found := read()) is None:
-                await self._arrival(patience)
-        except NotHttp as error:
-            raise BrokenOff from error
-        return found
-
-    async def _arrival(self, patience: Patience) -> None:
+    async def arrival(self, patience: Patience) -> None:
         """Wait for more, or for the end."""
         began = self._loop.time()
         self._deadline = began + patience.left

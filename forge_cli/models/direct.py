@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from forge_cli.core.silence import Patience
-from forge_cli.models.connection import BrokenOff, HttpConnection, Silent
-from forge_cli.models.http1 import AnswerHead, closes, encode_head
+from forge_cli.models.connection import HttpConnection, Silent
+from forge_cli.models.http1 import AnswerHead, AnswerReader, NotHttp, closes, encode_head
 
 _PLAIN_URL = re.compile(
     r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::(\d{1,5}))?(/[\w.~!$&'()*+,;=:@%/-]*)?", re.A | re.I
@@ -61,6 +61,11 @@ class HttpAnswer(ABC):
     @property
     def is_redirect(self) -> bool:
         return 300 <= self.status_code < 400 and "location" in self.headers
+
+    @property
+    def is_read(self) -> bool:
+        """Has all of the body been read, as far as that is known without waiting?"""
+        return False
 
     @abstractmethod
     async def read_piece(self) -> bytes:
@@ -120,22 +125,41 @@ _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[object, ...], _P
 
 
 class DirectAnswer(HttpAnswer):
-    def __init__(self, head: AnswerHead, patience: Patience, connection: HttpConnection, pool: _Pool | None) -> None:
+    def __init__(
+        self,
+        head: AnswerHead,
+        patience: Patience,
+        connection: HttpConnection,
+        reader: AnswerReader,
+        pool: _Pool | None,
+    ) -> None:
         """``pool`` is where the connection may serve another request."""
         super().__init__(head.status, head.headers, patience)
         self._connection = connection
+        self._reader = reader
         self._pool = pool
         coding = self.headers.get("content-encoding", "identity").strip().lower()
         self._unpack = zlib.decompressobj(_GZIP_OR_DEFLATE).decompress if coding in _COMPRESSED else None
 
+    @property
+    def is_read(self) -> bool:
+        return self._reader.is_done
+
     async def read_piece(self) -> bytes:
-        while piece := await self._connection.read_piece(self.patience):
-            try:
-                if data := self._unpack(piece) if self._unpack else piece:
-                    return data
-            except zlib.error as error:
-                raise BrokenOff from error
-        return b""
+        while True:
+            piece = self._reader.read_piece()
+            if piece is None:
+                await self._connection.arrival(self.patience)
+            elif data := self._unpacked(piece):
+                return data
+            elif not piece:
+                return b""
+
+    def _unpacked(self, piece: bytes) -> bytes:
+        try:
+            return self._unpack(piece) if self._unpack else piece
+        except zlib.error as error:
+            raise NotHttp("a body that is not compressed as it says") from error
 
     def close(self) -> None:
         """Leave the connection to others, if it can serve them."""
@@ -155,10 +179,9 @@ class DirectClient:
         self._path = parts.path or "/"
         self._trust = trust if parts.scheme == "https" else None
         own = {"host": parts.netloc, "accept": "*/*", "accept-encoding": "gzip, deflate", "connection": "keep-alive"}
-        self._headers = {**own, **headers}
-        self._keeps_open = not closes(self._headers)
-        self._heads: dict[str, bytes] = {}
-        """Those of requests, by method, but for their end."""
+        all_headers = {**own, **headers}
+        self._headers = tuple(all_headers.items())
+        self._keeps_open = not closes(all_headers)
         self._times = times
         self._joined: _Pool | None = None
         self._ahead: asyncio.Task[HttpConnection | Exception] | None = None
@@ -182,26 +205,25 @@ class DirectClient:
     async def send(self, method: str, body: bytes) -> DirectAnswer:
         """Whoever gets the answer closes it."""
         patience = Patience(self._times.read)
-        connection = await self._take(patience)
+        data = self._encode(method, body)
+        connection = self._pool.take() if self._ahead is None else None
+        if connection is None:
+            connection = await self._wait_for_one(patience)
         try:
-            connection.send(method, self._encode(method, body))
-            head = await connection.read_head(patience)
+            reader = connection.send(method, data)
+            while (head := reader.read_head()) is None:
+                await connection.arrival(patience)
         except BaseException:
             connection.close()
             raise
-        return DirectAnswer(head, patience, connection, self._pool if self._keeps_open and head.keeps_open else None)
+        pool = self._pool if self._keeps_open and head.keeps_open else None
+        return DirectAnswer(head, patience, connection, reader, pool)
 
     def _encode(self, method: str, body: bytes) -> bytes:
-        try:
-            if (head := self._heads.get(method)) is None:
-                head = self._heads[method] = encode_head(method, self._path, self._headers)
-        except ValueError as error:
-            raise BrokenOff from error
+        head = encode_head(method, self._path, self._headers)
         return b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body) if body else head + b"\r\n"
 
-    async def _take(self, patience: Patience) -> HttpConnection:
-        if self._ahead is None and (connection := self._pool.take()):
-            return connection
+    async def _wait_for_one(self, patience: Patience) -> HttpConnection:
         try:
             return await patience.wait(self._find_or_open())
         except TimeoutError:

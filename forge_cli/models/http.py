@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import field, replace
 from functools import cache, cached_property
+from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.request import getproxies
 
@@ -14,9 +15,10 @@ from forge_cli import __version__
 from forge_cli.core.errors import ModelError
 from forge_cli.core.silence import Patience
 from forge_cli.core.values import dataclass
-from forge_cli.models.connection import BrokenOff, Silent
-from forge_cli.models.direct import CannotConnect, DirectClient, HttpAnswer, NoConnection, Times
+from forge_cli.models.connection import Silent
+from forge_cli.models.direct import CannotConnect, DirectAnswer, DirectClient, HttpAnswer, NoConnection, Times
 from forge_cli.models.failures import Endpoint, ProviderFailure
+from forge_cli.models.http1 import NotHttp
 from forge_cli.models.sse import SseReader, TooLong
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ LONGEST_ERROR = 64 * 1024
 LONGEST_ANSWER = 128 * 2**20
 TOO_LONG = "an answer of more than {} bytes"
 PROXIES = "proxy and certificate settings"
+_FAILURES = (NoConnection, CannotConnect, Silent, NotHttp, TooLong)
+"""What goes wrong on the way without a client for everything."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,40 @@ class ClientAnswer(HttpAnswer):
         return await self.patience.wait(anext(self._pieces, b""))
 
 
+class HttpRequest:
+    """One request: its answer, and what goes wrong until that is read to the end as a ProviderFailure."""
+
+    def __init__(self, line: HttpLine, method: str, url: str | None, body: bytes) -> None:
+        self._line = line
+        self._method, self._url, self._body = method, url, body
+        self._answer: DirectAnswer | None = None
+        self._through_client: AbstractAsyncContextManager[HttpAnswer] | None = None
+
+    async def __aenter__(self) -> HttpAnswer:
+        if self._url is None and (direct := self._line.open_direct()):
+            try:
+                answer = await direct.send(self._method, self._body)
+            except _FAILURES as error:
+                raise self._line.explain(error) from None
+            if not (answer.is_redirect and self._line.uses_proxies):
+                self._answer = answer
+                return answer
+            answer.close()
+        self._through_client = self._line.ask_client(self._method, self._url, self._body)
+        return await self._through_client.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if self._through_client:
+            return await self._through_client.__aexit__(kind, error, trace)
+        if self._answer:
+            self._answer.close()
+        if isinstance(error, _FAILURES):
+            raise self._line.explain(error) from None
+        return None
+
+
 @dataclass(kw_only=True)
 class HttpLine:
     """The connections to one server, opened with the first request."""
@@ -64,24 +102,21 @@ class HttpLine:
     _client: httpx2.AsyncClient | None = field(default=None, repr=False)
     _direct: DirectClient | None = field(default=None, repr=False)
 
+    def request(self, method: str, url: str | None = None, body: bytes = b"") -> HttpRequest:
+        """Send one request, within whose ``async with`` its answer is read."""
+        return HttpRequest(self, method, url, body)
+
     @asynccontextmanager
-    async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
-        """Send one request; what goes wrong until its answer is read to the end is a ProviderFailure."""
-        if url is None and (direct := self._open_direct()):
-            try:
-                with closing(await direct.send(method, body)) as answer:
-                    if not (answer.is_redirect and self.uses_proxies):
-                        yield answer
-                        return
-            except (NoConnection, CannotConnect, Silent, BrokenOff, TooLong) as error:
-                raise self._explain(error) from None
+    async def ask_client(self, method: str, url: str | None, body: bytes) -> AsyncIterator[HttpAnswer]:
+        """The same through the client for everything."""
         with self._translated_client():
             client, patience = self._open_client(), Patience(self.timeouts.read)
             request = client.build_request(method, url or self.url, content=body or None)
             async with aclosing(await patience.wait(client.send(request, stream=True))) as response:
                 yield ClientAnswer(response, patience)
 
-    def _explain(self, error: Exception) -> ProviderFailure:
+    def explain(self, error: Exception) -> ProviderFailure:
+        """What has gone wrong without that client."""
         match error:
             case NoConnection():
                 return self.endpoint.no_connection(self.timeouts.connect)
@@ -113,10 +148,10 @@ class HttpLine:
 
     def open(self) -> None:
         """Import and read what requests need."""
-        if self._open_direct() is None:
+        if self.open_direct() is None:
             self._open_client()
 
-    def _open_direct(self) -> DirectClient | None:
+    def open_direct(self) -> DirectClient | None:
         """The way without a client for everything; None where the address or a proxy needs one."""
         if self._direct is None and not self._has_proxies and DirectClient.takes(self.url):
             try:
@@ -152,7 +187,7 @@ class HttpLine:
     def connect_ahead(self) -> None:
         """Begin to open a connection beside other work, for the first request; a proxy is left alone until then."""
         with suppress(ModelError):  # told by the first request
-            if direct := self._open_direct():
+            if direct := self.open_direct():
                 direct.connect_ahead()
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 LARGEST_HEAD = 100 * 1024
@@ -17,6 +18,7 @@ _FIRST_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,20})(?:;.*)?[ \t]*\r\n")
 _NEXT_CHUNK = re.compile(rb"\r\n" + _FIRST_CHUNK.pattern)
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _WITHOUT_BODY = frozenset({204, 304})
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
 class NotHttp(ValueError):
@@ -39,13 +41,14 @@ def closes(headers: Mapping[str, str]) -> bool:
     return "close" in [part.strip(" \t").lower() for part in headers.get("connection", "").split(",")]
 
 
-def encode_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+@lru_cache(maxsize=16)
+def encode_head(method: str, target: str, headers: tuple[tuple[str, str], ...]) -> bytes:
     """The head of a request but for its end; how long the body is, is nobody else's to say. Names are in lower case."""
-    legal = all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in headers.items())
-    framed = headers.keys() & {"content-length", "transfer-encoding"}
+    legal = all(value.isascii() and _NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in headers)
+    framed = dict(headers).keys() & _FRAMING
     if framed or not (legal and _NAME.fullmatch(method) and _TARGET.fullmatch(target)):
         raise NotHttp("a request that cannot be sent")
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
@@ -82,7 +85,7 @@ class AnswerReader:
 
     def read_head(self) -> AnswerHead | None:
         """Status and headers, None while they have not arrived; what a server says before its answer is passed over."""
-        while (lines := self._take_lines()) is not None:
+        while self.has_more and (lines := self._take_lines()) is not None:
             head = _parse_head(lines)
             if head.status == 101:
                 raise NotHttp("another protocol, which nobody asked for")
@@ -159,10 +162,10 @@ class AnswerReader:
         if found is None:
             self._miss_line(2)
             return None
-        lines = self._bytes[: found.start()].decode("latin-1").split("\n")
+        text = self._bytes[: found.start()].decode("latin-1")
         del self._bytes[: found.end()]
         self._searched = 0
-        return [line.removesuffix("\r") for line in lines]
+        return text.removesuffix("\r").replace("\r\n", "\n").split("\n")
 
     def _miss_line(self, overlap: int) -> None:
         """What was searched is not searched again, but for so many bytes in which the end may begin."""
@@ -202,6 +205,8 @@ def _parse_headers(lines: Sequence[str]) -> dict[str, str]:
 
 def _only_length(said: str) -> str:
     """The one that is meant, however often it is said."""
+    if _LENGTH.fullmatch(said):
+        return said
     lengths = {part.strip(" \t") for part in said.split(",")}
     if len(lengths) != 1 or not _LENGTH.fullmatch(length := lengths.pop()):
         raise NotHttp("lengths that differ, or are none")

@@ -9,7 +9,6 @@ from dataclasses import field
 from forge_cli.core.values import dataclass
 
 LONGEST = 16 * 2**20
-_FIELDS = (b"data", b"error")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -33,24 +32,30 @@ class SseReader:
         if not piece:
             return []
         self._after_cr = piece.endswith(b"\r")
-        *lines, rest = _LINE_END.split(piece)
+        *lines, rest = _LINE_END.split(piece) if b"\r" in piece else piece.split(b"\n")
         events: list[str] = []
         for line in lines:
             self._count(line)
             if self._line:
                 line = b"".join((*self._line, line))
                 self._line.clear()
-            if not (line := line.removeprefix(BOM_UTF8)):
-                events += self._dispatch()
-            elif line.startswith(_FIELDS):
-                self._take(line)
-        self._line.append(rest)
-        self._count(rest)
+            if line.startswith(b"data: "):
+                self._data.append(line[6:].decode("utf-8", "replace"))
+            elif not line or line == BOM_UTF8:
+                events += self.close()
+            else:
+                self._take(line.removeprefix(BOM_UTF8))
+        if rest:
+            self._line.append(rest)
+            self._count(rest)
         return events
 
     def close(self) -> list[str]:
         """The event that only misses its blank line; a line that is not complete does not count."""
-        return self._dispatch()
+        events = ["\n".join(self._data)] if self._data else []
+        self._data.clear()
+        self._size = 0
+        return events
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
@@ -64,9 +69,3 @@ class SseReader:
         self._size += len(part)
         if self._size > LONGEST:
             raise TooLong(f"an event of more than {LONGEST} bytes")
-
-    def _dispatch(self) -> list[str]:
-        events = ["\n".join(self._data)] if self._data else []
-        self._data.clear()
-        self._size = 0
-        return events

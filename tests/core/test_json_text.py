@@ -43,3 +43,12 @@ def test_after_something_that_json_cannot_carry_the_rest_is_written_as_ever() ->
         encode(data)
     data[0] = "plain"  # type: ignore[call-overload]
     assert encode(data) == '["plain"]'
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")], ids=str)
+def test_numbers_that_json_does_not_have_can_be_refused(number: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_encoder(allow_nan=False)([number])
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_encoder(allow_nan=False)([number])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from operator import is_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
@@ -15,6 +14,7 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.core.signature import JsonObject
+from forge_cli.models.json_body import json_bytes
 
 Block = JsonObject
 """One block of a message's content, as the API writes it."""
@@ -27,19 +27,8 @@ PDF = "application/pdf"
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _TEXT_TYPE = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _MARK, _END = b',"cache_control":{"type":"ephemeral"}', b"}]}"
 """A mark, and what closes the last block of a message behind it."""
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-def dump(value: Any) -> bytes:
-    """JSON in UTF-8; a lone surrogate, which UTF-8 cannot carry, becomes a visible escape."""
-    text = _encode(value)
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text).encode()
 
 
 class _Sent(NamedTuple):
@@ -125,7 +114,7 @@ class Encoder:
             head["system"] = [{"type": "text", "text": system, "cache_control": CACHED}]
         elif tools:
             head["tools"][-1]["cache_control"] = CACHED
-        return dump(head)[:-1] + b',"messages":['
+        return json_bytes(head)[:-1] + b',"messages":['
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
@@ -183,7 +172,7 @@ def kept(model: str, blocks: Sequence[Block]) -> JsonObject:
 
 
 def _message(role: str, blocks: Sequence[Block]) -> bytes:
-    return dump({"role": role, "content": blocks})
+    return json_bytes({"role": role, "content": blocks})
 
 
 def _text(text: str) -> Iterator[Block]:

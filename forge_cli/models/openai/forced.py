@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Message, ModelRequest, ToolSpec
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import jsonable
+from forge_cli.models.json_body import json_within
 from forge_cli.models.openai.answer import ChatAnswer, new_call_id, read_object
 from forge_cli.models.openai.native import result_images, user_content
 
@@ -41,7 +40,7 @@ class ForcedDialect:
         if not request.tools:
             return request.system
         tools = [
-            f"## {tool.name}\n{tool.description}\nInput, as JSON Schema: {_json(tool.input_schema)}"
+            f"## {tool.name}\n{tool.description}\nInput, as JSON Schema: {json_within(tool.input_schema)}"
             for tool in request.tools
         ]
         return "\n\n".join(part for part in [request.system, _HOW, *tools, _LOOK_FIRST] if part)
@@ -58,10 +57,10 @@ class ForcedDialect:
             case "user":
                 return [{"role": "user", "content": user_content(message)}]
             case "assistant" if message.calls:
-                calls = [_json({"tool": call.name, "input": call.args}) for call in message.calls]
+                calls = [json_within({"tool": call.name, "input": call.args}) for call in message.calls]
                 return [{"role": "assistant", "content": "\n".join(calls)}]
             case "assistant":
-                return [{"role": "assistant", "content": _json({"answer": message.text})}]
+                return [{"role": "assistant", "content": json_within({"answer": message.text})}]
             case "tool":
                 told = [
                     f"{result.tool} {'failed' if result.is_error else 'gave'}:\n{result.text}"
@@ -85,7 +84,7 @@ class ForcedDialect:
 def _call(name: str, given: Any) -> ToolCall:
     if isinstance(given, dict):
         return ToolCall(new_call_id(), name, given)
-    return ToolCall(new_call_id(), name, {}, unreadable=_json(given))
+    return ToolCall(new_call_id(), name, {}, unreadable=json_within(given))
 
 
 def _call_schema(tool: ToolSpec) -> JsonObject:
@@ -123,7 +122,3 @@ def _simple(schema: Any) -> JsonObject | None:
             return {"type": kind}
         case _:
             return None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(jsonable(value), ensure_ascii=False)

@@ -7,14 +7,12 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.wire import jsonable
+from forge_cli.models.json_body import json_within
 from forge_cli.models.openai.answer import ChatAnswer
 
-_encode = json_encoder()
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -99,7 +97,7 @@ def _function(tool: ToolSpec) -> JsonObject:
 def _call(call: ToolCall) -> JsonObject:
     """A call as the API accepts it, also where the model's own was nonsense; the result tells what that was."""
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unknown"
-    arguments = _encode(jsonable(call.args))
+    arguments = json_within(call.args)
     return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from itertools import count
 from operator import is_
 from typing import Protocol
 
 from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
 from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import jsonable
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
+from forge_cli.models.json_body import json_bytes
 from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.server import Server
 
-_encode = json_encoder(separators=(",", ":"))
 DECLINED = "[The model declined to answer]"
 
 
@@ -81,8 +78,9 @@ class OpenAIModel:
         for attempt in count(1):
             answer = ChatAnswer()
             try:
-                async with aclosing(self._server.chunks(body, self._model)) as chunks:
-                    async for together in chunks:
+                async with self._server.send(body) as response:
+                    stream = await self._server.hear(response, self._model)
+                    while together := await stream.read():
                         new = "".join([answer.add(chunk) for chunk in together])
                         if new and self._dialect.shows_text:
                             yield TextDelta(new)
@@ -132,23 +130,15 @@ class OpenAIModel:
             **self._more,
             **self._dialect.offer(tools),
         }
-        first = _dumps({"role": "system", "content": system}) if system else b""
-        return b"".join((_dumps(jsonable(head))[:-1], b',"messages":[', first))
+        first = json_bytes({"role": "system", "content": system}) if system else b""
+        return b"".join((json_bytes(head)[:-1], b',"messages":[', first))
 
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
         if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
             self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
         for message in messages[len(self._sent) :]:
-            for encoded in map(_dumps, self._dialect.encode(self._request_ids.mend(message))):
+            for encoded in map(json_bytes, self._dialect.encode(self._request_ids.mend(message))):
                 self._history += b"," + encoded if self._history else encoded
             self._sent.append(message)
             self._ids.update(call.id for call in message.calls)
-
-
-def _dumps(value: JsonObject) -> bytes:
-    """JSON in UTF-8, which cannot carry a lone surrogate."""
-    try:
-        return _encode(value).encode()
-    except UnicodeEncodeError:
-        return _encode(jsonable(value)).encode()

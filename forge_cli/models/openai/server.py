@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import field
-from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.signature import JsonObject
@@ -15,7 +15,7 @@ from forge_cli.core.silence import Patience
 from forge_cli.core.values import dataclass
 from forge_cli.models.direct import HttpAnswer
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
-from forge_cli.models.http import EventReader, HttpLine, Timeouts, read_beginning
+from forge_cli.models.http import EventReader, HttpLine, HttpRequest, Timeouts, read_beginning
 from forge_cli.models.openai.answer import are_useful
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -23,6 +23,7 @@ BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
 _LONGEST_ANSWER = 16 * 2**20
+_read_json = json.JSONDecoder().decode
 REST = 1.0
 """Seconds in which an answer ends that is complete."""
 
@@ -45,56 +46,38 @@ class Server:
         cls, base: str, key: str | None = None, timeouts: Timeouts | None = None, *, key_source: str = KEY
     ) -> Server:
         """The server behind a base URL, which is looked at before anything is sent."""
-        parts = _address(base)
-        if parts is None:
+        address = _read_address(base)
+        if address is None:
             raise ModelError(
                 f"{BASE_URL} is not the address of a server",
                 hint="it begins with http:// or https://, such as http://127.0.0.1:8080/v1",
             )
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ModelError(f"{KEY} holds characters that no key has", hint="copy it again, without spaces around it")
-        path = parts.path.rstrip("/").removesuffix(_PATH)
-        url = parts._replace(path=path + _PATH, fragment="").geturl()
-        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
         endpoint = Endpoint(
-            address=shown,
+            address=address.shown,
             address_variable=BASE_URL,
             key_variable=KEY,
             key_source=key_source if key else None,
-            status_page=STATUS_PAGE if parts.hostname == urlsplit(OFFICIAL).hostname else None,
+            status_page=STATUS_PAGE if address.is_official else None,
         )
-        return cls(url=url, endpoint=endpoint, key=key, timeouts=timeouts or Timeouts())
+        return cls(url=address.url, endpoint=endpoint, key=key, timeouts=timeouts or Timeouts())
 
     def clean(self, text: str) -> str:
         """The text without the key, should a server have sent it back."""
         return own_redactor({KEY: self.key or ""}).redact_text(text)
 
-    async def chunks(self, body: bytes, model: str) -> AsyncGenerator[list[JsonObject]]:
-        """Send one request and read its answer, what comes together at once; what goes wrong is a ProviderFailure."""
-        async with self._line.request("POST", body=body) as response:
-            await self._check(response, model)
-            if response.headers.get("content-type", "").startswith("application/json"):
-                answer = await read_beginning(response, _LONGEST_ANSWER)
-                chunk = self._chunk(answer, model)
-                if "choices" not in chunk:
-                    raise self.endpoint.garbage(answer, attempts=1)
-                yield [chunk]
-                return
-            events, some = EventReader(response), False
-            while together := await events.read():
-                end = next((place for place, event in enumerate(together) if event.strip() == "[DONE]"), None)
-                some = some or end != 0
-                chunks, failure = self._decode(together[:end], model)
-                if are_useful(chunks):
-                    response.patience.renew()
-                if chunks:
-                    yield chunks
-                if failure:
-                    raise failure
-                if end is not None:
-                    await _read_rest(response, events)
-                    return
-            raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
+    def send(self, body: bytes) -> HttpRequest:
+        """Send one request, within whose ``async with`` its answer is heard."""
+        return self._line.request("POST", body=body)
+
+    async def hear(self, response: HttpAnswer, model: str) -> ChatStream:
+        """The answer to a request; what goes wrong is a ProviderFailure."""
+        await self._check(response, model)
+        stream = ChatStream(self.endpoint, response, model)
+        if response.headers.get("content-type", "").startswith("application/json"):
+            stream.take_whole(await read_beginning(response, _LONGEST_ANSWER))
+        return stream
 
     async def get(self, path: str) -> str:
         """What the server says at a path beside that of the conversations; what goes wrong is a ProviderFailure."""
@@ -113,50 +96,110 @@ class Server:
         if response.headers.get("content-type", "").startswith("text/html"):
             raise self.endpoint.garbage(await read_beginning(response), attempts=1)
 
-    def _decode(self, events: list[str], model: str) -> tuple[list[JsonObject], ProviderFailure | None]:
-        """The chunks in events, up to the first in which there is none."""
-        chunks: list[JsonObject] = []
-        try:
-            for event in events:
-                chunks.append(self._chunk(event, model))
-        except ProviderFailure as failure:
-            return chunks, failure
-        return chunks, None
-
-    def _chunk(self, event: str, model: str) -> JsonObject:
-        try:
-            chunk = json.loads(event)
-        except (ValueError, RecursionError):
-            raise self.endpoint.garbage(event) from None
-        if not isinstance(chunk, dict):
-            raise self.endpoint.garbage(event)
-        if error := chunk.get("error"):
-            raise self._in_stream(error, model)
-        return chunk
-
-    def _in_stream(self, error: Any, model: str) -> ProviderFailure:
-        """The failure behind an error that comes where the answer should; most say no status."""
-        message, code = read_error(json.dumps({"error": error}))
-        status = error.get("code") if isinstance(error, dict) else None
-        status = status if isinstance(status, int) and status >= 400 else 500
-        return self.endpoint.refused(status, message, code=code, model=model)
-
     async def aclose(self) -> None:
         await self._line.aclose()
 
 
-async def _read_rest(response: HttpAnswer, events: EventReader) -> None:
-    """Read on to the end of an answer, which follows at once, so that its connection serves the next request."""
-    response.patience = Patience(REST)
-    with suppress(Exception):  # the answer is complete: whatever breaks now says nothing about it
-        while await events.read():
-            pass
+class ChatStream:
+    """The chunks of one answer, as they come."""
+
+    def __init__(self, endpoint: Endpoint, response: HttpAnswer, model: str) -> None:
+        self._endpoint, self._response, self._model = endpoint, response, model
+        self._events = EventReader(response)
+        self._has_begun = False
+        self._whole: list[JsonObject] = []
+        """An answer that is no stream, until it is read."""
+        self._failure: ProviderFailure | None = None
+        """What came behind the last chunks that were read."""
+        self._is_complete = False
+
+    def take_whole(self, text: str) -> None:
+        """The text of an answer that is no stream."""
+        chunk = self._chunk(text)
+        if "choices" not in chunk:
+            raise self._endpoint.garbage(text, attempts=1)
+        self._whole, self._is_complete = [chunk], True
+
+    async def read(self) -> list[JsonObject]:
+        """Those that came together; none once the answer is complete."""
+        if self._whole:
+            whole, self._whole = self._whole, []
+            return whole
+        while not self._is_complete:
+            if self._failure:
+                raise self._failure
+            events = await self._events.read()
+            if not events and self._has_begun:
+                raise self._endpoint.cut_off()
+            if not events:
+                raise self._endpoint.garbage("a stream in which there is no event")
+            self._has_begun = True
+            if chunks := self._decode(events):
+                if are_useful(chunks):
+                    self._response.patience.renew()
+                return chunks
+        if not self._response.is_read:
+            await self._read_rest()
+        return []
+
+    def _decode(self, events: list[str]) -> list[JsonObject]:
+        """The chunks in events, up to the end of the answer, or the first in which there is none."""
+        chunks: list[JsonObject] = []
+        try:
+            for event in events:
+                if event.strip() == "[DONE]":
+                    self._is_complete = True
+                    break
+                chunks.append(self._chunk(event))
+        except ProviderFailure as failure:
+            self._failure = failure
+        return chunks
+
+    def _chunk(self, event: str) -> JsonObject:
+        try:
+            chunk = _read_json(event)
+        except (ValueError, RecursionError):
+            raise self._endpoint.garbage(event) from None
+        if not isinstance(chunk, dict):
+            raise self._endpoint.garbage(event)
+        if error := chunk.get("error"):
+            raise self._in_stream(error)
+        return chunk
+
+    def _in_stream(self, error: Any) -> ProviderFailure:
+        """The failure behind an error that comes where the answer should; most say no status."""
+        message, code = read_error(json.dumps({"error": error}))
+        status = error.get("code") if isinstance(error, dict) else None
+        status = status if isinstance(status, int) and status >= 400 else 500
+        return self._endpoint.refused(status, message, code=code, model=self._model)
+
+    async def _read_rest(self) -> None:
+        """Read on to the end of an answer, which follows at once, so that its connection serves the next request."""
+        self._response.patience = Patience(REST)
+        with suppress(Exception):  # the answer is complete: whatever breaks now says nothing about it
+            while await self._events.read():
+                pass
 
 
-def _address(base: str) -> SplitResult | None:
+class _Address(NamedTuple):
+    """Where conversations are held, and the address of the server as people may see it."""
+
+    url: str
+    shown: str
+    is_official: bool
+
+
+@lru_cache(maxsize=8)
+def _read_address(base: str) -> _Address | None:
+    """What a base URL says; None where it is no address of a server."""
     try:
         parts = urlsplit(base)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         return None
-    return parts if usable and base.isprintable() and " " not in base else None
+    if not usable or not base.isprintable() or " " in base:
+        return None
+    path = parts.path.rstrip("/").removesuffix(_PATH)
+    url = parts._replace(path=path + _PATH, fragment="").geturl()
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
+    return _Address(url, shown, parts.hostname == urlsplit(OFFICIAL).hostname)

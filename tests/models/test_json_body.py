@@ -1,0 +1,49 @@
+import json
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from forge_cli.models.json_body import json_bytes, json_within
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+def strict(name: str) -> Any:
+    raise ValueError(name)
+
+
+def test_plain_data_is_written_as_it_is() -> None:
+    value = {"a": [1, 0.5, None, True], "ü": "ü😀\n", "big": 10**30}
+    assert json_bytes(value) == '{"a":[1,0.5,null,true],"ü":"ü😀\\n","big":1000000000000000000000000000000}'.encode()
+    assert json_within({"a": [1, "ü"]}) == '{"a": [1, "ü"]}'
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        ({"x": float("nan"), "y": float("inf")}, {"x": "nan", "y": "inf"}),
+        ({"x": Colour.RED, "y": (1, 2)}, {"x": "red", "y": [1, 2]}),
+        ([10**5000], ["[an integer of 16610 bits]"]),
+        ("a\udc80b\ud83dc", "a\\udc80b\\ud83dc"),
+        ({"\ud800": "ü\udfff"}, {"\\ud800": "ü\\udfff"}),
+        ([float("nan"), "\udc80"], ["nan", "\\udc80"]),
+    ],
+    ids=["not finite", "not plain", "too large", "half characters", "half a key", "both"],
+)
+def test_what_a_strict_parser_refuses_becomes_text(value: object, sent: object) -> None:
+    assert json.loads(json_bytes(value), parse_constant=strict) == sent
+    assert json.loads(json_within(value).encode(), parse_constant=strict) == sent
+
+
+def test_text_that_is_json_within_a_request_is_as_strict() -> None:
+    request = json.loads(json_bytes({"arguments": json_within({"half": "\ud83d", "most": float("inf")})}))
+    assert json.loads(request["arguments"], parse_constant=strict) == {"half": "\\ud83d", "most": "inf"}
+
+
+def test_a_value_that_holds_itself_is_cut() -> None:
+    value: list[object] = [1]
+    value.append(value)
+    assert json.loads(json_bytes(value)) == [1, "[the same value again]"]
