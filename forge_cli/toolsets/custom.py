@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +43,12 @@ def _file_stamp(file: str) -> tuple[int, int, int, int] | None:
     except OSError:
         return None
     return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns
+
+
+@lru_cache(maxsize=64)
+def _real_path(path: str, stamp: tuple[int, int, int, int]) -> str:
+    """Where a file was when it was first seen with this stamp; one that was moved since has changed as well."""
+    return os.path.realpath(path)
 
 
 @dataclass(frozen=True)
@@ -82,11 +89,16 @@ class CustomToolset(Toolset):
 
     def _tools_at_hand(self) -> Sequence[Tool] | None:
         """What this session or an earlier one has found, if the files are as they were."""
-        loaded = self._loaded or _shared.get((self._path(), tuple(self.config.tools)))
+        loaded = self._loaded or self._found_before()
         if loaded is None or _stamp(loaded.files) not in (loaded.stamp, self._looked):
             return None
         self._loaded = loaded
         return loaded.tools
+
+    def _found_before(self) -> _Loaded | None:
+        path = self._path
+        stamp = _file_stamp(path)
+        return _shared.get((_real_path(path, stamp), tuple(self.config.tools))) if stamp else None
 
     async def tools(self) -> Sequence[Tool]:
         """The tools of the module as it is now; an edit that cannot be loaded leaves those that there were."""
@@ -116,11 +128,13 @@ class CustomToolset(Toolset):
             sentence = f"{self.config.module} has changed, and what was loaded before stays: {error}"
             self.env.notify("warning", sentence)
 
+    @property
     def _path(self) -> str:
-        return os.path.realpath(os.path.join(self.env.worker_dir, self.config.module))
+        """Of the module, as the worker spells it."""
+        return os.path.join(self.env.worker_dir, self.config.module)
 
     def _read(self) -> LocalModule:
-        path = Path(self._path())
+        path = Path(os.path.realpath(self._path))
         if not path.is_file():
             raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
         return LocalModule.read(path)

@@ -51,18 +51,20 @@ class Children:
     def __init__(self, make: MakeRuntime, past: Past | None) -> None:
         self.results: list[WorkerResult] = []
         self._make = make
-        self._parent: Parent
+        self._make_parent: Callable[[], Parent]
         """Set by ``start_task``, before the first call."""
+        self._parent: Parent | None = None
         self._open = {call: list(children) for call, children in past.children.items()} if past else {}
 
-    def start_task(self, parent: Parent) -> None:
-        """From now on children are called by this parent, for the task that it has now."""
+    def start_task(self, parent: Callable[[], Parent]) -> None:
+        """From now on children are called by this parent, for the task that it has now; made for the first of them."""
         self.results.clear()
-        self._parent = parent
+        self._make_parent, self._parent = parent, None
 
     async def delegate(self, call: ToolCall, task: Delegation) -> str:
         """Let a child do a task that a call gave; its answer, or a ToolError that says how it ended."""
-        parent, said = self._parent, child_task(task.input, task.instructions)
+        parent = self._parent = self._parent or self._make_parent()
+        said = child_task(task.input, task.instructions)
         try:
             worker = load_worker(parent.worker.folder / task.worker)
         except ForgeError as error:

@@ -72,26 +72,38 @@ def environment_of(
     worker: Worker,
     assembly: Assembly,
     branch: str | None,
-    describe: Callable[[Environment], str] = Environment.paragraph,
+    keep: Callable[[object, Callable[[], str]], str] = lambda known, tell: tell(),
 ) -> str | None:
     """What the model is told of where its worker is; None where the worker does not want it.
 
-    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside.
+    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside. ``keep``
+    gets what the text depends on, and what makes it.
     """
     if not worker.config.environment:
         return None
-    toolbox, directory, system = assembly.toolbox, assembly.guard.judge.workspace, os.uname()
-    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
-    environment = Environment(
-        directory=directory,
-        branch=branch,
-        zones=tuple(map(_declared, assembly.guard.sandbox.zones)) if toolbox.offers else None,
-        commands=_command_view(assembly.guard.sandbox) if has_shell else None,
-        system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
-        day=date.today(),
-        read_only=toolbox.read_only,
+    toolbox, directory, sandbox, day = (
+        assembly.toolbox,
+        assembly.guard.judge.workspace,
+        assembly.guard.sandbox,
+        date.today(),
     )
-    return describe(environment)
+    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
+    zones = sandbox.zones if toolbox.offers else None
+
+    def tell() -> str:
+        system = os.uname()
+        environment = Environment(
+            directory=directory,
+            branch=branch,
+            zones=None if zones is None else tuple(map(_declared, zones)),
+            commands=_command_view(sandbox) if has_shell else None,
+            system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
+            day=day,
+            read_only=toolbox.read_only,
+        )
+        return environment.paragraph()
+
+    return keep((directory, branch, zones, has_shell and sandbox.isolation, day, toolbox.read_only), tell)
 
 
 def _declared(zone: Zone) -> Zone:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
@@ -70,8 +70,8 @@ class OpenWorker:
         parent, pool = (spec.parent.budget, None) if spec.parent else (None, spec.wiring.pool)
         return Budget(limits, self.price, parent, worker=spec.worker.name, pool=pool)
 
-    def as_parent(self, budget: Budget) -> Parent:
-        """What the children of a task with this budget get."""
+    def as_parent(self, budget: Budget | None = None) -> Parent:
+        """What the children of a task with this budget get, or of a call that belongs to no task."""
         spec, loop = self.spec, self.loop
         return Parent(
             workers=(*(spec.parent.workers if spec.parent else ()), spec.worker),
@@ -81,7 +81,7 @@ class OpenWorker:
             redact=loop.redactor.redact,
             assembly=Assembly(loop.toolbox, loop.guard),
             controller=self.controller,
-            budget=budget,
+            budget=budget or self.new_budget(),
             model=self.model,
             replay=spec.wiring.replay,
         )
@@ -136,8 +136,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
-        if isinstance(model.provider, ConnectsAhead):
-            model.provider.connect_ahead()
+        if hasattr(model.provider, "connect_ahead"):  # isinstance takes its time with protocols
+            cast(ConnectsAhead, model.provider).connect_ahead()
     price = _price(spec, settings, model)
     assembly = await _assemble(spec, folder, controller, stack, notify)
     window = _window(settings, model.provider)
@@ -384,7 +384,7 @@ def _environment(
     if replay:
         now = replay.environment or last
     else:
-        now = environment_of(spec.worker, assembly, folder.branch, folder.describe)
+        now = environment_of(spec.worker, assembly, folder.branch, folder.keep_environment)
     if before is None or last is None or now is None:
         return now, None
     changes = describe_changes(redactor.redact_text(last), redactor.redact_text(now))

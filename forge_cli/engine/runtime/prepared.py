@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from forge_cli.core.bounds import LATER, call_within
 from forge_cli.core.config import Config, Loc, parse_config
@@ -30,9 +30,6 @@ from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.secrets import Redactor, own_redactor
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
-
-if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
-    from forge_cli.engine.turns.environment import Environment
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -75,7 +72,7 @@ class PreparedFolder:
         self.worker, self.workspace = worker, workspace
         self._home = worker.home
         self._guidance: dict[bool | None, Guidance] = {}
-        self._environment: tuple[Environment, str] | None = None
+        self._environment: tuple[object, str] | None = None
         self.zones: dict[object, tuple[Zone, ...]] = {}
         """Those that were opened so far, by how."""
         self._setting: tuple[tuple[Zone, ...], Isolation, str] | None = None
@@ -114,10 +111,10 @@ class PreparedFolder:
             known = self._setting = zones, isolation, digest_of(repr(whole).encode())
         return known[2]
 
-    def describe(self, environment: Environment) -> str:
-        """What the model is told of where it is, which is the same for one session after the other."""
-        if self._environment is None or self._environment[0] != environment:
-            self._environment = environment, environment.paragraph()
+    def keep_environment(self, known: object, tell: Callable[[], str]) -> str:
+        """What the model is told of where it is, made anew only where ``known`` is not what it was."""
+        if self._environment is None or self._environment[0] != known:
+            self._environment = known, tell()
         return self._environment[1]
 
 
@@ -131,6 +128,8 @@ class PreparedWorker:
     def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None) -> None:
         self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
         self._of_folder: PreparedFolder | None = None
+        self._looked: tuple[str, tuple[int, int]] | None = None
+        """How the working directory of ``_of_folder`` was spelled last, and which folder that was."""
 
     @cached_property
     def toolsets(self) -> tuple[NamedToolset, ...]:
@@ -208,10 +207,22 @@ class PreparedWorker:
 
     def within(self, workspace: Path) -> PreparedFolder:
         """What depends on the working directory, wherever that really is; most items of a batch have the same."""
-        real = os.path.realpath(workspace)
-        if self._of_folder is None or str(self._of_folder.workspace) != real:
-            self._of_folder = PreparedFolder(self, Path(real))
+        looked = _look_at(workspace)
+        if self._of_folder is None or looked is None or looked != self._looked:
+            real = os.path.realpath(workspace)
+            if self._of_folder is None or str(self._of_folder.workspace) != real:
+                self._of_folder = PreparedFolder(self, Path(real))
+            self._looked = looked
         return self._of_folder
+
+
+def _look_at(folder: Path) -> tuple[str, tuple[int, int]] | None:
+    """A name and the folder that it leads to now, in one call of the system: what is equal is at the same place."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return str(folder), (found.st_dev, found.st_ino)
 
 
 def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -187,7 +188,7 @@ class WorkerRuntime:
             with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
                 opened = await open_worker(spec, self._stack, self._announcer.notify, self._children.delegate)
             self._open, self._started = opened, True
-            self._children.start_task(opened.as_parent(opened.new_budget()))
+            self._children.start_task(opened.as_parent)
             if self.is_root:
                 if spec.wiring.log:
                     self._stack.callback(take_answers(self.bus, spec.wiring.log))
@@ -219,7 +220,7 @@ class WorkerRuntime:
         budget = opened.new_budget()
         self._work_so_far, self._result = WorkSoFar(Tally(), budget), None
         opened.start_task(self._work_so_far.tally, budget)
-        self._children.start_task(opened.as_parent(budget))
+        self._children.start_task(partial(opened.as_parent, budget))
         try:
             ending = Ending(await self._work(opened, task, attachments, self._work_so_far.tally, budget))
         except (Ended, ForgeError) as cause:
@@ -346,7 +347,7 @@ class WorkerRuntime:
         owner = Owner(lambda stack: reopen_worker(old, spec, stack, self._announcer.notify, self._children.delegate))
         self._open = opened = await owner.open()
         self._spec, self._owner = spec, owner
-        self._children.start_task(opened.as_parent(opened.new_budget()))
+        self._children.start_task(opened.as_parent)
         if before:
             await self._close_owner(before)
         self._announcer.offer(self.tools, await self._prompts())

@@ -99,7 +99,7 @@ def told(text: str) -> Message:
 
 def children_of(parent: Parent, stand: Stand, past: Past | None = None) -> Children:
     children = Children(stand.make, past)
-    children.start_task(parent)
+    children.start_task(lambda: parent)
     return children
 
 
@@ -121,10 +121,29 @@ async def test_a_child_is_made_of_its_worker_and_its_parent(parent: Parent) -> N
     ]
 
 
+async def test_all_children_of_a_task_have_one_parent(parent: Parent) -> None:
+    made: list[Parent] = []
+
+    def make() -> Parent:
+        made.append(replace(parent))
+        return made[-1]
+
+    stand = Stand()
+    children = Children(stand.make, None)
+    children.start_task(make)
+    assert not made
+    await children.delegate(CALL, TASK)
+    await children.delegate(CALL, TASK)
+    assert [child.parent for child in stand.made] == [made[0], made[0]]
+    children.start_task(make)
+    await children.delegate(CALL, TASK)
+    assert [child.parent is each for child, each in zip(stand.made[1:], made, strict=True)] == [True, True]
+
+
 async def test_the_next_task_starts_without_results(parent: Parent) -> None:
     children = children_of(parent, Stand())
     await children.delegate(CALL, TASK)
-    children.start_task(parent)
+    children.start_task(lambda: parent)
     assert children.results == []
 
 

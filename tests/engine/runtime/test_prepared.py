@@ -1,0 +1,90 @@
+"""What the sessions of one worker share: looked up once, and again where it is not what it was."""
+
+from contextlib import AsyncExitStack
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from forge_cli import ApprovalController, EventBus, InterruptSignal, load_worker
+from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.runtime import facts
+from forge_cli.engine.runtime.assemble import Assembler
+from forge_cli.engine.runtime.facts import environment_of
+from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.testing import Project
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def prepared(project: Project) -> PreparedWorker:
+    return PreparedWorker(load_worker(project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")), PluginHost())
+
+
+def test_sessions_in_one_folder_share_what_was_found_in_it(prepared: PreparedWorker, tmp_path: Path) -> None:
+    folder = prepared.within(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert prepared.within(Path(tmp_path)) is folder
+    assert prepared.within(tmp_path / "link") is folder
+    assert prepared.within(tmp_path / "link") is folder
+    assert folder.workspace == Path(tmp_path).resolve()
+
+
+def test_a_link_to_another_folder_is_followed_by_the_next_session(prepared: PreparedWorker, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    for name in ("one", "two", "one"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / name)
+        assert prepared.within(link).workspace == (tmp_path / name).resolve()
+
+
+def test_a_folder_that_became_a_link_is_followed(prepared: PreparedWorker, tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    first = prepared.within(own)
+    own.rmdir()
+    own.symlink_to(other)
+    assert prepared.within(own) is not first
+    assert prepared.within(own).workspace == other.resolve()
+
+
+def test_a_folder_that_is_not_there(prepared: PreparedWorker, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    folder = prepared.within(missing)
+    assert (folder.workspace, prepared.within(missing)) == (missing.resolve(), folder)
+
+
+async def test_what_is_told_of_the_environment_is_made_anew_where_it_has_changed(
+    prepared: PreparedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = prepared.within(tmp_path)
+
+    async def tell(branch: str | None = None, *, read_only: bool = False) -> str:
+        async with AsyncExitStack() as stack:
+            assembler = Assembler(
+                folder=folder,
+                controller=ApprovalController(bus=EventBus()),
+                interrupt=InterruptSignal(),
+                notify=lambda level, message: None,
+                stack=stack,
+                read_only=read_only,
+            )
+            told = environment_of(prepared.worker, await assembler.assemble(), branch, folder.keep_environment)
+            assert told == environment_of(prepared.worker, await assembler.assemble(), branch)
+            return told or ""
+
+    first = await tell()
+    assert await tell() is first
+    assert "git branch other" in await tell("other")
+    assert "read-only" in await tell(read_only=True)
+
+    class Tomorrow(date):
+        @classmethod
+        def today(cls) -> date:
+            return date(2031, 5, 6)
+
+    monkeypatch.setattr(facts, "date", Tomorrow)
+    assert "2031-05-06" in await tell()
