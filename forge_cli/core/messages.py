@@ -7,7 +7,7 @@ import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.notify import Notify
@@ -104,16 +104,16 @@ class Message:
 
     def wire(self) -> JsonObject:
         """What somebody said; results of calls have events of their own."""
-        found: JsonObject = {"role": self.role, "content": self.text}
+        found: JsonObject = {"role": jsonable(self.role), "content": jsonable(self.text)}
         if self.calls:
             found["calls"] = [_call_wire(call) for call in self.calls]
         if self.attachments:
-            found["attachments"] = [file.wire() for file in self.attachments]
+            found["attachments"] = [jsonable(file.wire()) for file in self.attachments]
         if self.native is not None:
-            found["native"] = self.native
+            found["native"] = jsonable(self.native)
         if self.summary is not None:
             found["summary"] = wire(self.summary)
-        return cast(JsonObject, jsonable(found))
+        return found
 
 
 @dataclass(frozen=True)

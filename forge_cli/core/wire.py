@@ -316,13 +316,13 @@ def _enclosed(value: Any, enclosing: tuple[int, ...]) -> Any:
 
 
 def _nested(value: Any, enclosing: tuple[int, ...]) -> Any:
+    if type(value) is list:
+        return [_plain(item, enclosing) for item in value]
     if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - the first is much faster
         return {
             clean_text(key if isinstance(key, str) else _safe_text(key)): _plain(item, enclosing)
             for key, item in value.items()
         }
-    if type(value) is list:
-        return [_plain(item, enclosing) for item in value]
     if isinstance(value, Set):
         return sorted((_plain(item, enclosing) for item in value), key=repr)
     if isinstance(value, Sequence):

@@ -41,20 +41,28 @@ class Disk:
     def _start(self) -> None:
         while self._at_work < THREADS and len(self._waiting) > self._at_work * SHARE:
             waits, self._waiting = self._waiting[:SHARE], self._waiting[SHARE:]
-            self._at_work += 1
-            start_in_thread(partial(_sync_all, waits)).add_done_callback(partial(self._tell, waits))
-
-    def _tell(self, waits: Sequence[_Wait], job: asyncio.Future[None]) -> None:
-        self._at_work -= 1
-        failed = job.exception()
-        for wait in waits:
-            if wait.done.done():
-                continue
-            if error := wait.error or failed:
-                wait.done.set_exception(error)
+            try:
+                job = start_in_thread(partial(_sync_all, waits))
+            except RuntimeError as error:  # the system has no thread left
+                _tell(waits, error)
             else:
-                wait.done.set_result(None)
+                self._at_work += 1
+                job.add_done_callback(partial(self._end, waits))
+
+    def _end(self, waits: Sequence[_Wait], job: asyncio.Future[None]) -> None:
+        self._at_work -= 1
+        _tell(waits, job.exception())
         self._start()
+
+
+def _tell(waits: Sequence[_Wait], failed: BaseException | None) -> None:
+    for wait in waits:
+        if wait.done.done():  # whoever waited is gone
+            continue
+        if error := wait.error or failed:
+            wait.done.set_exception(error)
+        else:
+            wait.done.set_result(None)
 
 
 def _sync_all(waits: Sequence[_Wait]) -> None:

@@ -106,15 +106,15 @@ def open_item_session(worker: Worker, session: str) -> Iterator[OpenSession]:
     Other sessions are not looked at, and nothing is done without a log, whose ``keep_consent`` waits for the disk.
     """
     path = session_file(session)
-    with ExitStack() as stack:
-        if not path.exists():
-            try:
-                yield OpenSession(session, stack.enter_context(SessionLog.create(session, apart=True, waits=False)))
-            except OSError as error:
-                raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
-            return
-        log, read = SessionLog.resume(path, apart=True, waits=False)
-        stack.enter_context(log)
+    if not path.exists():
+        try:
+            with SessionLog.create(session, apart=True, waits=False) as log:
+                yield OpenSession(session, log)
+        except OSError as error:
+            raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
+        return
+    log, read = SessionLog.resume(path, apart=True, waits=False)
+    with log:
         check_log(read)
         past = read_past(read.lines)
         proven = is_proven(path, read.lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from forge_cli.record import disk as module
 from forge_cli.record.disk import SHARE, THREADS, Disk
@@ -107,6 +108,26 @@ async def test_a_folder_that_cannot_be_synced_costs_those_who_need_it(
     with anyio.fail_after(20):
         found = await asyncio.gather(*ends, return_exceptions=True)
     assert [name for (name, _), end in zip(waits, found, strict=True) if isinstance(end, OSError)] == ["a", "d"]
+
+
+async def test_without_a_thread_nobody_waits_for_ever(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(function: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    disk = Disk()
+    slow.may_end.set()
+    with anyio.fail_after(20):
+        first, second = [asyncio.ensure_future(disk.wait_for(slow.file(name))) for name in "ab"]
+        await checkpoint()
+        monkeypatch.setattr(module, "start_in_thread", start)
+        await first
+        with pytest.raises(RuntimeError, match="can't start"):
+            await second
+        with pytest.raises(RuntimeError, match="can't start"):
+            await disk.wait_for(slow.file("c"))
+        monkeypatch.undo()
+        await disk.wait_for(slow.file("d"))
+    assert slow.synced == ["a", "d"]
 
 
 async def test_whoever_is_gone_holds_up_nobody(slow: Slow) -> None:
