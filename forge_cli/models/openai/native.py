@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.wire import jsonable
+from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.models.openai.answer import ChatAnswer
 
 _encode = json_encoder()

@@ -13,8 +13,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
-from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import jsonable
+from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.server import Server
