@@ -120,7 +120,6 @@ from forge_cli.core.results import is_well_known_kind as is_well_known_kind
 from forge_cli.core.sandbox import FileInfo as FileInfo
 from forge_cli.core.sandbox import FolderEntry as FolderEntry
 from forge_cli.core.sandbox import SandboxView as SandboxView
-from forge_cli.core.signature import JsonObject as JsonObject
 from forge_cli.core.tool import Args as Args
 from forge_cli.core.tool import ManualExecution as ManualExecution
 from forge_cli.core.tool import NeedsApproval as NeedsApproval
@@ -137,6 +136,7 @@ from forge_cli.core.toolset import Toolset as Toolset
 from forge_cli.core.toolset import ToolsetConfig as ToolsetConfig
 from forge_cli.core.toolset import ToolsetEnv as ToolsetEnv
 from forge_cli.core.toolset import ToolsetPlaces as ToolsetPlaces
+from forge_cli.core.wire import JsonObject as JsonObject
 from forge_cli.core.zones import Access as Access
 from forge_cli.core.zones import Zone as Zone
 from forge_cli.core.zones import ZoneApproval as ZoneApproval

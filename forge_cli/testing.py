@@ -21,9 +21,9 @@ from forge_cli.core.config import parse_config
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.core.executors import BatchItem, ExecutorFactory
 from forge_cli.core.results import ResultValue
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
 from forge_cli.engine.batch.remote import executor_env
 from forge_cli.engine.gate.judge import Caller

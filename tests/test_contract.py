@@ -19,7 +19,7 @@ import pytest
 from forge_cli import ApprovalDecision, InterruptSignal, Json, Text, Tool, WorkerRuntime, load_worker
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.results import ResultValue
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 MODULE = '''

@@ -17,9 +17,9 @@ from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted, visible
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.replay.drift import described

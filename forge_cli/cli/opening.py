@@ -8,10 +8,11 @@ from pathlib import Path
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
-from forge_cli.core.config import MarkedDict, parse_config
+from forge_cli.core.config import parse_config
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.marks import MarkedDict
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembler, Assembly

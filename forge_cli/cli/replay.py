@@ -20,8 +20,8 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import ToolResult
 from forge_cli.core.results import Diff
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import Repetition, ReplayStopped, worker_of

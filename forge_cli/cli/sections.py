@@ -16,9 +16,8 @@ from pydantic_core import core_schema
 
 from forge_cli.core.config import Config
 from forge_cli.core.fields import expectation
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.toolset import Toolset, ToolsetConfig
-from forge_cli.core.wire import camel_case, jsonable
+from forge_cli.core.wire import JsonObject, camel_case, jsonable
 
 COMMON = frozenset(ToolsetConfig.model_fields)
 """Keys that every toolset takes."""

@@ -19,9 +19,9 @@ from forge_cli.cli.signals import in_loop, interruptible
 from forge_cli.cli.worker.find import find_trusted_worker
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Usage
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 ItemState = Literal["completed", "failed", "parked", "interrupted"]
 BatchEventType = Literal["batchStart", "itemStarted", "itemFinished", "batchEnd"]

@@ -10,12 +10,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.marks import Loc as Loc
-from forge_cli.core.marks import MarkedDict as MarkedDict
-from forge_cli.core.marks import MarkedList as MarkedList
-from forge_cli.core.marks import dotted as dotted
-from forge_cli.core.marks import snake_twin as snake_twin
-from forge_cli.core.marks import where_in as where_in
+from forge_cli.core.marks import Loc, dotted, snake_twin, where_in
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import snake_case
 

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from forge_cli.core.interrupt import InterruptSignal
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from forge_cli.core.errors import SchemaError as SchemaError
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.fields import subschemas
 from forge_cli.core.paths import PathArgument
 from forge_cli.core.plain import REQUIRED, PlainField, PlainFields
-from forge_cli.core.wire import JsonObject as JsonObject
+from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping

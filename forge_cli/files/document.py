@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from forge_cli.core.config import MarkedDict
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.marks import MarkedDict
 from forge_cli.core.values import dataclass
 from forge_cli.files.kept import KeptDocument
 from forge_cli.files.places import decode_utf8, place_in

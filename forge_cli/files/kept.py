@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from forge_cli import __version__
-from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import ForgeError, Mark
+from forge_cli.core.marks import MarkedDict, MarkedList
 from forge_cli.files.cache import forget_old
 from forge_cli.files.home import DOCUMENTS, forge_home
 from forge_cli.files.regular import read_own

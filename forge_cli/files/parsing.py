@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.marks import MarkedDict, MarkedList
 from forge_cli.core.text import cut
 from forge_cli.core.values import dataclass
 from forge_cli.files.places import place_in

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from forge_cli.core.approval import ApprovalMode
-from forge_cli.core.config import Config, MarkedDict, MarkedList, parse_config, snake_twin, where_in
+from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.marks import MarkedDict, MarkedList, snake_twin, where_in
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import snake_case
 from forge_cli.files.document import read_document

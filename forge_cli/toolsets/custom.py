@@ -9,10 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.errors import Mark, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import ModuleAdapter, ModuleTools, is_toolset
-from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.tool import Source, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig

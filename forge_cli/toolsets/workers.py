@@ -17,9 +17,9 @@ from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import Attachment
 from forge_cli.core.results import Text
 from forge_cli.core.sandbox import SandboxView
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Args, Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
+from forge_cli.core.wire import JsonObject
 from forge_cli.files.allowed import allowed_by, find_allowed, places
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.files.worker import Worker, load_worker

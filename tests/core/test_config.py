@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, field_validator
 
-from forge_cli.core.config import Config, dotted, parse_config, where_in
+from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.marks import dotted, where_in
 from forge_cli.core.wire import camel_case, snake_case
 from forge_cli.files.document import parse_document
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.fields import FormField, coerce, derive_fields
 from forge_cli.core.schema import InputSchema
-from forge_cli.core.signature import SchemaError
 
 
 class Size(enum.Enum):

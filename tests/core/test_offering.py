@@ -10,8 +10,8 @@ import anyio
 import pytest
 from pydantic import BaseModel, Field
 
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.offering import is_toolset, tools_from
-from forge_cli.core.signature import SchemaError
 from forge_cli.core.tool import Tool, tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv
 

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from forge_cli.core.errors import ToolError
+from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.core.schema import InputSchema, InvalidInput, lint
-from forge_cli.core.signature import SchemaError
 
 
 class Colour(enum.Enum):

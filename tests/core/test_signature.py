@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, SecretStr
 
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.model_input import typed_args
 from forge_cli.core.schema import InputSchema, InvalidInput
-from forge_cli.core.signature import SchemaError, describe, keyword_args, signature_model
+from forge_cli.core.signature import describe, keyword_args, signature_model
 
 if TYPE_CHECKING:
 

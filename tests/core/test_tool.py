@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import VALUE_LIMIT, Text
-from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import cut
 from forge_cli.core.tool import (
     ManualExecution,

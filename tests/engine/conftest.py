@@ -21,8 +21,8 @@ from forge_cli import (
 from forge_cli.core.events import Event, ToolResult
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller, Judge
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
-from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.zones import open_zones
 from forge_cli.testing import Project

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from forge_cli.core.config import MarkedDict, MarkedList, where_in
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
+from forge_cli.core.marks import MarkedDict, MarkedList, where_in
 from forge_cli.files import parsing
 from forge_cli.files.document import MAX_BYTES, Document, parse_document, read_document, split_front_matter
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.core.config import MarkedDict, MarkedList
 from forge_cli.core.errors import Mark
+from forge_cli.core.marks import MarkedDict, MarkedList
 from forge_cli.files import kept, parsing
 from forge_cli.files.document import Document, read_document
 

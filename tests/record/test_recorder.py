@@ -13,7 +13,7 @@ import pytest
 from forge_cli import ModelRequest, TextDelta, TurnEnd, WorkerRuntime, load_worker
 from forge_cli.core.events import StatusEvent, Streaming
 from forge_cli.core.messages import Delta
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.script import ScriptedModel, ScriptFile
 from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder

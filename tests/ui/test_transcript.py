@@ -50,8 +50,8 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.results import ResultValue
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import local_time, visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
 from forge_cli.ui.transcript.markdown import markdown

@@ -18,9 +18,8 @@ from forge_cli.cli.lines import read_lines
 from forge_cli.cli.looking.trace import tracing
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.thirdparty import watching
-from forge_cli.core.wire import error_text
+from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.sandbox.isolation.inherited import inherit
 
 Function = Callable[..., Awaitable[Any]]

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from forge_cli.cli.opening import opened
 from forge_cli.cli.verdict import VerdictAnswer, call_of, verdict_on
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.runtime.assemble import Assembly

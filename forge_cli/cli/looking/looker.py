@@ -19,9 +19,9 @@ from forge_cli.cli.looking.reach import child_environment, confined
 from forge_cli.cli.looking.trace import active_trace
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut, visible
 from forge_cli.core.thirdparty import needs_third_party, refuse, watching
+from forge_cli.core.wire import JsonObject
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.processes.process import Child, ChildProcesses

@@ -27,9 +27,9 @@ from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Interrupt
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import FileContent, Text
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.home import forge_home

@@ -9,8 +9,7 @@ from pathlib import Path
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import ToolResult
-from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import Unreadable
+from forge_cli.core.wire import JsonObject, Unreadable
 from forge_cli.sandbox.processes.command import CALLS
 from forge_cli.sandbox.processes.requests import send_request
 

@@ -17,8 +17,7 @@ from forge_cli.core.text import cut
 from forge_cli.core.tool import Source
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.wire import error_text
-from forge_cli.engine.gate.offer import definition_tokens
-from forge_cli.engine.gate.toolbox import Offer
+from forge_cli.engine.gate.offer import Offer, definition_tokens
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly

@@ -20,11 +20,11 @@ from forge_cli.cli.tools.rows import offers, plugin_offers
 from forge_cli.cli.worker.find import find_worker
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.fields import derive_fields, expectation
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.toolset import Toolset
+from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
-from forge_cli.engine.gate.toolbox import Offer
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.worker import load_worker

@@ -29,8 +29,8 @@ from forge_cli.cli.web.workers import check_trust, find_listed, list_workers
 from forge_cli.cli.work import Work
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.index import SessionIndex
 from forge_cli.record.log import Log, find_kept, read_readable, session_files

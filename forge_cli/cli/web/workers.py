@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.regular import read_regular

@@ -19,8 +19,8 @@ from forge_cli.cli.sections import section_schema, toolset_schema
 from forge_cli.cli.signals import in_loop
 from forge_cli.cli.table import print_json
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.cache import StampedCache

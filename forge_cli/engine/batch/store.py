@@ -17,8 +17,8 @@ from typing import Any, Self
 
 from forge_cli.core.batches import ItemState
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.files.lock import acquire
 from forge_cli.files.regular import open_regular
 from forge_cli.files.sync import sync_data, sync_folder

@@ -11,13 +11,13 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.results import Json, ResultValue
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut
 from forge_cli.core.tool import READ_ONLY, Args, Source, Tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
-from forge_cli.engine.gate.offer import text_tokens
-from forge_cli.engine.gate.toolbox import Offer, OpenToolset, Toolbox
+from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.offer import Offer, text_tokens
+from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
 from forge_cli.files.worker import DEFAULT_TOOL_SHARE
 
 FIND_TOOLS = "find_tools"

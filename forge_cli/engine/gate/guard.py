@@ -27,17 +27,17 @@ from forge_cli.core.events import StatusEvent, ToolOutput, ToolResult, ToolStart
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import ResultValue, as_result, bounded, is_misfit, is_small
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import only_looks
 from forge_cli.core.tool import FunctionCall
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import error_text, find_unwritable
+from forge_cli.core.wire import JsonObject, error_text, find_unwritable
 from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.network import NetworkConsent
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import (
     MOST_AT_ONCE,
     TOOL,
@@ -49,7 +49,6 @@ from forge_cli.engine.gate.performing import (
     perform_in_thread,
 )
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.hooks.hooks import Hooks
 from forge_cli.sandbox.files.sandbox import Sandbox
 

@@ -10,11 +10,10 @@ import anyio
 
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
 from forge_cli.core.errors import ToolError
-from forge_cli.core.signature import JsonObject
-from forge_cli.core.wire import jsonable
+from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.judge import AnyCaller, CallingTool
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import CallClock
-from forge_cli.engine.gate.toolbox import Offer
 
 DEEPEST = 3
 """How many tools may stand above an inner call."""

@@ -14,7 +14,7 @@ from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.tool import Source, Tool, llm_tools
 from forge_cli.core.toolset import Toolset, leaves_as_is
 from forge_cli.core.values import dataclass
-from forge_cli.engine.gate.offer import Offer as Offer
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
 
 ORIGIN = 80

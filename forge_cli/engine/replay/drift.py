@@ -13,9 +13,9 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, Mark
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import ToolSpec
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut, nearest
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.record.calls import PastVerdict
 from forge_cli.sandbox.secrets import MARKS
 

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from forge_cli.core.bounds import LATER, call_within
-from forge_cli.core.config import Config, Loc, parse_config
+from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.marks import Loc
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.core.zones import Zone
-from forge_cli.engine.gate.toolbox import Offer, toolset_failure
+from forge_cli.engine.gate.offer import Offer
+from forge_cli.engine.gate.toolbox import toolset_failure
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import Plugin

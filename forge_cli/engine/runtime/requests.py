@@ -12,17 +12,16 @@ import anyio
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Effect, fingerprint, risk_of
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.ended import Ended
-from forge_cli.core.errors import ForgeError, ToolError
+from forge_cli.core.errors import ForgeError, SchemaError, ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.fields import FormField, derive_fields, shown
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider, ModelRequest, Restart, TextDelta, TurnEnd
 from forge_cli.core.requests import SampleReply, SampleRequest
 from forge_cli.core.schema import InputSchema, InvalidInput
-from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import error_text
+from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.controller import ApprovalController
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns

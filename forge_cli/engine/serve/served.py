@@ -21,13 +21,13 @@ from forge_cli.core.events import CLIENTS, Event, SessionEnd, SessionStart, Stat
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.offering import GivenTools
 from forge_cli.core.phrases import NOBODY_TO_ASK
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import ToolsetConfig
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller
+from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import TOOL
-from forge_cli.engine.gate.toolbox import Offer
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.assemble import Assembler, Assembly

@@ -9,8 +9,8 @@ from typing import overload
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import digest_of
+from forge_cli.core.wire import JsonObject
 from forge_cli.sandbox.secrets import Redactor
 
 _sorted_text = json_encoder(sort_keys=True, ensure_ascii=True)

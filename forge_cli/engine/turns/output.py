@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from forge_cli.core import phrases
-from forge_cli.core.config import Loc, where_in
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.json_schema import (
     PROBLEMS,
@@ -22,9 +21,9 @@ from forge_cli.core.json_schema import (
     reference_problems,
     validator,
 )
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.marks import Loc, where_in
 from forge_cli.core.values import dataclass
-from forge_cli.core.wire import NESTING
+from forge_cli.core.wire import NESTING, JsonObject
 from forge_cli.files.document import parse_document
 
 if TYPE_CHECKING:

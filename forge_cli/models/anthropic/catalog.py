@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from forge_cli.core.messages import ListedModel
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.anthropic.access import ADDRESS
 from forge_cli.models.windows import listed_window
 

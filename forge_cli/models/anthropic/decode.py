@@ -11,9 +11,9 @@ from typing import Any
 from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.surrogates import mend
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.anthropic.encode import Block
 
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}

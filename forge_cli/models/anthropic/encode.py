@@ -13,7 +13,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ModelError
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.json_body import json_bytes
 
 Block = JsonObject

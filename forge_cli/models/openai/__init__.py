@@ -9,7 +9,7 @@ from typing import Any
 from forge_cli.core.errors import ModelError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.messages import ListedModel, ModelEnv, ModelFactory
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.files.keys import find_key
 from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.catalog import ask_server, known_models

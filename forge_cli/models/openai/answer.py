@@ -11,9 +11,9 @@ from typing import Any, Literal
 from forge_cli.core.call_ids import is_legal
 from forge_cli.core.calls import ToolCall, read_args
 from forge_cli.core.messages import Usage
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.surrogates import TextJoiner, mend
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal"]
 _STOPS: dict[str, Stop] = {"length": "max_tokens", "content_filter": "refusal"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Message, ModelRequest, ToolSpec
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.json_body import json_within
 from forge_cli.models.openai.answer import ChatAnswer, new_call_id, read_object
 from forge_cli.models.openai.native import result_images, user_content

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.json_body import json_within
 from forge_cli.models.openai.answer import ChatAnswer
 

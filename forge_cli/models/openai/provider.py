@@ -11,7 +11,7 @@ from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 from forge_cli.models.json_body import json_bytes
 from forge_cli.models.openai.answer import ChatAnswer

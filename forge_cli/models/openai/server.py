@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from forge_cli.core.errors import ModelError
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.silence import Patience
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.models.direct import HttpAnswer
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read_error
 from forge_cli.models.http import EventReader, HttpLine, HttpRequest, Timeouts, read_beginning

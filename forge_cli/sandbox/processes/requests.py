@@ -18,7 +18,7 @@ from uuid import uuid4
 import anyio
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 
 LONGEST_REQUEST = 1 << 20
 """Bytes; a line that is longer is not answered."""

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.context import ToolContext
 from forge_cli.core.events import ToolResult
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 
 @dataclass(frozen=True)

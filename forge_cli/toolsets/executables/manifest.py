@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from forge_cli.core.config import Config, MarkedDict, parse_config
+from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.fields import coerce
+from forge_cli.core.marks import MarkedDict
 from forge_cli.core.schema import InputSchema, InvalidInput
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import TOOL_NAME
-from forge_cli.core.wire import MAX_BITS
+from forge_cli.core.wire import MAX_BITS, JsonObject
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.executables.version import is_version

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 from forge_cli.files.lock import locked
 from forge_cli.files.replace import replace_file
 

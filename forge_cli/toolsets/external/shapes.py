@@ -14,10 +14,10 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from forge_cli.core.errors import ToolError
-from forge_cli.core.signature import JsonObject, SchemaError
+from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.core.threads import start_in_thread
 from forge_cli.core.tool import Args, Tool
+from forge_cli.core.wire import JsonObject
 
 Invoke = Callable[[Args], Awaitable[Any]]
 

@@ -15,10 +15,9 @@ from typing import Any
 
 from pydantic import Field
 
-from forge_cli.core.errors import WorkerError
+from forge_cli.core.errors import SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import is_toolset, tools_from
-from forge_cli.core.signature import SchemaError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
 from forge_cli.core.tool import Source, Tool, digest_of

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import Effect
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.schema import InputSchema
-from forge_cli.core.signature import JsonObject, SchemaError
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import LONGEST, Execute, Source, Tool, digest_of
+from forge_cli.core.wire import JsonObject
 from forge_cli.toolsets.mcp.pins import ToolChange
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from forge_cli.core.config import Config, MarkedDict, parse_config
+from forge_cli.core.config import Config, parse_config
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.marks import MarkedDict
 from forge_cli.core.text import cut, visible
 from forge_cli.core.toolset import ToolsetPlaces
 from forge_cli.core.values import dataclass

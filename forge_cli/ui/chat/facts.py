@@ -22,8 +22,8 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.results import Custom
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.values import dataclass
+from forge_cli.core.wire import JsonObject
 
 PLAN = "plan.update"
 """The kind of result that is a plan."""

@@ -9,9 +9,8 @@ from forge_cli.core.approval import ApprovalRequest, CommandRun, JudgedPart
 from forge_cli.core.difference import recap_differences
 from forge_cli.core.grants import GrantOffer
 from forge_cli.core.results import Diff
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import visible
-from forge_cli.core.wire import jsonable
+from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.ui.html.code import draw_code
 from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.html.text import element, many_lines, one_line

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from forge_cli.core.fields import FormField, derive_fields
 from forge_cli.core.schema import InvalidInput
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.text import cut, visible
 from forge_cli.core.tool import Tool
+from forge_cli.core.wire import JsonObject
 from forge_cli.ui.terminal.line import LineEditor
 from forge_cli.ui.terminal.render import Indented, plain
 

@@ -31,7 +31,7 @@ from forge_cli.core.events import (
     UserInput,
     WorkerUpdate,
 )
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
 from forge_cli.ui.chat.facts import Facts, ManualTool
 from forge_cli.ui.html.entries import draw_entry

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 
 QUEUED = 4 * 1024 * 1024
 """Bytes that wait for a tab; one that is further behind is closed, and comes back for what it has missed."""

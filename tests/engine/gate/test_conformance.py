@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from forge_cli.core.schema import InputSchema
-from forge_cli.core.signature import JsonObject
 from forge_cli.core.tool import Tool
+from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.conformance import examine
 
 SOUND: JsonObject = {

@@ -11,7 +11,7 @@ import pytest
 from forge_cli import ApprovalDecision
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import Text
-from forge_cli.core.signature import JsonObject
+from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, call, calls
 
