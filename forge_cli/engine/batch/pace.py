@@ -13,8 +13,8 @@ import anyio
 class SharedPace:
     """No request before the provider wants one again, half as many at once, and one more after each success.
 
-    The first request is answered before others go out: it brings the prompt into the provider's cache for all of them,
-    and where the provider refuses it, they need not ask.
+    The first request goes out alone, until its answer begins: it brings the prompt into the provider's cache for all of
+    them, and where the provider refuses it, they need not ask. A prompt that is too short for a cache goes with others.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,6 +51,11 @@ class SharedPace:
             self._warm, self.problem = True, ""
         self._running -= 1
         self._wake()
+
+    def go_ahead(self) -> None:
+        if not self._warm:
+            self._limit, self._warm = self._most, True
+            self._wake()
 
     def tell(self, problem: str) -> None:
         self.problem = problem
