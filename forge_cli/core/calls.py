@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import field, replace
-from itertools import chain
 from typing import Any, Literal, NoReturn
 
 from forge_cli.core.results import VALUE_LIMIT, ResultValue, Text, for_model
@@ -34,6 +33,7 @@ def call_identity(name: str, args: object) -> str:
 
 
 TOO_DEEP = "is nested too deeply"
+_HOLDERS = (dict, list)
 _NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
 
 
@@ -43,12 +43,12 @@ def within_depth(call: ToolCall) -> ToolCall:
 
 
 def is_too_deep(value: Any) -> bool:
-    level = [value] if isinstance(value, dict | list) else []
+    level = [value] if isinstance(value, _HOLDERS) else []
     for _ in range(NESTING):
         if not level:
             return False
-        items = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
-        level = [item for item in items if isinstance(item, dict | list)]
+        parts = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [item for part in parts for item in part if isinstance(item, _HOLDERS)]
     return bool(level)
 
 

@@ -35,7 +35,7 @@ class SharedPace:
     @property
     def pause(self) -> float:
         """Seconds until the next request may go out."""
-        return max(0.0, self._not_before - self._clock())
+        return max(0.0, self._not_before - self._clock()) if self._not_before else 0.0
 
     def request(self) -> AbstractAsyncContextManager[None]:
         return self

@@ -147,8 +147,9 @@ class OpenAIModel:
         """Encode what is new; where the past was rewritten, all of it."""
         if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
             self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
-        for message in messages[len(self._sent) :]:
-            for encoded in map(json_bytes, self._dialect.encode(self._request_ids.mend(message))):
-                self._history += b"," + encoded if self._history else encoded
-            self._sent.append(message)
-            self._ids.update(call.id for call in message.calls)
+        new = messages[len(self._sent) :]
+        if said := [part for message in new for part in self._dialect.encode(self._request_ids.mend(message))]:
+            self._history += b"," if self._history else b""
+            self._history += json_bytes(said)[1:-1]
+        self._sent += new
+        self._ids.update([call.id for message in new for call in message.calls])
