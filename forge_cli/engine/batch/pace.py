@@ -88,6 +88,6 @@ class SharedPace:
                     self._wake()
 
     def _wake(self) -> None:
-        if not self.pause:
+        if self._waiting and not self.pause:
             for _ in range(min(len(self._waiting), self._limit - self._running)):
                 self._waiting.popleft().set()
