@@ -33,6 +33,7 @@ def call_identity(name: str, args: object) -> str:
 
 
 TOO_DEEP = "is nested too deeply"
+_HOLDERS = (dict, list)
 _NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
 
 

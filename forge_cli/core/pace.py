@@ -14,6 +14,10 @@ class Pace(Protocol):
         """Around one request: waits for its turn, and learns how it ended."""
         ...
 
+    def go_ahead(self) -> None:
+        """Within a request: others need not wait for its answer."""
+        ...
+
     def tell(self, problem: str) -> None:
         """A request has failed, and is made again."""
         ...
@@ -35,3 +39,9 @@ def paced_request() -> AbstractAsyncContextManager[None]:
     """Around one request to a model, at the pace of the task that runs."""
     pace = current_pace.get()
     return pace.request() if pace else nullcontext()
+
+
+def let_others_go() -> None:
+    """Within a request: its prompt is in the provider's cache, or is none that a provider keeps."""
+    if pace := current_pace.get():
+        pace.go_ahead()

@@ -35,23 +35,28 @@ class SseReader:
         *lines, rest = _LINE_END.split(piece) if b"\r" in piece else piece.split(b"\n")
         events: list[str] = []
         for line in lines:
-            self._count(line)
+            self._size += len(line)
             if self._line:
                 line = b"".join((*self._line, line))
                 self._line.clear()
             if line.startswith(b"data: "):
                 self._data.append(line[6:].decode("utf-8", "replace"))
-            elif not line or line == BOM_UTF8:
-                events += self.close()
-            else:
+            elif line and line != BOM_UTF8:
                 self._take(line.removeprefix(BOM_UTF8))
+            else:
+                events += self._whole()
         if rest:
+            self._size += len(rest)
             self._line.append(rest)
-            self._count(rest)
+        self._check_size()
         return events
 
     def close(self) -> list[str]:
         """The event that only misses its blank line; a line that is not complete does not count."""
+        return self._whole()
+
+    def _whole(self) -> list[str]:
+        self._check_size()
         events = ["\n".join(self._data)] if self._data else []
         self._data.clear()
         self._size = 0
@@ -65,7 +70,6 @@ class SseReader:
         elif name == b"error":  # llama.cpp has sent its errors in a field of their own
             self._data.append(f'{{"error":{text}}}')
 
-    def _count(self, part: bytes) -> None:
-        self._size += len(part)
+    def _check_size(self) -> None:
         if self._size > LONGEST:
             raise TooLong(f"an event of more than {LONGEST} bytes")

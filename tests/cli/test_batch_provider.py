@@ -17,7 +17,9 @@ from forge_cli.testing import Project
 
 from .batches import results, statuses, write_items
 
-WORKER = "name: sorter\ninstructions: You sort things.\nmodel: openai:mock\n"
+SMALL = "name: sorter\ninstructions: You sort things.\nmodel: openai:mock\n"
+WORKER = SMALL.replace("things", "things, one after the other, " + "with care and " * 100 + "in order")
+"""One whose prompt a provider may keep, so that the first request goes alone."""
 
 
 @dataclass
@@ -29,14 +31,20 @@ class Provider:
     refused: list[float] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     retry_after: str = "1"
+    before: Callable[[int], object] = lambda number: None
+    """What is done before a request is answered, by its number."""
+    meanwhile: Callable[[int], object] = lambda number: None
+    """The same, when its answer has begun."""
 
     def answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
         task = next(message["content"] for message in body["messages"] if message["role"] == "user")
         with self.lock:
             self.arrived.append(time.monotonic())
-            status = self.refuse(len(self.arrived), task if isinstance(task, str) else task[0]["text"])
+            number = len(self.arrived)
+            status = self.refuse(number, task if isinstance(task, str) else task[0]["text"])
         time.sleep(0.02)  # as long as an answer takes
+        self.before(number)
         if status:
             self.refused.append(time.monotonic())
             self._send(handler, status, json.dumps({"error": {"message": "no", "type": "x"}}), "application/json")
@@ -47,11 +55,16 @@ class Provider:
             {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}},
         ]
         text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-        self._send(handler, 200, text, "text/event-stream")
+        first, rest = text[: text.index("\n\n") + 2], text[text.index("\n\n") + 2 :]
+        self._send(handler, 200, first, "text/event-stream", length=len(text))
+        self.meanwhile(number)
+        handler.wfile.write(rest.encode())
 
-    def _send(self, handler: http.server.BaseHTTPRequestHandler, status: int, text: str, kind: str) -> None:
+    def _send(
+        self, handler: http.server.BaseHTTPRequestHandler, status: int, text: str, kind: str, length: int | None = None
+    ) -> None:
         handler.send_response(status)
-        headers = {"content-type": kind, "content-length": str(len(text.encode()))}
+        headers = {"content-type": kind, "content-length": str(length or len(text.encode()))}
         for name, value in (headers | ({"retry-after": self.retry_after} if status == 429 else {})).items():
             handler.send_header(name, value)
         handler.end_headers()
@@ -141,6 +154,54 @@ def test_a_key_or_a_model_that_is_refused_ends_the_batch_at_once(
         provider.refuse = lambda number, task: None
         assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     assert set(statuses(project).values()) == {"completed"}
+
+
+def test_a_key_that_is_refused_ends_the_batch_of_a_small_worker_as_well(cli, project: Project, monkeypatch) -> None:
+    provider = Provider(lambda number, task: 401)
+    project.write("worker.yaml", SMALL)
+    items(project, 40)
+    with serving(provider, monkeypatch):
+        done = cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "8")
+    assert (done.code, "refused the key in OPENAI_API_KEY" in done.err) == (7, True)
+    assert len(provider.arrived) <= 8
+    assert set(statuses(project).values()) <= {"interrupted"}
+
+
+def test_a_prompt_that_may_be_kept_goes_alone_until_its_answer_begins(cli, project: Project, monkeypatch) -> None:
+    others, alone, accompanied = threading.Event(), list[int](), list[bool]()
+
+    def before(number: int) -> None:
+        if number > 1:
+            others.set()
+        else:
+            time.sleep(0.2)  # the others would have come by now
+            alone.append(len(provider.arrived))
+
+    def meanwhile(number: int) -> None:
+        if number == 1:
+            accompanied.append(others.wait(10))
+
+    provider = Provider(lambda number, task: None, before=before, meanwhile=meanwhile)
+    items(project, 6)
+    with serving(provider, monkeypatch):
+        assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "3").code == 0
+    assert (alone, accompanied, len(provider.arrived)) == ([1], [True], 6)
+
+
+def test_a_prompt_too_short_to_be_kept_goes_with_others(cli, project: Project, monkeypatch) -> None:
+    third, accompanied = threading.Event(), list[bool]()
+
+    def before(number: int) -> None:
+        if number == 3:
+            third.set()
+        accompanied.append(third.wait(5))
+
+    provider = Provider(lambda number, task: None, before=before)
+    project.write("worker.yaml", SMALL)
+    items(project, 6)
+    with serving(provider, monkeypatch):
+        assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "3").code == 0
+    assert accompanied == [True] * 6
 
 
 def test_what_is_refused_to_one_item_stops_no_other(cli, project: Project, monkeypatch) -> None:

@@ -125,6 +125,37 @@ def test_every_way_to_send_a_body_is_read(server: Server, name: str) -> None:
     assert server.connections == (2 if closes else 1)
 
 
+@pytest.mark.parametrize("name", BODIES)
+def test_what_is_known_to_be_read_is_at_its_end(server: Server, name: str) -> None:
+    server.answers = [BODIES[name]]
+
+    async def story() -> None:
+        line, heard = line_to(server.url), b""
+        async with line.request("POST", body=b"{}") as answer:
+            while piece := await answer.read_piece():
+                assert not answer.is_read or heard + piece == b"abcde"
+                heard += piece
+            assert answer.is_read
+        assert heard == b"abcde"
+        await line.aclose()
+
+    run(story)
+
+
+def test_a_length_says_when_all_is_read(server: Server) -> None:
+    server.answers = [[OK + b"content-length: 5\r\n\r\nab", b"cde"]]
+
+    async def story() -> None:
+        line, heard = line_to(server.url), b""
+        async with line.request("POST", body=b"{}") as answer:
+            while not answer.is_read:
+                heard += await answer.read_piece()
+        assert heard == b"abcde"
+        await line.aclose()
+
+    run(story)
+
+
 BROKEN: dict[str, list[bytes | None]] = {
     "nothing": [None],
     "half a head": [OK, None],

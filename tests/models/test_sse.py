@@ -37,6 +37,26 @@ def test_a_mark_at_the_beginning_and_bytes_that_are_no_text() -> None:
     assert SseReader().feed(b"\xef\xbb\xbfdata: a\xff\n\n") == ["a\ufffd"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "events"),
+    [
+        (b"data:x\n\n", ["x"]),
+        (b"data:  x\n\n", [" x"]),
+        (b"data\n\n", [""]),
+        (b"data : x\n\n", []),
+        (b"database: x\n\n", []),
+        (b"error: {}\n\n", ['{"error":{}}']),
+        (b"data: a\nevent: e\ndata: b\n\n", ["a\nb"]),
+        (b"data: a\n\xef\xbb\xbf\ndata: b\n\n", ["a", "b"]),
+        (b"\n\n: nothing\n\n", []),
+    ],
+    ids=repr,
+)
+def test_lines_of_every_form(lines: bytes, events: list[str]) -> None:
+    assert SseReader().feed(lines) == events
+    assert SseReader().feed(lines.replace(b"\n", b"\r\n")) == events
+
+
 def test_what_is_left_at_the_end() -> None:
     reader = SseReader()
     assert reader.feed(b"data: whole\ndata: hal") == []
@@ -48,6 +68,8 @@ def test_an_event_that_does_not_end() -> None:
     reader.feed(b"data: " + b"x" * (LONGEST - 6))
     with pytest.raises(TooLong):
         reader.feed(b"x")
+    with pytest.raises(TooLong):
+        SseReader().feed(b"data: " + b"x" * LONGEST + b"\n\n")
 
 
 KEYS = ["choices", "delta", "message", "content", "tool_calls", "function", "arguments", "name", "id", "index", "usage"]

@@ -13,8 +13,8 @@ import anyio
 class SharedPace:
     """No request before the provider wants one again, half as many at once, and one more after each success.
 
-    The first request is answered before others go out: it brings the prompt into the provider's cache for all of them,
-    and where the provider refuses it, they need not ask.
+    The first request goes out alone, until its answer begins: it brings the prompt into the provider's cache for all of
+    them, and where the provider refuses it, they need not ask. A prompt that is too short for a cache goes with others.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,7 +35,7 @@ class SharedPace:
     @property
     def pause(self) -> float:
         """Seconds until the next request may go out."""
-        return max(0.0, self._not_before - self._clock())
+        return max(0.0, self._not_before - self._clock()) if self._not_before else 0.0
 
     def request(self) -> AbstractAsyncContextManager[None]:
         return self
@@ -51,6 +51,11 @@ class SharedPace:
             self._warm, self.problem = True, ""
         self._running -= 1
         self._wake()
+
+    def go_ahead(self) -> None:
+        if not self._warm:
+            self._limit, self._warm = self._most, True
+            self._wake()
 
     def tell(self, problem: str) -> None:
         self.problem = problem
@@ -83,6 +88,6 @@ class SharedPace:
                     self._wake()
 
     def _wake(self) -> None:
-        if not self.pause:
+        if self._waiting and not self.pause:
             for _ in range(min(len(self._waiting), self._limit - self._running)):
                 self._waiting.popleft().set()

@@ -78,15 +78,16 @@ class ChatAnswer:
 
     def add(self, chunk: JsonObject) -> str:
         """Take in one chunk; returns the text that is new."""
-        if isinstance(chunk.get("usage"), dict):
-            self.usage = read_usage(chunk["usage"])
-        choices = chunk.get("choices")
-        choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
+        if isinstance(usage := chunk.get("usage"), dict):
+            self.usage = read_usage(usage)
+        choice = _choice(chunk)
+        self.finish = _text(choice.get("finish_reason")) or self.finish
         delta = _dict(choice.get("delta") or choice.get("message"))
+        if not delta:
+            return ""
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             self._add_call(_dict(call))
-        self.finish = _text(choice.get("finish_reason")) or self.finish
         refusal = _text(delta.get("refusal"))
         self.refused = self.refused or bool(refusal)
         said = _text(delta.get("content")) + refusal
@@ -140,8 +141,7 @@ def are_useful(chunks: Iterable[JsonObject]) -> bool:
 
 
 def _is_useful(chunk: JsonObject) -> bool:
-    choices = chunk.get("choices")
-    choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
+    choice = _choice(chunk)
     delta = _dict(choice.get("delta") or choice.get("message"))
     said = any(value for name, value in delta.items() if name != "role")
     return said or bool(choice.get("finish_reason") or chunk.get("usage"))
@@ -181,6 +181,11 @@ def read_usage(usage: JsonObject) -> Usage:
 
 def _count(value: Any) -> int:
     return value if type(value) is int and value > 0 else 0
+
+
+def _choice(chunk: JsonObject) -> JsonObject:
+    choices = chunk.get("choices")
+    return _dict(choices[0]) if isinstance(choices, list) and choices else {}
 
 
 def _dict(value: Any) -> JsonObject:

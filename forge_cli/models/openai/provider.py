@@ -11,6 +11,7 @@ from forge_cli.core.call_ids import RequestIds
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd
 from forge_cli.core.notify import Notify
+from forge_cli.core.pace import let_others_go
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import DELAYS, ProviderFailure, Retry
 from forge_cli.models.json_body import json_bytes
@@ -18,6 +19,11 @@ from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.server import Server
 
 DECLINED = "[The model declined to answer]"
+SHORT = 1024
+"""Bytes of a request whose prompt OpenAI does not keep: it keeps 1,024 tokens and more, and a token has a byte or more.
+
+Servers of one's own may keep shorter ones, which saves them little.
+"""
 
 
 class Dialect(Protocol):
@@ -75,6 +81,8 @@ class OpenAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
+        if len(body) < SHORT:
+            let_others_go()
         for attempt in count(1):
             answer = ChatAnswer()
             try:
@@ -82,6 +90,8 @@ class OpenAIModel:
                     stream = await self._server.hear(response, self._model)
                     while together := await stream.read():
                         new = "".join([answer.add(chunk) for chunk in together])
+                        if not answer.broken:
+                            let_others_go()
                         if new and self._dialect.shows_text:
                             yield TextDelta(new)
                 if not answer.broken:
@@ -137,8 +147,9 @@ class OpenAIModel:
         """Encode what is new; where the past was rewritten, all of it."""
         if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
             self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
-        for message in messages[len(self._sent) :]:
-            for encoded in map(json_bytes, self._dialect.encode(self._request_ids.mend(message))):
-                self._history += b"," + encoded if self._history else encoded
-            self._sent.append(message)
-            self._ids.update(call.id for call in message.calls)
+        new = messages[len(self._sent) :]
+        if said := [part for message in new for part in self._dialect.encode(self._request_ids.mend(message))]:
+            self._history += b"," if self._history else b""
+            self._history += json_bytes(said)[1:-1]
+        self._sent += new
+        self._ids.update([call.id for message in new for call in message.calls])

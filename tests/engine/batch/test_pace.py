@@ -53,6 +53,29 @@ async def test_the_first_request_is_answered_before_others_go_out() -> None:
             await traffic.end(1, 3, 4)
 
 
+async def test_others_go_out_before_the_first_is_answered_where_it_says_so() -> None:
+    traffic = Traffic(SharedPace(3))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(traffic.send, number)
+            await anyio.wait_all_tasks_blocked()
+            assert traffic.sent == [0]
+            traffic.pace.go_ahead()
+            await anyio.wait_all_tasks_blocked()
+            assert traffic.sent == [0, 1, 2]
+            await traffic.end(0, 1, 2)
+            await traffic.end(3, 4)
+
+
+async def test_what_a_busy_provider_asks_for_counts_more() -> None:
+    pace = SharedPace(4)
+    async with pace.request():
+        pace.hold(60)
+        pace.go_ahead()
+        assert (pace.limit, pace.pause > 50) == (1, True)
+
+
 async def test_a_busy_provider_slows_everybody_down_together() -> None:
     pace, clock, told = SharedPace(8), anyio.current_time, list[str]()
     retry = Retry("m", lambda level, message: told.append(message), str)
