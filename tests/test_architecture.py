@@ -36,6 +36,7 @@ HEAVY = frozenset(
         "forge_cli.core.model_input",
         "forge_cli.core.threads",
         "forge_cli.core.signature",
+        "forge_cli.engine.batch.parcel",
         "forge_cli.engine.gate.performing",
         "forge_cli.files.parsing",
         "forge_cli.sandbox.isolation.bubblewrap",

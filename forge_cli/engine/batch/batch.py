@@ -6,6 +6,7 @@ import heapq
 import random
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from itertools import count
@@ -19,6 +20,7 @@ from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.executors import BatchItem, Executor, ItemEnd
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.threads import start_in_thread
 from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.inputs import InputItem, folder_name
 from forge_cli.engine.batch.plan import BatchPlan
@@ -111,7 +113,8 @@ class Batch:
         self._opened = self._exhausted = self._answered = False
         self._refusals = 0
         self._problem: ForgeError | None = None
-        self._ended: list[ItemEnd] = []
+        self._ended: deque[ItemEnd] = deque()
+        self._arrived = anyio.Event()
         self._unsaid: list[BatchEvent] = []
         """What is told when the results of items that have ended are on the disk."""
 
@@ -129,6 +132,25 @@ class Batch:
     async def run(self) -> ExitCode:
         """Work until nothing is left; an interrupt lets what runs save itself."""
         self._say("batchStart")
+        async with anyio.create_task_group() as listening:
+            listening.start_soon(self._listen)
+            await self._work()
+            listening.cancel_scope.cancel()
+        if self._problem:
+            raise self._problem
+        code = self._exit_code()
+        self.store.end(code)
+        self._say("batchEnd", exit_code=int(code))
+        return code
+
+    async def _listen(self) -> None:
+        """Hear of ends as they come, so that those which come together are taken together."""
+        while True:
+            end = await self.executor.next_end()
+            self._ended.append(end)
+            self._arrived.set()
+
+    async def _work(self) -> None:
         while not self._is_stopped and (await self._fill() or self._running or self._again):
             await self._step()
         if self._running:
@@ -140,12 +162,6 @@ class Batch:
                 self._keep(attempt, attempt.failure, cut=False)
                 self._finished(replace(attempt, number=attempt.number - 1), attempt.failure)
         await self._tell_ends()
-        if self._problem:
-            raise self._problem
-        code = self._exit_code()
-        self.store.end(code)
-        self._say("batchEnd", exit_code=int(code))
-        return code
 
     @property
     def _is_stopped(self) -> bool:
@@ -205,16 +221,12 @@ class Batch:
         await self._tell_ends()
 
     async def _collect(self) -> None:
-        """Take the next end, and those that have come with it."""
-        try:
-            self._ended.append(await self.executor.next_end())
-            with anyio.move_on_after(0):
-                while True:
-                    self._ended.append(await self.executor.next_end())
-        finally:
-            ended, self._ended = self._ended, []
-            for end in ended:
-                self._take(end)
+        """Wait for the next end, and take all that have come with it."""
+        if not self._ended:
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        while self._ended:
+            self._take(self._ended.popleft())
 
     async def _tell_ends(self) -> None:
         """One wait for the disk is enough for all items that have ended meanwhile."""
@@ -227,7 +239,7 @@ class Batch:
     async def _sync(self) -> None:
         if self.store.unsynced:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self.store.sync)
+                await start_in_thread(self.store.sync)
 
     def _take(self, end: ItemEnd) -> None:
         attempt = self._running.pop(end.key)

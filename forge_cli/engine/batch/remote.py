@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.events import TurnEndEvent
 from forge_cli.core.executors import BatchItem, ExecutorEnv, ItemEnd, Taken
-from forge_cli.engine.batch.parcel import pack
+from forge_cli.core.values import dataclass
 from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.regular import read_regular
@@ -49,6 +48,8 @@ class RemoteItems:
         self._away: dict[int, _Away] = {}
 
     def parcel(self) -> bytes:
+        from forge_cli.engine.batch.parcel import pack
+
         return pack(self._performer, self._concurrency)
 
     def order(self, item: BatchItem) -> str:

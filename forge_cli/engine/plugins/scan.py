@@ -148,6 +148,8 @@ def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
         if isinstance(place, Path):
             file = str(place / "entry_points.txt")
             stamps[file] = _stamp(file)
+            if stamps[file] is None:
+                continue
         found = _plugins_of(distribution)
         if found:
             plugins.setdefault(found[0].distribution, found)
@@ -158,8 +160,10 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
     """The entry points of one distribution; metadata that cannot be read costs nobody else theirs."""
     try:
         entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
-        name = distribution.name if entries else None
-        return [Plugin(entry.name, entry.value, name, _version_of(distribution)) for entry in entries] if name else []
+        if not entries or not (name := distribution.name):
+            return []
+        version = _version_of(distribution)  # which reads all of the metadata each time
+        return [Plugin(entry.name, entry.value, name, version) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []
 
