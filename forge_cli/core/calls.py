@@ -32,17 +32,14 @@ def call_identity(name: str, args: object) -> str:
     return json.dumps([name, args], sort_keys=True, ensure_ascii=False)
 
 
+_HOLDING = dict, list
 TOO_DEEP = "is nested too deeply"
-_HOLDERS = (dict, list)
 _NESTED = "[" * (NESTING + 1) + "]" * (NESTING + 1)
 
 
 def within_depth(call: ToolCall) -> ToolCall:
     """The call itself; where its args are nested too deeply to be written down, one with args that cannot be read."""
     return replace(call, args={}, unreadable=_NESTED) if is_too_deep(call.args) else call
-
-
-_HOLDING = dict, list
 
 
 def is_too_deep(value: Any) -> bool:
