@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
@@ -136,8 +136,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
-        if hasattr(model.provider, "connect_ahead"):  # isinstance takes its time with protocols
-            cast(ConnectsAhead, model.provider).connect_ahead()
+        if isinstance(model.provider, ConnectsAhead):
+            model.provider.connect_ahead()
     price = _price(spec, settings, model)
     assembly = await _assemble(spec, folder, controller, stack, notify)
     window = _window(settings, model.provider)
