@@ -42,6 +42,6 @@ def paced_request() -> AbstractAsyncContextManager[None]:
 
 
 def let_others_go() -> None:
-    """Within a request: its prompt is in the provider's cache, or is none that a provider keeps."""
+    """Within a request: its prompt is in the provider's cache."""
     if pace := current_pace.get():
         pace.go_ahead()

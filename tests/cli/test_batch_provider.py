@@ -17,9 +17,7 @@ from forge_cli.testing import Project
 
 from .batches import results, statuses, write_items
 
-SMALL = "name: sorter\ninstructions: You sort things.\nmodel: openai:mock\n"
-WORKER = SMALL.replace("things", "things, one after the other, " + "with care and " * 100 + "in order")
-"""One whose prompt a provider may keep, so that the first request goes alone."""
+WORKER = "name: sorter\ninstructions: You sort things.\nmodel: openai:mock\n"
 
 
 @dataclass
@@ -156,18 +154,7 @@ def test_a_key_or_a_model_that_is_refused_ends_the_batch_at_once(
     assert set(statuses(project).values()) == {"completed"}
 
 
-def test_a_key_that_is_refused_ends_the_batch_of_a_small_worker_as_well(cli, project: Project, monkeypatch) -> None:
-    provider = Provider(lambda number, task: 401)
-    project.write("worker.yaml", SMALL)
-    items(project, 40)
-    with serving(provider, monkeypatch):
-        done = cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "8")
-    assert (done.code, "refused the key in OPENAI_API_KEY" in done.err) == (7, True)
-    assert len(provider.arrived) <= 8
-    assert set(statuses(project).values()) <= {"interrupted"}
-
-
-def test_a_prompt_that_may_be_kept_goes_alone_until_its_answer_begins(cli, project: Project, monkeypatch) -> None:
+def test_the_first_request_goes_alone_until_its_answer_begins(cli, project: Project, monkeypatch) -> None:
     others, alone, accompanied = threading.Event(), list[int](), list[bool]()
 
     def before(number: int) -> None:
@@ -186,22 +173,6 @@ def test_a_prompt_that_may_be_kept_goes_alone_until_its_answer_begins(cli, proje
     with serving(provider, monkeypatch):
         assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "3").code == 0
     assert (alone, accompanied, len(provider.arrived)) == ([1], [True], 6)
-
-
-def test_a_prompt_too_short_to_be_kept_goes_with_others(cli, project: Project, monkeypatch) -> None:
-    third, accompanied = threading.Event(), list[bool]()
-
-    def before(number: int) -> None:
-        if number == 3:
-            third.set()
-        accompanied.append(third.wait(5))
-
-    provider = Provider(lambda number, task: None, before=before)
-    project.write("worker.yaml", SMALL)
-    items(project, 6)
-    with serving(provider, monkeypatch):
-        assert cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "3").code == 0
-    assert accompanied == [True] * 6
 
 
 def test_what_is_refused_to_one_item_stops_no_other(cli, project: Project, monkeypatch) -> None:

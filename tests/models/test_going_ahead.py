@@ -1,4 +1,4 @@
-"""When other items of a batch may ask: once the prompt is in the provider's cache, or where it is too short for that.
+"""When other items of a batch may ask: once the prompt is in the provider's cache.
 
 Covers forge_cli.core.pace, forge_cli.models.openai.provider, forge_cli.models.anthropic.provider.
 """
@@ -12,7 +12,7 @@ from forge_cli.core.pace import current_pace
 from forge_cli.engine.batch.pace import SharedPace
 from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.native import NativeDialect
-from forge_cli.models.openai.provider import SHORT, OpenAIModel
+from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
 
 from .anthropic.server import Api, Stall, say
@@ -31,15 +31,14 @@ def pace() -> Iterator[SharedPace]:
     current_pace.reset(token)
 
 
-def fail(reply: Reply, system: str) -> bytes:
-    """A turn that comes to no end; returns the request."""
+def fail(reply: Reply) -> None:
+    """A turn that comes to no end."""
     with ChatServer() as server:
         server.will(*[reply] * 5)
         at = Server.at(server.url, timeouts=Timeouts(read=0.1))
         model = OpenAIModel("tiny", at, NativeDialect(), lambda *_: None, delays=(0,))
         with pytest.raises(ModelError):
-            turn(model, USER, system=system)
-        return server.requests[0].raw
+            turn(model, USER)
 
 
 @pytest.mark.parametrize(
@@ -53,23 +52,13 @@ def fail(reply: Reply, system: str) -> bytes:
     ids=["silence", "signs of life", "text", "a call"],
 )
 def test_others_go_once_an_answer_begins(pace: SharedPace, begun: tuple[bytes, ...], limit: int) -> None:
-    fail(Reply(begun, end="silence"), system="x" * SHORT)
+    fail(Reply(begun, end="silence"))
     assert pace.limit == limit
 
 
 def test_others_do_not_go_where_a_request_is_refused(pace: SharedPace) -> None:
-    fail(refusal(401, {"error": {"message": "no"}}), system="x" * SHORT)
+    fail(refusal(401, {"error": {"message": "no"}}))
     assert pace.limit == 1
-
-
-@pytest.mark.parametrize(("more", "limit"), [(-1, MOST), (0, 1)])
-def test_a_request_of_fewer_bytes_than_a_cache_wants_tokens_keeps_nobody(
-    pace: SharedPace, more: int, limit: int
-) -> None:
-    frame = len(fail(Reply(end="silence"), system="x" * SHORT)) - SHORT
-    assert pace.limit == 1
-    assert len(fail(Reply(end="silence"), system="x" * (SHORT - frame + more))) == SHORT + more
-    assert pace.limit == limit
 
 
 @pytest.mark.parametrize(("events", "limit"), [(2, 1), (3, MOST)])

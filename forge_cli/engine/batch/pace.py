@@ -14,7 +14,7 @@ class SharedPace:
     """No request before the provider wants one again, half as many at once, and one more after each success.
 
     The first request goes out alone, until its answer begins: it brings the prompt into the provider's cache for all of
-    them, and where the provider refuses it, they need not ask. A prompt that is too short for a cache goes with others.
+    them, and where the provider refuses it, they need not ask.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:

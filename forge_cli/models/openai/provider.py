@@ -19,11 +19,6 @@ from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.server import Server
 
 DECLINED = "[The model declined to answer]"
-SHORT = 1024
-"""Bytes of a request whose prompt OpenAI does not keep: it keeps 1,024 tokens and more, and a token has a byte or more.
-
-Servers of one's own may keep shorter ones, which saves them little.
-"""
 
 
 class Dialect(Protocol):
@@ -81,8 +76,6 @@ class OpenAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         body = self._body(request)
-        if len(body) < SHORT:
-            let_others_go()
         for attempt in count(1):
             answer = ChatAnswer()
             try:
