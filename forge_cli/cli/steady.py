@@ -39,7 +39,7 @@ class SteadyLoop(asyncio.SelectorEventLoop):
                 if task.done() or not _is_third_party(error):
                     raise
             except OSError:
-                self._check_descriptors()
+                self.check_descriptors()
                 raise
             finally:
                 if task.done():
@@ -56,10 +56,10 @@ class SteadyLoop(asyncio.SelectorEventLoop):
         """The same, from a thread that may have closed what wakes the loop: nobody else would notice."""
         handle = super().call_soon_threadsafe(callback, *args, context=context)
         end_forked()
-        self._check_descriptors()
+        self.check_descriptors()
         return handle
 
-    def _check_descriptors(self) -> None:
+    def check_descriptors(self) -> None:
         """Third-party code has closed what the loop waits with, and perhaps opened something else in its place."""
         dog = watchdog()
         if not dog or dog.loop is not self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -11,7 +12,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import current_token
 
 try:
     from anyio._core._eventloop import set_current_async_library, threadlocals
@@ -24,16 +25,41 @@ IDLE = 10.0
 """Seconds after which a thread of the pool ends that has nothing to do."""
 
 
-_last_token: EventLoopToken | None = None
+class _Home:
+    """The event loop that threads work for; it is woken once for all that they have done until it looks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop, self.token = loop, current_token()
+        self._check: Callable[[], None] | None = getattr(loop, "check_descriptors", None)
+        self._ended: deque[Callable[[], None]] = deque()
+        self._told = False
+
+    def bring(self, settle: Callable[[], None]) -> None:
+        """Have the end of a call settled there."""
+        self._ended.append(settle)
+        if not self._told:
+            self._told = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self.loop.call_soon_threadsafe(self._settle)
+        elif self._check:  # what was called here may have closed what wakes the loop
+            self._check()
+
+    def _settle(self) -> None:
+        self._told = False  # before it looks: what comes later tells again
+        while self._ended:
+            self._ended.popleft()()
 
 
-def _token_of(loop: asyncio.AbstractEventLoop) -> EventLoopToken:
-    """What anyio knows the running loop by; most often it is the loop that a thread worked for last."""
-    global _last_token
-    token = _last_token
-    if token is None or token.native_token is not loop:
-        token = _last_token = current_token()
-    return token
+_last_home: _Home | None = None
+
+
+def _home() -> _Home:
+    """The running loop; most often it is the one that a thread worked for last."""
+    global _last_home
+    home, loop = _last_home, asyncio.get_running_loop()
+    if home is None or home.loop is not loop:
+        home = _last_home = _Home(loop)
+    return home
 
 
 class _Job:
@@ -41,9 +67,8 @@ class _Job:
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
-        self._loop = asyncio.get_running_loop()
-        self._context, self._token = copy_context(), _token_of(self._loop)
-        self.done: asyncio.Future[Any] = self._loop.create_future()
+        self._context, self._home = copy_context(), _home()
+        self.done: asyncio.Future[Any] = self._home.loop.create_future()
 
     def perform(self) -> None:
         value: Any = None
@@ -55,13 +80,12 @@ class _Job:
         except BaseException as raised:  # third-party code: whatever it raises is the result of its call
             error = raised
         WORKING.discard(self)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._settle, value, error)
+        self._home.bring(partial(self._settle, value, error))
 
     def _call(self) -> Any:
         """Call it in a thread that ``anyio.from_thread`` takes for one of anyio's, for which there is no public way."""
         if threadlocals is not None:
-            threadlocals.current_token, threadlocals.current_cancel_scope = self._token, None
+            threadlocals.current_token, threadlocals.current_cancel_scope = self._home.token, None
             set_current_async_library(None)
         return self._function()
 

@@ -4,7 +4,11 @@ import asyncio
 import json
 import sqlite3
 import threading
+import time
+from collections.abc import Iterator
+from functools import partial
 from queue import SimpleQueue
+from typing import Any
 
 import anyio
 import pytest
@@ -101,12 +105,52 @@ def test_the_pool_has_a_thread_for_every_call_and_uses_it_again() -> None:
     assert len(set(asyncio.run(work()))) == 1
 
 
+class Watched(asyncio.SelectorEventLoop):
+    """Counts how often threads wake it, and how often they see whether they still could."""
+
+    woken = checked = 0
+
+    def call_soon_threadsafe(self, *args: Any, **more: Any) -> asyncio.Handle:
+        self.woken += 1
+        return super().call_soon_threadsafe(*args, **more)
+
+    def check_descriptors(self) -> None:
+        self.checked += 1
+
+
+def test_the_loop_is_woken_once_for_all_that_ends_before_it_looks() -> None:
+    loop = Watched()
+
+    def hold_loop() -> None:
+        until = time.monotonic() + 20
+        while loop.woken + loop.checked < 3 and time.monotonic() < until:
+            time.sleep(0.001)
+
+    async def work() -> list[int]:
+        calls = [start_in_thread(partial(int, number)) for number in range(3)]
+        hold_loop()
+        assert (loop.woken, loop.checked) == (1, 2)
+        with anyio.fail_after(20):
+            found = [await each for each in calls]
+            return [*found, await start_in_thread(lambda: 3)]
+
+    try:
+        assert loop.run_until_complete(work()) == [0, 1, 2, 3]
+    finally:
+        loop.close()
+    assert (loop.woken, loop.checked) == (2, 2)
+
+
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new pool, whose threads end once they have nothing to do."""
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A new pool, whose threads end once they have nothing to do; none of them stays for the next one."""
+    before = set(threading.enumerate())
     monkeypatch.setattr(threads, "_jobs", SimpleQueue())
     monkeypatch.setattr(threads, "_free", [])
     monkeypatch.setattr(threads, "IDLE", 0.01)
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
 
 
 @pytest.mark.usefixtures("impatient")
