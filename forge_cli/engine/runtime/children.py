@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
@@ -42,6 +42,10 @@ class RunsTasks(Protocol):
     async def run(self, task: str, attachments: Sequence[Attachment] = (), /) -> WorkerResult: ...
 
 
+def _no_child(*_: object) -> NoReturn:
+    raise ToolError("the session has ended")
+
+
 MakeRuntime = Callable[[ChildSpec], AbstractAsyncContextManager[RunsTasks]]
 
 
@@ -51,7 +55,7 @@ class Children:
     def __init__(self, make: MakeRuntime, past: Past | None) -> None:
         self.results: list[WorkerResult] = []
         self._make = make
-        self._make_parent: Callable[[], Parent]
+        self._make_parent: Callable[[], Parent] = _no_child
         """Set by ``start_task``, before the first call."""
         self._parent: Parent | None = None
         self._open = {call: list(children) for call, children in past.children.items()} if past else {}
@@ -60,6 +64,11 @@ class Children:
         """From now on children are called by this parent, for the task that it has now; made for the first of them."""
         self.results.clear()
         self._make_parent, self._parent = parent, None
+
+    def close(self) -> None:
+        """No child is called any more: let go of the runtime, which holds these children."""
+        self._make = self._make_parent = _no_child
+        self._parent = None
 
     async def delegate(self, call: ToolCall, task: Delegation) -> str:
         """Let a child do a task that a call gave; its answer, or a ToolError that says how it ended."""

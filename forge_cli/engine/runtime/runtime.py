@@ -380,6 +380,8 @@ class WorkerRuntime:
             await self._stack.aclose()
         except ForgeError as error:
             self._warn(error)
+        finally:
+            self._children.close()
 
     async def _close_owner(self, owner: Owner[OpenWorker]) -> None:
         try:
