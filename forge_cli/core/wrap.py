@@ -66,7 +66,7 @@ def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
         after = fit if fit == len(units) else _break(line, units, first, fit)
         end = units[after][0] if after < len(units) else len(line)
         found.append((start, end))
-        first = after + 1 if after < len(units) and line[end] == " " else after
+        first = after + 1 if _is_blank(line, units, after) else after
         start = units[first][0] if first < len(units) else len(line)
         room = max(width - indent, NARROWEST)
     return found
@@ -92,9 +92,17 @@ def _break(line: str, units: list[tuple[int, int]], first: int, fit: int) -> int
         place = units[after][0]
         if place - units[first][0] <= leading:
             break
-        if line[place] == " " or is_break(line[place - 1], line[place]):
+        if _is_blank(line, units, after) or is_break(line[place - 1], line[place]):
             return after
     return fit
+
+
+def _is_blank(line: str, units: list[tuple[int, int]], at: int) -> bool:
+    """Is a unit nothing but a blank? One with a mark over it is a letter like others."""
+    if at == len(units):
+        return False
+    end = units[at + 1][0] if at + 1 < len(units) else len(line)
+    return line[units[at][0] : end] == " "
 
 
 def is_break(before: str, after: str) -> bool:

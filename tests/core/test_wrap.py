@@ -6,7 +6,7 @@ import unicodedata
 from itertools import repeat
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich import cells
 
@@ -36,6 +36,7 @@ def test_lines_are_broken_between_words(text: str, expected: str) -> None:
     assert wrap(text, 20, 2) == expected
 
 
+@example("aaaa \u0301、、、", 10, 0)
 @given(TEXTS, st.integers(10, 40), st.integers(0, 30))
 def test_nothing_is_lost_but_the_blank_where_a_line_is_broken(text: str, width: int, indent: int) -> None:
     pieces = rows(text, width, indent)
