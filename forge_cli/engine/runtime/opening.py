@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
@@ -136,8 +136,8 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     model = _model(spec, settings, workspace, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
-        if isinstance(model.provider, ConnectsAhead):
-            model.provider.connect_ahead()
+        if _connects_ahead(type(model.provider)):
+            cast(ConnectsAhead, model.provider).connect_ahead()
     price = _price(spec, settings, model)
     assembly = await _assemble(spec, folder, controller, stack, notify)
     window = _window(settings, model.provider)
@@ -267,6 +267,11 @@ def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notif
     if given is None and spec.resume:
         given = spec.resume.chosen_model
     return choice.choose(given, spec.parent.model if spec.parent else None, earlier)
+
+
+@lru_cache(maxsize=16)  # Python takes its time to compare a class with a protocol
+def _connects_ahead(kind: type) -> bool:
+    return issubclass(kind, ConnectsAhead)
 
 
 async def _close_model(provider: ModelProvider) -> None:
