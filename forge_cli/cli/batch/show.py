@@ -48,7 +48,7 @@ class BatchReport:
     def shown(self) -> Iterator[None]:
         """Live lines stand on the terminal for as long as this lasts, or a line is written every few seconds."""
         if started := live_lines():
-            started.lines = self.screen.lines
+            started.lines = lambda _: self.screen.lines(self._seconds)  # theirs began with the process
         elif self._live:
             live = LiveLines(sys.stderr.fileno(), self.screen.lines, since=self._since)
             draw_below(live)
@@ -64,10 +64,14 @@ class BatchReport:
             self._ended.set()
             erase_live_lines()
 
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._since
+
     def _tick(self) -> None:
         while not self._ended.wait(EVERY):
             with suppress(OSError, ValueError):  # nobody may be there to read it
-                sys.stderr.write(f"forge: {self.screen.line(time.monotonic() - self._since)}\n")
+                sys.stderr.write(f"forge: {self.screen.line(self._seconds)}\n")
 
     def __call__(self, event: BatchEvent) -> None:
         self.screen.take(event)
@@ -80,7 +84,7 @@ class BatchReport:
         counts = self.screen.counts
         if code >= ExitCode.HUNG_UP and self._live:
             sys.stderr.write("\n")  # after the ^C that the terminal shows
-        lines = [f"forge: {self.screen.line(time.monotonic() - self._since, ended=True)}"]
+        lines = [f"forge: {self.screen.line(self._seconds, ended=True)}"]
         lines += [f"  {error}" for error in self.screen.failures]
         lines.append(f"  results: {results}")
         if counts.parked:
