@@ -96,7 +96,7 @@ class SessionLog:
         log = cls(session_file(session), apart=apart, waits=waits)
         try:
             log._lock = lock(log.path)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:  # most often there is no folder yet; what else is wrong with it is told
             make_private(log.path.parent)
             log._lock = lock(log.path)
         log._look_around()
