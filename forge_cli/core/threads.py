@@ -19,6 +19,8 @@ try:
 except ImportError:  # another anyio may have no such names, and take only its own threads for its own
     threadlocals = None  # type: ignore[assignment]
 
+from forge_cli.core.upkeep import end_forked
+
 T = TypeVar("T")
 
 IDLE = 10.0
@@ -79,6 +81,7 @@ class _Job:
             error = RuntimeError(f"StopIteration: {stop}")
         except BaseException as raised:  # third-party code: whatever it raises is the result of its call
             error = raised
+        end_forked()
         WORKING.discard(self)
         self._home.bring(partial(self._settle, value, error))
 

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -139,6 +141,34 @@ def test_the_loop_is_woken_once_for_all_that_ends_before_it_looks() -> None:
     finally:
         loop.close()
     assert (loop.woken, loop.checked) == (2, 2)
+
+
+FORKING = """
+import os, time
+from forge_cli.cli.signals import in_loop, interruptible
+from forge_cli.core.threads import WORKING, start_in_thread
+
+def hold_loop():
+    until = time.monotonic() + 20
+    while WORKING and time.monotonic() < until:
+        time.sleep(0.001)
+
+async def work():
+    with interruptible(print):
+        first = start_in_thread(int)
+        hold_loop()
+        second = start_in_thread(os.fork)
+        hold_loop()
+        await first
+        return os.waitpid(await second, 0)[1]
+
+print(in_loop(work))
+"""
+
+
+def test_a_child_that_a_call_has_forked_ends_also_where_the_loop_is_woken_already() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=8, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 @pytest.fixture
