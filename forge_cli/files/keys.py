@@ -12,12 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
+from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.files.home import forge_home, make_private
 from forge_cli.files.lock import locked
-from forge_cli.files.places import cannot_read, parse_json, whole_file
+from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.replace import replace_file
 
 PROVIDERS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
@@ -138,16 +138,7 @@ class KeyStore:
         _REMEMBERED.clear()
 
     def _read(self) -> Entries:
-        try:
-            found = parse_json(self.file.read_bytes(), Mark(str(self.file)), _NO_KEYS)
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        except OSError as error:
-            raise cannot_read(self.file, error) from None
-        except WorkerError as error:
-            raise WorkerError(error.where, error.message, hint=_STORE_AGAIN) from None
-        if not isinstance(found, dict):
-            raise whole_file(self.file, _NO_KEYS, hint=_STORE_AGAIN)
+        found = read_kept(self.file, _NO_KEYS, _STORE_AGAIN)
         if wrong := next((name for name, value in found.items() if not isinstance(value, str | None)), None):
             raise whole_file(self.file, f"{_NO_KEYS}: {visible(wrong)} is not text", hint=_STORE_AGAIN)
         return found

@@ -42,6 +42,21 @@ def parse_json(raw: bytes | str, where: Mark, problem: str = "this is not JSON")
         raise WorkerError(place_of(error, where), f"{problem}: {why}") from None
 
 
+def read_kept(file: Path, problem: str, hint: str) -> dict[str, Any]:
+    """The JSON object in a file that forge keeps; nothing where there is none. ``problem`` says what else it is."""
+    try:
+        found = parse_json(file.read_bytes(), Mark(str(file)), problem)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise cannot_read(file, error) from None
+    except WorkerError as error:
+        raise WorkerError(error.where, error.message, hint=hint) from None
+    if not isinstance(found, dict):
+        raise whole_file(file, problem, hint=hint)
+    return found
+
+
 def place_of(error: Exception, where: Mark) -> Mark:
     """Where a text that begins at ``where`` could not be decoded or parsed; its beginning where that is not known."""
     match error:

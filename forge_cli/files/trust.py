@@ -10,13 +10,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
+from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import locked
 from forge_cli.files.lookup import NamedWorker
 from forge_cli.files.module import imported_beside
-from forge_cli.files.places import cannot_read, parse_json, whole_file
+from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.files.worker import Worker, load_worker
@@ -121,16 +121,7 @@ class TrustStore:
         return entries
 
     def _read(self) -> dict[str, Any]:
-        try:
-            entries = parse_json(self._file.read_bytes(), Mark(str(self._file)), _NO_TRUST)
-        except (FileNotFoundError, NotADirectoryError):
-            entries = {}
-        except OSError as error:
-            raise cannot_read(self._file, error) from None
-        except WorkerError as error:
-            raise WorkerError(error.where, error.message, hint=_TRUST_AGAIN) from None
-        if not isinstance(entries, dict):
-            raise whole_file(self._file, _NO_TRUST, hint=_TRUST_AGAIN)
+        entries = read_kept(self._file, _NO_TRUST, _TRUST_AGAIN)
         found = {name: entries.get(name, {}) for name in SECTIONS}
         if wrong := next((name for name, section in found.items() if not isinstance(section, dict)), None):
             raise whole_file(self._file, f"{_NO_TRUST}: '{wrong}' is not an object", hint=_TRUST_AGAIN)
