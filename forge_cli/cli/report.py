@@ -69,8 +69,7 @@ class ResultReport:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
         line = {"v": 1, "seq": self._seq + 1, "time": moment, "session": self.session, "worker": self.worker}
         line |= {"depth": 0, "type": END, "result": result, "prev": self._hash}
-        sealed = json.dumps(line, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return {**line, "hash": hashlib.sha256(sealed.encode("utf-8", "surrogatepass")).hexdigest()}
+        return {**line, "hash": hashlib.sha256(_dump(line).encode("utf-8", "surrogatepass")).hexdigest()}
 
 
 def wanted_report(args: list[str]) -> ResultReport | None:

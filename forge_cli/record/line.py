@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
 _line_text = json_encoder()
-_seal_text = json_encoder(separators=(",", ":"), sort_keys=True)
+_sorted_text = json_encoder(separators=(",", ":"), sort_keys=True)
+"""What the hash of a line was over in earlier logs."""
 NOWHERE = Mark("-")
 """Where a line is that does not come from a file."""
 
@@ -65,10 +66,8 @@ class Line:
             data["worker"], data["depth"], data["delegation"] = origin.worker, origin.depth, origin.delegation
         data["type"] = event.type
         data |= redactor.redact(event.payload())
-        if not event.transient:
-            _seal(data, after)
         line = cls(data)
-        object.__setattr__(line, "_written", f"{_line_text(data)}\n")
+        object.__setattr__(line, "_written", f"{_line_text(data)}\n" if event.transient else _seal(data, after))
         return line
 
     @classmethod
@@ -88,7 +87,9 @@ class Line:
 
     def copied(self, session: str, after: Line | None) -> Line:
         """The same as a line of another session, in a chain of its own."""
-        return Line(_seal({**self.data, "session": session}, after), self.where)
+        data = {**self.data, "session": session}
+        _seal(data, after)
+        return Line(data, self.where)
 
     @property
     def event(self) -> AnyEvent:
@@ -165,8 +166,9 @@ class Line:
     @property
     def intact(self) -> bool:
         """Is it as it was written? Half a surrogate never was."""
+        data = {key: value for key, value in self.data.items() if key != "hash"}
         try:
-            return bool(self.hash == _hash(self.data))
+            return any(self.hash == _hash(write(data)) for write in (_line_text, _sorted_text))
         except UnicodeEncodeError:
             return False
 
@@ -197,16 +199,17 @@ def line_at(data: bytes, place: int) -> Line | None:
         return None
 
 
-def _seal(data: JsonObject, after: Line | None) -> JsonObject:
+def _seal(data: JsonObject, after: Line | None) -> str:
+    """Tie a line to the one before it, and close it with the hash over everything in it; its text, with its end."""
+    data.pop("hash", None)
     data["prev"] = after.hash if after else None
-    data["hash"] = _hash(data)
-    return data
+    text = _line_text(data)
+    data["hash"] = seal = _hash(text)
+    return f'{text[:-1]}, "hash": "{seal}"}}\n'
 
 
-def _hash(data: JsonObject) -> str:
-    """The hash that seals a line: over everything in it but the hash itself, ``prev`` included."""
-    sealed = {key: value for key, value in data.items() if key != "hash"} if "hash" in data else data
-    return hashlib.sha256(_seal_text(sealed).encode()).hexdigest()
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _now() -> str:
