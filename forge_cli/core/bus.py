@@ -44,6 +44,7 @@ class _Question:
 class _Subscriber:
     handler: Handler
     answers: bool
+    only: tuple[type[Event], ...]
 
 
 class EventBus:
@@ -56,6 +57,8 @@ class EventBus:
         self._root: EventBus = self
         self._origin: Origin | None = None
         self._subscribers: list[_Subscriber] = []
+        self._handlers: dict[type[Event], tuple[Handler, ...]] = {}
+        """Who gets an event, by its type."""
         self._questions: dict[str, _Question] = {}
         self._waiting: deque[Event] = deque()
         self._delivering = False
@@ -81,17 +84,21 @@ class EventBus:
         bus._root, bus._origin = self._root, origin
         return bus
 
-    def subscribe(self, handler: Handler, *, answers: bool = False) -> Callable[[], None]:
-        """Receive every event from now on; returns the function that unsubscribes.
+    def subscribe(
+        self, handler: Handler, *, answers: bool = False, only: tuple[type[Event], ...] = (Event,)
+    ) -> Callable[[], None]:
+        """Receive every event from now on, or those of some types; returns the function that unsubscribes.
 
         With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``.
         """
-        subscriber, root = _Subscriber(handler, answers), self._root
+        subscriber, root = _Subscriber(handler, answers, only), self._root
         root._subscribers.append(subscriber)
+        root._handlers.clear()
 
         def unsubscribe() -> None:
             if subscriber in root._subscribers:
                 root._subscribers.remove(subscriber)
+                root._handlers.clear()
             if not self.attended:
                 for question in root._questions.values():
                     question.answered.set()
@@ -116,9 +123,14 @@ class EventBus:
             self._delivering = False
 
     def _deliver(self, event: Event) -> None:
-        for subscriber in list(self._subscribers):
-            subscriber.handler(event)
-        if isinstance(event, ApprovalResponse | UserInput):
+        kind = type(event)
+        handlers = self._handlers.get(kind)
+        if handlers is None:
+            hearing = [subscriber.handler for subscriber in self._subscribers if issubclass(kind, subscriber.only)]
+            handlers = self._handlers[kind] = tuple(hearing)
+        for handler in handlers:
+            handler(event)
+        if isinstance(event, (ApprovalResponse, UserInput)):
             question = self._questions.get(event.request_id)
             if question and question.answer is None and isinstance(event, question.answer_type):
                 question.answer = event

@@ -88,7 +88,7 @@ def take_answers(bus: EventBus, log: Path) -> Callable[[], None]:
         if isinstance(event, ApprovalRequired) and bus.is_open(event.request.request_id):
             watches[event.request.request_id] = _Watch(bus, log, event.request)
 
-    unsubscribe = bus.subscribe(hear)
+    unsubscribe = bus.subscribe(hear, only=(ApprovalRequired,))
 
     def end() -> None:
         unsubscribe()

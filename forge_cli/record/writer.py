@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ACTED_UPON = frozenset({TurnStart.type, TurnEndEvent.type, ApprovalResponse.type, SessionEnd.type})
-_ENDS = frozenset({TurnEndEvent.type, SessionEnd.type})
 _COARSE = 100_000_000
 """Nanoseconds by which the clock of the files may be behind."""
 
@@ -51,6 +50,12 @@ def is_consent(line: Line) -> bool:
     """Does a line let a call be made?"""
     kind = line.type
     return kind == ApprovalResponse.type or (kind == ApprovalDecided.type and line.data.get("approved") is True)
+
+
+def _is_last(line: Line) -> bool:
+    """Does a line end a session, or a turn after which there is only its result? A turn with calls goes on."""
+    kind = line.type
+    return kind == SessionEnd.type or (kind == TurnEndEvent.type and line.data.get("stop") != "tool_use")
 
 
 @dataclass
@@ -154,7 +159,7 @@ class SessionLog:
 
     def _may_wait(self, line: Line) -> bool:
         """Until whoever writes waits for something: a line that nothing is done for, or whose end is waited for."""
-        return self.apart and not self.waits and self._fd >= 0 and line.type not in _ENDS
+        return self.apart and not self.waits and self._fd >= 0 and not _is_last(line)
 
     def _flush_later(self) -> None:
         self._is_due = False

@@ -54,6 +54,25 @@ def answering(bus: EventBus, answer: ApprovalDecision) -> Callable[[Event], None
     return hear
 
 
+async def test_who_wants_some_events_hears_those(bus: EventBus) -> None:
+    """Also when others come and go after one of that type was heard."""
+    some: list[Event] = []
+    late: list[Event] = []
+    first, second = StatusEvent("info", "a"), StatusEvent("info", "b")
+    leave = bus.subscribe(some.append, only=(StatusEvent, UserInput))
+    bus.emit(first)
+    stop = bus.subscribe(late.append, only=(StatusEvent,))
+    bus.emit(UserInput("r1", "x"))
+    bus.emit(MessageEvent(Message("user", "x")))
+    bus.emit(second)
+    leave()
+    bus.emit(first)
+    stop()
+    bus.emit(second)
+    assert some == [first, UserInput("r1", "x"), second]
+    assert late == [second, first]
+
+
 async def test_everybody_hears_everything_until_they_leave(bus: EventBus) -> None:
     one: list[Event] = []
     other: list[Event] = []

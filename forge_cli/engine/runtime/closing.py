@@ -25,6 +25,12 @@ class OpenCalls:
     def __call__(self, event: Event) -> None:
         if self._over:
             return
+        if isinstance(event, (ToolStarted, ToolResult, WorkerUpdate)):
+            self._note(event)
+        if self._record:
+            self._record(event)
+
+    def _note(self, event: ToolStarted | ToolResult | WorkerUpdate) -> None:
         task = event.origin.delegation if event.origin else None
         match event:
             case ToolStarted():
@@ -35,10 +41,6 @@ class OpenCalls:
                 self._open[task, ""] = event
             case WorkerUpdate():
                 self._open.pop((task, ""), None)
-            case _:
-                pass
-        if self._record:
-            self._record(event)
 
     @property
     def count(self) -> int:

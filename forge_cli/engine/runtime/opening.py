@@ -251,7 +251,7 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Ope
         stack.callback(spec.bus.subscribe(open_calls))
     if spec.on_event:
         stack.callback(spec.bus.subscribe(spec.on_event))
-    stack.callback(spec.bus.subscribe(obey))
+    stack.callback(spec.bus.subscribe(obey, only=(Interrupt,)))
     return open_calls
 
 
