@@ -86,10 +86,15 @@ class Redactor:
         if isinstance(value, str):
             return known.get(value) or self.redact_text(value)
         if isinstance(value, dict) and not self._is_wide_and_clean(value):
-            return {
-                known.get(key) or self.redact(key): item if type(item) in _NUMBERS else self.redact(item)
-                for key, item in value.items()
-            }
+            found = {}
+            for key, item in value.items():
+                kind = type(item)
+                if kind is str:
+                    item = known.get(item) or self.redact_text(item)
+                elif kind not in _NUMBERS:
+                    item = self.redact(item)
+                found[known.get(key) or self.redact(key)] = item
+            return found
         if isinstance(value, list) and not self._is_wide_and_clean(value):
             return [self.redact(item) for item in value]
         return value
