@@ -54,6 +54,7 @@ HEAVY = frozenset(
         "packaging",
         "referencing",
         "tomllib",
+        "urllib.request",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
 LATE = frozenset(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import field, replace
 from functools import cache, cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
-from urllib.request import getproxies
 
 from forge_cli import __version__
 from forge_cli.core.errors import ModelError
@@ -192,7 +193,7 @@ class HttpLine:
 
     @cached_property
     def _has_proxies(self) -> bool:
-        return self.uses_proxies and bool(getproxies().keys() - {"no"})
+        return self.uses_proxies and _has_proxies()
 
     @cached_property
     def _trust(self) -> ssl.SSLContext | None:
@@ -206,6 +207,16 @@ class HttpLine:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+
+
+def _has_proxies() -> bool:
+    """Whether the environment names one, or the settings of a system that has such: what reads those loads slowly."""
+    names = {name.lower() for name in os.environ} - {"no_proxy"}
+    if sys.platform == "linux" and not any(name.endswith("_proxy") for name in names):
+        return False
+    from urllib.request import getproxies
+
+    return bool(getproxies().keys() - {"no"})
 
 
 def not_ready(error: Exception, settings: str = PROXIES) -> ModelError:

@@ -43,7 +43,11 @@ _SPARSE = 16
 _PIECES = 2000
 """Characters of a text whose pieces are looked at; a shorter one is searched sooner than they are collected."""
 _STARTS = tuple(shape.start for shape in SHAPES)
-_BEGINNINGS = frozenset(start[:end] for start in _STARTS for end in range(1, len(start)))
+_BEGINNINGS: dict[str, set[str]] = {}
+"""What may become the literal text of a shape, and where that may start."""
+for _shape in SHAPES:
+    for _end in range(1, len(_shape.start)):
+        _BEGINNINGS.setdefault(_shape.start[:_end], set()).add(_shape.place)
 _LONGEST_START = max(map(len, _STARTS))
 _CONTEXT = 16
 """As many characters as any shape looks at before its beginning."""
@@ -238,7 +242,7 @@ class RedactedStream:
 def _beginning(text: str, start: int) -> int:
     """Where the literal text of a shape begins and is cut off by the end of the text."""
     for index in range(max(start, len(text) - _LONGEST_START + 1), len(text)):
-        if text[index:] in _BEGINNINGS and _any_beginning().match(text, index):
+        if any(_place(place).match(text, index) for place in _BEGINNINGS.get(text[index:], ())):
             return index
     return len(text)
 
@@ -275,8 +279,8 @@ def _end_of(anchor: str) -> str:
 
 
 @cache
-def _any_beginning() -> re.Pattern[str]:
-    return re.compile("|".join(shape.beginning for shape in SHAPES))
+def _place(place: str) -> re.Pattern[str]:
+    return re.compile(place)
 
 
 @cache

@@ -83,9 +83,9 @@ class Shape:
         return self._begin() + _begun((*self.lead, *self.secret, *self.close)[1:])
 
     @property
-    def beginning(self) -> str:
-        """A regular expression for an end of a text that may become ``start``."""
-        return rf"{_after(self.at)}(?!\Z){_begun((self.start,))}"
+    def place(self) -> str:
+        """A regular expression, of no length, for where it may start."""
+        return _after(self.at)
 
     def _begin(self) -> str:
         return re.escape(self.start) + _after(self.at, self.start)

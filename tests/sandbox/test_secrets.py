@@ -361,4 +361,4 @@ def test_short_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.Monk
     redactor = Redactor({"API_KEY": "abcdefgh12345678"})
     for _ in range(3):
         assert redactor.redact({"type": "x abcdefgh12345678"}) == {"type": "x [redacted:API_KEY]"}
-    assert looked == ["type", "x abcdefgh12345678"]
+    assert sorted(looked) == ["type", "x abcdefgh12345678"]
