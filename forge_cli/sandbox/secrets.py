@@ -176,6 +176,8 @@ class Redactor:
         known = [(_literal(value), self._values[value]) for value in self._longest_first if value in text]
         shapes = [_compiled(index) for index in _present_anchors(text)]
         kinds = [*known, *shapes]
+        if not kinds:
+            return
         found = [
             (match.start(), kind, match)
             for kind, (pattern, _) in enumerate(kinds)
