@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from forge_cli.core.batches import BatchCounts, BatchEvent, BatchEventType, Spending
 from forge_cli.core.ended import Interrupted
@@ -188,6 +189,8 @@ class Batch:
         for attempt in begun:
             item = attempt.item
             self.executor.submit(BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key)))
+            if not self._opened:  # the request of the first, which all wait for, goes out while others are opened
+                await anyio.lowlevel.checkpoint()
         return bool(begun)
 
     def _next(self) -> _Attempt | None:

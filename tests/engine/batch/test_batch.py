@@ -1,0 +1,106 @@
+"""A batch at work, with items that do nothing but say what they do.
+
+Covers forge_cli.engine.batch.batch.
+"""
+
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from forge_cli import BatchItem, InterruptSignal
+from forge_cli.core.batches import BatchCounts
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
+from forge_cli.engine.batch.batch import Batch, ItemFolders
+from forge_cli.engine.batch.inputs import BatchInputs
+from forge_cli.engine.batch.local import make_local
+from forge_cli.engine.batch.perform import BatchWork, ItemPerformer
+from forge_cli.engine.batch.plan import make_plan
+from forge_cli.engine.batch.remote import RemoteItems
+from forge_cli.engine.batch.store import BatchRecord, BatchStore
+from forge_cli.engine.batch.template import TaskTemplate
+from forge_cli.engine.turns.limits import Budget
+from forge_cli.files.worker import Limits
+
+pytestmark = pytest.mark.anyio
+ITEMS = 30
+KEYS = [f"i{number}" for number in range(ITEMS)]
+TURNS = 10
+"""Of the event loop, that a request needs to get on its way."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tuple[ExitCode, BatchCounts]:
+    items = folder / "items.jsonl"
+    items.write_text("".join(f'{{"id": "{key}", "task": "go"}}\n' for key in KEYS))
+    plan = make_plan(BatchInputs(str(items), TaskTemplate()), BatchRecord(), "", None)
+    remote = RemoteItems(ItemPerformer(BatchWork(worker="worker.yaml")), ITEMS)
+    with anyio.fail_after(30), BatchStore(folder / "results.jsonl") as store:
+        async with make_local("", ExecutorEnv(perform, ITEMS, remote)) as executor:
+            batch = Batch(
+                plan=plan,
+                store=store,
+                executor=executor,
+                folders=ItemFolders(folder),
+                interrupt=interrupt,
+                pool=Budget(Limits(), None),
+                tell=lambda event: None,
+                concurrency=ITEMS,
+                retries=0,
+            )
+            return await batch.run(), plan.counts
+
+
+def ended(item: BatchItem, status: str = "completed") -> ItemEnd:
+    return ItemEnd(item.key, {"status": status, "session_id": item.session, "exit_code": 0, "usage": {}, "cost": 0.0})
+
+
+async def test_the_request_of_the_first_item_goes_out_while_others_are_opened(tmp_path: Path) -> None:
+    """All of them wait for its answer, so that they are opened meanwhile, not before."""
+    opened, seen = list[str](), list[int]()
+
+    async def perform(item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
+        opened.append(item.key)
+        for _ in range(TURNS):
+            await anyio.lowlevel.checkpoint()
+        seen.append(len(opened))
+        return ended(item)
+
+    code, counts = await run(tmp_path, perform, InterruptSignal())
+    assert (code, counts.completed, opened) == (ExitCode.DONE, ITEMS, KEYS)
+    assert seen[0] <= TURNS + 2
+
+
+async def test_one_that_takes_its_time_to_open_keeps_no_other_waiting(tmp_path: Path) -> None:
+    last = anyio.Event()
+
+    async def perform(item: BatchItem, interrupt: InterruptSignal) -> ItemEnd:
+        if item.key == KEYS[-1]:
+            last.set()
+        await last.wait()
+        return ended(item)
+
+    code, counts = await run(tmp_path, perform, InterruptSignal())
+    assert (code, counts.completed) == (ExitCode.DONE, ITEMS)
+
+
+async def test_an_interrupt_while_items_are_opened_reaches_all_of_them(tmp_path: Path) -> None:
+    interrupt, interrupted = InterruptSignal(), list[str]()
+
+    async def perform(item: BatchItem, signal: InterruptSignal) -> ItemEnd:
+        if item.key == KEYS[3]:
+            interrupt.interrupt("enough")
+        with signal.scope():
+            await anyio.sleep_forever()
+        interrupted.append(f"{item.key} {signal.reason}")
+        return ended(item, "interrupted")
+
+    code, counts = await run(tmp_path, perform, interrupt)
+    assert (code, counts.waiting, counts.running) == (ExitCode.INTERRUPTED, ITEMS, 0)
+    assert sorted(interrupted) == sorted(f"{key} enough" for key in KEYS)
