@@ -84,8 +84,8 @@ class WorkerProcesses(Processes):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self.children.__aexit__(kind, error, trace)
+    ) -> None:
+        await self.children.__aexit__(kind, error, trace)
 
     @property
     def confined(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import math
 import os
@@ -15,7 +16,6 @@ from types import TracebackType
 from typing import Self, TypedDict
 
 import anyio
-from anyio.abc import TaskGroup
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
@@ -205,6 +205,7 @@ class Child:
                 await self.ended.wait()
             self._attention.cancel()
             await self.ended.wait()
+            self._process.poll()  # whoever attended it may have been cancelled before it ended
 
     def finished(self, together: int | None = None) -> Finished:
         """How it ended; of what it wrote and nobody took, no more than ``together`` bytes."""
@@ -237,26 +238,24 @@ class ChildProcesses:
         self._children: set[Child] = set()
         self._background: list[ProcessTree] = []
         self._guardian = Guardian(MARKER)
-        self._tasks: TaskGroup
+        self._tasks = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         self._at_most = 0
         if self._children or self._background:
             await self._stop_all()
         self._guardian.close()
         remove_empty_groups()
-        if isinstance(error, anyio.get_cancelled_exc_class()):
-            return await self._tasks.__aexit__(kind, error, trace)
-        # an error of the body is not one of the tasks: it is raised as it is instead of in a group
-        await self._tasks.__aexit__(None, None, None)
-        return None
+        if isinstance(error, asyncio.CancelledError):
+            await self._tasks.__aexit__(kind, error, trace)
+        else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group
+            await self._tasks.__aexit__(None, None, None)
 
     async def _stop_all(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -297,14 +296,14 @@ class ChildProcesses:
             remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
             raise ToolError(f"{shown(argv[0])} cannot be started: {error}{remedy}") from None
         self._children.add(child)
-        self._tasks.start_soon(self._attend, child)
-        self._tasks.start_soon(child.accompany)
+        self._tasks.create_task(self._attend(child))
+        self._tasks.create_task(child.accompany())
         if feed is not None and child.stdin is not None:
-            self._tasks.start_soon(child.stdin.feed, feed)
+            self._tasks.create_task(child.stdin.feed(feed))
         if timeout is not None:
-            self._tasks.start_soon(child.expire, timeout)
+            self._tasks.create_task(child.expire(timeout))
         if limits.processes is not None or limits.memory is not None:
-            self._tasks.start_soon(child.keep_within, limits)
+            self._tasks.create_task(child.keep_within(limits))
         return child
 
     async def run(
@@ -332,12 +331,12 @@ class ChildProcesses:
         streams: StreamOptions = {"limit": limit, "errors": errors, "feed": feed}
         child = self.start(argv, cwd=cwd, env=env, wrap=wrap, timeout=timeout, limits=limits, **streams)
         if watch is not None:
-            self._tasks.start_soon(child.watch, watch)
+            self._tasks.create_task(child.watch(watch))
         try:
             await child.ended.wait()
         except BaseException as error:
             await child.stop()
-            if interrupted is not None and isinstance(error, anyio.get_cancelled_exc_class()):
+            if interrupted is not None and isinstance(error, asyncio.CancelledError):
                 raise interrupted(child.finished(together)) from None
             raise
         return child.finished(together)

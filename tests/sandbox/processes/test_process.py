@@ -3,6 +3,7 @@
 Covers forge_cli.sandbox.processes.command.
 """
 
+import asyncio
 import ctypes
 import gc
 import os
@@ -257,6 +258,26 @@ async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str)
             pass
     assert time.monotonic() - begin < SOON
     assert ([sleepers(seconds) for seconds in sleeping], children(), descriptors()) == ([[]] * 5, [], before)
+
+
+async def test_who_watches_and_fails_stops_everything_too(tmp_path: Path) -> None:
+    sleeping, before = tag(), descriptors()
+
+    def fail(shown: str) -> None:
+        raise LookupError(shown)
+
+    with anyio.fail_after(20), pytest.raises(BaseExceptionGroup) as caught:
+        await run(f"echo begun; sleep {sleeping}", tmp_path, watch=fail)
+    assert [str(error) for error in caught.value.exceptions] == ["begun"]
+    assert (sleepers(sleeping), children(), descriptors()) == ([], [], before)
+
+
+async def test_a_context_in_which_nothing_starts_is_left_at_once() -> None:
+    turns = list[int]()
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    async with ChildProcesses():
+        pass
+    assert turns == []  # the event loop had no turn meanwhile
 
 
 async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
