@@ -14,7 +14,7 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRIES = 100
 
 
-def acquire(file: Path, *, shared: bool = False, wait: bool = True, create: bool = True) -> int:
+def acquire(file: str | Path, *, shared: bool = False, wait: bool = True, create: bool = True) -> int:
     """The descriptor of a file that stays locked until it is closed.
 
     A file that somebody replaced or removed meanwhile is opened again: the lock is that of the file which has this
@@ -24,10 +24,11 @@ def acquire(file: Path, *, shared: bool = False, wait: bool = True, create: bool
     for _ in range(_TRIES):
         descriptor = os.open(file, _FLAGS | (os.O_CREAT if create else 0), 0o600)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            opened = os.fstat(descriptor)
+            if not stat.S_ISREG(opened.st_mode):
                 raise OSError(errno.EINVAL, "not a regular file")
             fcntl.flock(descriptor, how)
-            if _is_current(descriptor, file):
+            if _is_at(file, opened):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -37,7 +38,7 @@ def acquire(file: Path, *, shared: bool = False, wait: bool = True, create: bool
 
 
 @contextmanager
-def locked(file: Path, *, shared: bool = False, wait: bool = True, create: bool = True) -> Iterator[int]:
+def locked(file: str | Path, *, shared: bool = False, wait: bool = True, create: bool = True) -> Iterator[int]:
     """Hold the lock of a file, whose descriptor is given, to the end of the block."""
     descriptor = acquire(file, shared=shared, wait=wait, create=create)
     try:
@@ -46,8 +47,8 @@ def locked(file: Path, *, shared: bool = False, wait: bool = True, create: bool 
         os.close(descriptor)
 
 
-def _is_current(descriptor: int, file: Path) -> bool:
+def _is_at(file: str | Path, opened: os.stat_result) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False))
+        return os.path.samestat(opened, os.stat(file, follow_symlinks=False))
     except FileNotFoundError:
         return False

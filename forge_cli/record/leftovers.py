@@ -51,7 +51,7 @@ def _sweep_one(path: Path) -> None:
         answer_file(path).unlink(missing_ok=True)
         if _is_empty(path):
             path.unlink()
-        lock_file(path).unlink()
+        os.unlink(lock_file(path))
     finally:
         os.close(descriptor)
 

@@ -52,7 +52,7 @@ def lock_unnamed(path: Path, hint: str = "wait for it to end, or start a copy wi
 def unlock(path: Path, descriptor: int) -> None:
     """Let go of the lock; the file goes first, or it could be the one of the next process."""
     with suppress(OSError):
-        lock_file(path).unlink()
+        os.unlink(lock_file(path))
     os.close(descriptor)
 
 
@@ -70,8 +70,9 @@ def holder(path: Path) -> int | None:
         return None
 
 
-def lock_file(path: Path) -> Path:
-    return path.with_name(f".{path.name}{LOCK}")
+def lock_file(path: Path) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}{LOCK}")
 
 
 def _named(path: Path) -> int | None:

@@ -208,7 +208,7 @@ def test_a_log_is_there_with_its_first_line() -> None:
         assert not log.path.exists()
         recorder(log)(START)
         assert len(read_session(log.path).lines) == 1
-        assert sorted(os.listdir(log.path.parent)) == [lock_file(log.path).name, log.path.name]
+        assert sorted(os.listdir(log.path.parent)) == [os.path.basename(lock_file(log.path)), log.path.name]
     assert os.listdir(log.path.parent) == ["s1.jsonl"]
 
 
