@@ -54,8 +54,11 @@ class ApprovalMode(Enum):
     @classmethod
     def strictest(cls, *modes: ApprovalMode | None) -> ApprovalMode | None:
         """The strictest of those that say anything; None abstains."""
-        order = list(cls)
-        return max((mode for mode in modes if mode is not None), key=order.index, default=None)
+        stated = [mode for mode in modes if mode is not None]
+        return max(stated, key=_MODES.index) if stated else None
+
+
+_MODES = tuple(ApprovalMode)
 
 
 class OnAsk(Enum):

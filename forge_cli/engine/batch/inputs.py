@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
@@ -27,6 +27,7 @@ LONGEST_NAME = 200
 """Bytes of a name, with room for what stands around the key in `--each-in`."""
 _MAGIC = "*?["
 _MISSING = "there is no such file or folder"
+_canonical = json_encoder(sort_keys=True, ensure_ascii=True)
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _digest(task: str, fields: Mapping[str, Any]) -> str:
-    whole = json.dumps([task, fields], ensure_ascii=True, sort_keys=True, default=str)
-    return hashlib.sha256(whole.encode()).hexdigest()[:32]
+    return hashlib.sha256(_canonical([task, fields]).encode()).hexdigest()[:32]
 
 
 def _unreadable(path: Path, error: OSError) -> ForgeError:

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from forge_cli.core.batches import ItemState
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
+from forge_cli.core.json_text import json_encoder
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.lock import acquire
@@ -27,6 +28,7 @@ VERSION = 1
 JOURNAL = ".journal"
 RESUMED_EXIT = 7
 """An item that failed because the model did not answer is resumed, not begun anew."""
+_text = json_encoder()
 
 
 @dataclass(slots=True)
@@ -285,7 +287,7 @@ class BatchStore:
 
 def _encode(line: JsonObject) -> bytes:
     """A lone surrogate becomes its own escape, which is JSON as well."""
-    return (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+    return f"{_text(line)}\n".encode("utf-8", "backslashreplace")
 
 
 def _drop_torn_line(descriptor: int) -> int:
