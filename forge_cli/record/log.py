@@ -66,6 +66,15 @@ def session_file(session: str) -> Path:
     return forge_home().joinpath(_FOLDER, f"{session}{SUFFIX}")
 
 
+def has_log(session: str) -> bool:
+    """Is there a log of a session, by its whole id? An OSError where nobody can tell."""
+    try:
+        os.stat(os.path.join(forge_home(), _FOLDER, f"{session}{SUFFIX}"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def session_files() -> list[Path]:
     """Every session, the one that was worked on last first."""
     return [path for _, path in sorted(files_by_time(), reverse=True)]

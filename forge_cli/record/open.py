@@ -21,6 +21,7 @@ from forge_cli.record.log import (
     SessionLost,
     broken_link,
     find_session,
+    has_log,
     new_session_id,
     read_session,
     session_file,
@@ -105,14 +106,14 @@ def open_item_session(worker: Worker, session: str) -> Iterator[OpenSession]:
 
     Other sessions are not looked at, and nothing is done without a log, whose ``keep_consent`` waits for the disk.
     """
-    path = session_file(session)
-    if not path.exists():
+    if not has_log(session):
         try:
             with SessionLog.create(session, apart=True, waits=False) as log:
                 yield OpenSession(session, log)
         except OSError as error:
             raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
         return
+    path = session_file(session)
     log, read = SessionLog.resume(path, apart=True, waits=False)
     with log:
         check_log(read)
@@ -133,10 +134,9 @@ def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
 
 def is_answered(session: str) -> bool:
     """Has a parked session got an answer to everything that it waits for? One that is gone waits for nothing."""
-    path = session_file(session)
-    if not path.exists():
+    if not has_log(session):
         return True
-    read = read_session(path)
+    read = read_session(session_file(session))
     return all(waiting.answer is not None for waiting in requests_of(read_past(read.lines), read.lines))
 
 

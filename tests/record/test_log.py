@@ -30,6 +30,7 @@ from forge_cli.record.log import (
     damage_of,
     find_kept,
     find_session,
+    has_log,
     new_session_id,
     read_readable,
     read_session,
@@ -289,6 +290,20 @@ def test_a_process_that_was_killed_holds_nothing() -> None:
         go_on(path, StatusEvent("info", "b"))
     assert words(path) == ["a", "b"]
     assert os.listdir(path.parent) == ["s1.jsonl"]
+
+
+def test_a_log_is_missing_only_where_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a new session would take the place of one that could not be seen for a moment."""
+    assert not has_log("s1")
+    keep(START)
+    assert has_log("s1")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "stat", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        has_log("s1")
 
 
 def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:

@@ -95,7 +95,8 @@ class ModelChoice:
     """Chooses the model of one worker, and makes it."""
 
     worker: Worker
-    workspace: Path
+    folders: tuple[Path, ...]
+    """Where a file in the name of a model is looked for that the worker file does not name."""
     settings: Settings
     host: PluginHost
     notify: Notify
@@ -123,4 +124,4 @@ class ModelChoice:
                 "the environment, or `model:` in ~/.forge/config.yaml or the worker"
             )
             raise WorkerError(None, f"no model is named for the worker '{self.worker.name}'", hint=hint)
-        return NamedModel(self.settings.resolve(name), (self.workspace, Path.cwd()))
+        return NamedModel(self.settings.resolve(name), self.folders)

@@ -133,7 +133,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
         notify("warning", closed)
     if spec.is_root and spec.wiring.home is None and (file := folder.untrusted_project):
         notify("warning", f"{file} is not used: it is not trusted")
-    model = _model(spec, settings, workspace, notify)
+    model = _model(spec, settings, folder.model_folders, notify)
     if spec.parent is None or model.provider is not spec.parent.model.provider:
         stack.push_async_callback(_close_model, model.provider)
         if _connects_ahead(type(model.provider)):
@@ -181,7 +181,7 @@ async def reopen_worker(
 
 def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
     """Let another model take the next turns, the one that ``spec`` names; ``stack`` closes it."""
-    model = _model(spec, old.settings, old.workspace, notify)
+    model = _model(spec, old.settings, (old.workspace, Path.cwd()), notify)
     stack.push_async_callback(_close_model, model.provider)
     price = _price(spec, old.settings, model)
     old.loop.model = model.provider
@@ -255,14 +255,12 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Ope
     return open_calls
 
 
-def _model(spec: RuntimeSpec, settings: Settings, workspace: Path, notify: Notify) -> ChosenModel:
+def _model(spec: RuntimeSpec, settings: Settings, folders: tuple[Path, ...], notify: Notify) -> ChosenModel:
     if replay := spec.wiring.replay:
         if spec.is_root:
             notify("info", replay.announcement)
         return ChosenModel(replay)
-    choice = ModelChoice(
-        worker=spec.worker, workspace=workspace, settings=settings, host=spec.wiring.host, notify=notify
-    )
+    choice = ModelChoice(worker=spec.worker, folders=folders, settings=settings, host=spec.wiring.host, notify=notify)
     earlier, given = spec.resume.model if spec.resume else None, spec.model
     if given is None and spec.resume:
         given = spec.resume.chosen_model

@@ -90,6 +90,11 @@ class PreparedFolder:
         return user_policies(self.worker.host, self.settings, self._home)
 
     @cached_property
+    def model_folders(self) -> tuple[Path, ...]:
+        """Where a file in the name of a model is looked for that the worker file does not name."""
+        return self.workspace, Path.cwd()
+
+    @cached_property
     def untrusted_project(self) -> Path | None:
         return untrusted_project(self._home, self.workspace)
 

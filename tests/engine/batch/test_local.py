@@ -81,6 +81,18 @@ async def test_items_share_what_was_loaded_and_have_toolsets_of_their_own(
     assert project.read("imported.txt") == "once "
 
 
+async def test_the_script_of_a_model_is_looked_for_in_the_folder_of_each_item(project: Project) -> None:
+    project.write("worker.yaml", "name: w\n")
+    performer = ItemPerformer(BatchWork(worker=str(project.folder / "worker.yaml"), model="script:own.yaml"))
+    answers = []
+    with project.environment(), anyio.fail_after(60):
+        for key in "aba":
+            project.write(f"{key}/own.yaml", f"turns: [{{text: this is {key}}}]")
+            item = BatchItem(key, "go", f"item-{len(answers)}", str(project.folder / key))
+            answers.append((await performer(item, InterruptSignal())).result["response"])
+    assert answers == ["this is a", "this is b", "this is a"]
+
+
 async def test_a_call_waits_until_its_approval_is_on_the_disk(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
