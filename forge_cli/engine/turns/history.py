@@ -32,23 +32,14 @@ class History(Sequence[Message]):
     def _start(self, messages: Iterable[Message]) -> None:
         self._messages: list[Message] = []
         self._hash = hashlib.sha256()
+        self._hashed = 0
+        """How many of the messages are in the hash: the others are added when somebody asks for a digest."""
         for message in messages:
             self.append(message)
 
     def append(self, message: Message) -> None:
         self._messages.append(message)
-        self.call_ids.update(call.id for call in message.calls)
-        plain = {
-            "role": message.role,
-            "text": message.text,
-            "calls": [_call(call) for call in message.calls],
-            "results": [_result(result) for result in message.results],
-            "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
-        }
-        text = _sorted_text(plain)
-        if self._redactor and not self._redactor.is_clean(text):
-            text = _sorted_text(self._redactor.redact(plain))
-        self._hash.update(text.encode())
+        self.call_ids.update([call.id for call in message.calls])
 
     def rewrite(self, messages: Iterable[Message]) -> None:
         """Start over with these messages, to make room."""
@@ -65,9 +56,19 @@ class History(Sequence[Message]):
         if rest is None or rest[0] is not system or rest[1] is not tools:
             plain = _sorted_text([system, [tool.wire() for tool in tools]]).encode()
             rest = self._rest = system, tools, plain
+        self._hash_new()
         running = self._hash.copy()
         running.update(rest[2])
         return running.hexdigest()
+
+    def _hash_new(self) -> None:
+        """Those that came together are looked through for secrets together."""
+        new = [_plain(message) for message in self._messages[self._hashed :]]
+        text = "".join(map(_sorted_text, new))
+        if self._redactor and not self._redactor.is_clean(text):
+            text = "".join([_sorted_text(self._redactor.redact(plain)) for plain in new])
+        self._hash.update(text.encode())
+        self._hashed = len(self._messages)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -81,6 +82,16 @@ class History(Sequence[Message]):
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)
+
+
+def _plain(message: Message) -> JsonObject:
+    return {
+        "role": message.role,
+        "text": message.text,
+        "calls": [_call(call) for call in message.calls],
+        "results": [_result(result) for result in message.results],
+        "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
+    }
 
 
 def _call(call: ToolCall) -> JsonObject:

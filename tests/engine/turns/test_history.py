@@ -7,6 +7,7 @@ import pytest
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.engine.turns.history import History
+from forge_cli.sandbox.secrets import Redactor
 
 USER = Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"a"),))
 ASSISTANT = Message("assistant", "hm", calls=(ToolCall("c1", "add", {"a": 1, "b": 2}),))
@@ -48,6 +49,34 @@ def test_asking_for_the_digest_changes_nothing() -> None:
     assert found.digest("s", SPECS) == first
     found.append(ASSISTANT)
     assert found.digest("s", SPECS) == history(USER, ASSISTANT).digest("s", SPECS) != first
+
+
+@pytest.mark.parametrize("said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"])
+def test_the_digest_depends_neither_on_secrets_nor_on_when_it_is_asked_for(said: str) -> None:
+    def digest(redactor: Redactor | None, *messages: Message, asked_each_time: bool = False) -> str:
+        found = History((), redactor)
+        for message in messages:
+            found.append(message)
+            if asked_each_time:
+                found.digest("s", SPECS)
+        return found.digest("s", SPECS)
+
+    discreet, hidden = Redactor({"DOOR_KEY": "sesame-opened"}), said.replace("sesame-opened", "[redacted:DOOR_KEY]")
+    expected = digest(None, USER, Message("assistant", hidden), RESULT)
+    assert digest(discreet, USER, Message("assistant", said), RESULT) == expected
+    assert digest(discreet, USER, Message("assistant", said), RESULT, asked_each_time=True) == expected
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_after_a_rewrite_the_digest_is_that_of_the_new_messages(asked: bool) -> None:
+    found = history(USER, ASSISTANT)
+    if asked:
+        found.digest("s", SPECS)
+    found.append(RESULT)
+    found.rewrite([USER, *found[1:2]])
+    found.append(USER)
+    assert found.digest("s", SPECS) == history(USER, ASSISTANT, USER).digest("s", SPECS)
+    assert found.call_ids == {"c1"}
 
 
 @pytest.mark.parametrize(
