@@ -29,13 +29,16 @@ class RequestIds:
     def mend(self, message: Message) -> Message:
         """The next message of the history; the very same one where nothing has to change."""
         if message.role == "assistant":
-            self._open = [(call.id, self._own(call.id)) for call in message.calls]
-            if all(own == call_id for call_id, own in self._open):
+            given = [call.id for call in message.calls]
+            ids = [self._own(call_id) for call_id in given]
+            self._open = list(zip(given, ids, strict=True))
+            if ids == given:
                 return message
-            pairs = zip(message.calls, self._open, strict=True)
-            return replace(message, calls=tuple(replace(call, id=own) for call, (_, own) in pairs))
-        ids = [self._answered(result.call_id) for result in message.results]
-        if all(own == result.call_id for result, own in zip(message.results, ids, strict=True)):
+            calls = zip(message.calls, ids, strict=True)
+            return replace(message, calls=tuple(replace(call, id=own) for call, own in calls))
+        given = [result.call_id for result in message.results]
+        ids = [self._answered(call_id) for call_id in given]
+        if ids == given:
             return message
         results = zip(message.results, ids, strict=True)
         return replace(message, results=tuple(replace(result, call_id=own) for result, own in results))

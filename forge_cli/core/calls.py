@@ -47,8 +47,12 @@ def is_too_deep(value: Any) -> bool:
     for _ in range(NESTING):
         if not level:
             return False
-        inside = [each.values() if isinstance(each, dict) else each for each in level]
-        level = [item for items in inside for item in items if isinstance(item, _HOLDING)]
+        level = [
+            item
+            for each in level
+            for item in (each.values() if isinstance(each, dict) else each)
+            if isinstance(item, _HOLDING)
+        ]
     return bool(level)
 
 

@@ -79,8 +79,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def arrival(self, patience: Patience) -> None:
         """Wait for more, or for the end."""
-        began = self._loop.time()
-        self._deadline = began + patience.left
+        self._deadline = deadline = self._loop.time() + patience.left
         if self._timer is None or self._timer.when() > self._deadline:
             self._set_timer()
         self._resume_reading()
@@ -89,7 +88,7 @@ class HttpConnection(asyncio.Protocol):
             await self._waiter
         finally:
             self._waiter = None
-        patience.left -= self._loop.time() - began
+        patience.left = deadline - self._loop.time()
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -9,6 +9,7 @@ from dataclasses import field
 from forge_cli.core.values import dataclass
 
 LONGEST = 16 * 2**20
+_TOO_LONG = f"an event of more than {LONGEST} bytes"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -36,6 +37,8 @@ class SseReader:
         events: list[str] = []
         for line in lines:
             self._size += len(line)
+            if self._size > LONGEST:
+                raise TooLong(_TOO_LONG)
             if self._line:
                 line = b"".join((*self._line, line))
                 self._line.clear()
@@ -44,23 +47,21 @@ class SseReader:
             elif line and line != BOM_UTF8:
                 self._take(line.removeprefix(BOM_UTF8))
             else:
-                events += self._whole()
+                self._size = 0
+                if self._data:
+                    events.append("\n".join(self._data))
+                    self._data.clear()
         if rest:
             self._size += len(rest)
             self._line.append(rest)
-        self._check_size()
+            if self._size > LONGEST:
+                raise TooLong(_TOO_LONG)
         return events
 
     def close(self) -> list[str]:
         """The event that only misses its blank line; a line that is not complete does not count."""
-        return self._whole()
-
-    def _whole(self) -> list[str]:
-        self._check_size()
-        events = ["\n".join(self._data)] if self._data else []
-        self._data.clear()
-        self._size = 0
-        return events
+        data, self._data = self._data, []
+        return ["\n".join(data)] if data else []
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
@@ -69,7 +70,3 @@ class SseReader:
             self._data.append(text)
         elif name == b"error":  # llama.cpp has sent its errors in a field of their own
             self._data.append(f'{{"error":{text}}}')
-
-    def _check_size(self) -> None:
-        if self._size > LONGEST:
-            raise TooLong(f"an event of more than {LONGEST} bytes")

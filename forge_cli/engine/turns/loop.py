@@ -243,7 +243,7 @@ class Loop:
         told = system, tuple(specs)
         news = (None, None) if told == self._last_prompt else told
         self._last_prompt = told
-        names = tuple(spec.name for spec in specs)
+        names = tuple([spec.name for spec in specs])
         digest, refresh_ms, self._refresh_ms = history.digest(system, specs), self._refresh_ms, None
         environment = self.environment if news[0] == self.system else None
         start = TurnStart(tally.turns, digest, names, news[0], news[1], refresh_ms, environment=environment)
@@ -273,7 +273,7 @@ class Loop:
                                     self.bus.emit(Streaming(stream_id, part, done=False))
                             case ToolCall():
                                 delta = within_depth(delta)
-                                taken = delta.id in self.history.call_ids or any(delta.id == call.id for call in calls)
+                                taken = delta.id in self.history.call_ids or delta.id in [call.id for call in calls]
                                 own = keeps_ids or (is_legal(delta.id) and not taken)
                                 calls.append(delta if own else replace(delta, id=new_id("call")))
                                 renamed = renamed or not own
@@ -322,11 +322,11 @@ class Loop:
         finally:
             tally.outcomes += turn.outcomes
             tally.waiting += turn.waiting
-        results.update((outcome.call.id, _result(outcome)) for outcome in turn.outcomes)
+        results.update([(outcome.call.id, _result(outcome)) for outcome in turn.outcomes])
         if turn.parked:
             raise turn.parked
         self.deferred.note(turn.outcomes)
-        self.history.append(Message("tool", results=tuple(results[call.id] for call in calls)))
+        self.history.append(Message("tool", results=tuple([results[call.id] for call in calls])))
         if self.interrupt.interrupted:
             raise Interrupted(self.interrupt.reason)
         if turn.refused:

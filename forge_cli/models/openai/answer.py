@@ -81,8 +81,9 @@ class ChatAnswer:
         if isinstance(usage := chunk.get("usage"), dict):
             self.usage = read_usage(usage)
         choice = _choice(chunk)
-        self.finish = _text(choice.get("finish_reason")) or self.finish
-        delta = _dict(choice.get("delta") or choice.get("message"))
+        if finish := _text(choice.get("finish_reason")):
+            self.finish = finish
+        delta = _delta(choice)
         if not delta:
             return ""
         calls = delta.get("tool_calls")
@@ -142,9 +143,9 @@ def are_useful(chunks: Iterable[JsonObject]) -> bool:
 
 def _is_useful(chunk: JsonObject) -> bool:
     choice = _choice(chunk)
-    delta = _dict(choice.get("delta") or choice.get("message"))
-    said = any(value for name, value in delta.items() if name != "role")
-    return said or bool(choice.get("finish_reason") or chunk.get("usage"))
+    delta = _delta(choice)
+    said = [name for name, value in delta.items() if value and name != "role"]
+    return bool(said or choice.get("finish_reason") or chunk.get("usage"))
 
 
 def new_call_id() -> str:
@@ -188,12 +189,17 @@ def _choice(chunk: JsonObject) -> JsonObject:
     return _dict(choices[0]) if isinstance(choices, list) and choices else {}
 
 
+def _delta(choice: JsonObject) -> JsonObject:
+    """What is new in it; of an answer that is no stream, all of it."""
+    return _dict(choice.get("delta") or choice.get("message"))
+
+
 def _dict(value: Any) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:
     """Text as a string, or as a list of parts."""
-    if isinstance(value, list):
-        return "".join(_text(_dict(part).get("text")) for part in value)
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return "".join([_text(_dict(part).get("text")) for part in value]) if isinstance(value, list) else ""

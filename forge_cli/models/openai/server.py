@@ -23,7 +23,7 @@ BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
 _PATH = "/chat/completions"
 _LONGEST_ANSWER = 16 * 2**20
-_read_json = json.JSONDecoder().decode
+_read_json = json.JSONDecoder().raw_decode
 REST = 1.0
 """Seconds in which an answer ends that is complete."""
 
@@ -115,7 +115,7 @@ class ChatStream:
 
     def take_whole(self, text: str) -> None:
         """The text of an answer that is no stream."""
-        chunk = self._chunk(text)
+        chunk = self._chunk(text.strip())
         if "choices" not in chunk:
             raise self._endpoint.garbage(text, attempts=1)
         self._whole, self._is_complete = [chunk], True
@@ -147,21 +147,23 @@ class ChatStream:
         chunks: list[JsonObject] = []
         try:
             for event in events:
-                if event.strip() == "[DONE]":
+                text = event.strip()
+                if text == "[DONE]":
                     self._is_complete = True
                     break
-                chunks.append(self._chunk(event))
+                chunks.append(self._chunk(text))
         except ProviderFailure as failure:
             self._failure = failure
         return chunks
 
-    def _chunk(self, event: str) -> JsonObject:
+    def _chunk(self, text: str) -> JsonObject:
+        """The object that the text is, which has no space around it."""
         try:
-            chunk = _read_json(event)
+            chunk, end = _read_json(text)
         except (ValueError, RecursionError):
-            raise self._endpoint.garbage(event) from None
-        if not isinstance(chunk, dict):
-            raise self._endpoint.garbage(event)
+            raise self._endpoint.garbage(text) from None
+        if end != len(text) or not isinstance(chunk, dict):
+            raise self._endpoint.garbage(text)
         if error := chunk.get("error"):
             raise self._in_stream(error)
         return chunk
