@@ -66,6 +66,7 @@ TRANSIENT = {
     "given up": (Reply((chunk("abort"), DONE)), "broke off before its answer was complete"),
     "broken gzip": (Reply((b"abc",), headers={"content-encoding": "gzip"}), "broke off before its answer was complete"),
     "no JSON": (Reply((event(f"Wait, {KEY}"),)), "sent something that is not an answer: Wait, [redacted"),
+    "two objects": (Reply((event('{"choices": []} {}'),)), 'sent something that is not an answer: {"choices": []} {}'),
     "no object": (Reply((event([1]),)), "sent something that is not an answer: [1]"),
     "in the stream": (Reply((event(OVERLOADED), DONE)), "failed (overloaded)"),
     "in a field": (Reply((b'error: {"message": "slot lost"}\n\n',)), "failed (slot lost)"),

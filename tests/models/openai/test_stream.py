@@ -19,6 +19,12 @@ def test_text_comes_as_it_is_streamed(server, make) -> None:
     assert turn(make()) == [TextDelta("Hel"), TextDelta("lo"), TurnEnd("end", Usage(11, 7))]
 
 
+def test_space_around_a_chunk_is_no_part_of_it(server, make) -> None:
+    spaced = [piece.replace(b"data: ", b"data: \t ").replace(b"\n\n", b" \n\n") for piece in says("hi").pieces]
+    server.will(Reply(tuple(spaced)))
+    assert turn(make()) == [TextDelta("hi"), TurnEnd("end", Usage(11, 7))]
+
+
 def test_the_last_words_do_not_wait_for_the_end_of_the_line(server, make, monkeypatch) -> None:
     monkeypatch.setattr("forge_cli.models.openai.server.REST", 10.0)
     server.will(Reply((chunk(content="hi") + chunk("stop") + usage(11, 7) + DONE,), end="silence"))
