@@ -213,7 +213,12 @@ def _hash(text: str) -> str:
 
 
 def _now() -> str:
-    second, thousandth = divmod(time.time_ns() // 1_000_000, 1000)
+    return _moment(time.time_ns() // 1_000_000)
+
+
+@lru_cache(maxsize=1)
+def _moment(thousandths: int) -> str:
+    second, thousandth = divmod(thousandths, 1000)
     return f"{_second(second)}.{thousandth:03}Z"
 
 

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 
 from forge_cli.core.events import ApprovalDecided, ApprovalResponse
@@ -93,7 +94,8 @@ def _key(folder: Path) -> bytes:
     """The key among the proofs, made when it is missing; nobody else may read it."""
     file = folder / _KEY
     try:
-        key: bytes | None = _read(file)
+        info = os.stat(file)
+        key: bytes | None = _read(str(file), (info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns))
     except FileNotFoundError:
         key = None
     if key is not None and len(key) == _LENGTH:
@@ -111,14 +113,15 @@ def _key(folder: Path) -> bytes:
         else:
             temporary.replace(file)
     except FileExistsError:
-        made = _read(file)
+        return _key(folder)
     finally:
         temporary.unlink(missing_ok=True)
     return made
 
 
-def _read(file: Path) -> bytes:
-    """As much as tells whether it is a key; each session reads it, and a stream takes three times as long."""
+@lru_cache(maxsize=4)
+def _read(file: str, stamp: tuple[int, int, int, int]) -> bytes:
+    """As much as tells whether it is a key, once as long as nobody has written to it: each session asks for it."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _LENGTH + 1)

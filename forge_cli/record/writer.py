@@ -52,12 +52,6 @@ def is_consent(line: Line) -> bool:
     return kind == ApprovalResponse.type or (kind == ApprovalDecided.type and line.data.get("approved") is True)
 
 
-def _is_last(line: Line) -> bool:
-    """Does a line end a session, or a turn after which there is only its result? A turn with calls goes on."""
-    kind = line.type
-    return kind == SessionEnd.type or (kind == TurnEndEvent.type and line.data.get("stop") != "tool_use")
-
-
 @dataclass
 class SessionLog:
     """A sink of the record that appends to the session's file; one process at a time."""
@@ -77,6 +71,8 @@ class SessionLog:
     """Does whoever writes wait for the disk? Otherwise ``keep_consent`` does, before anything follows from consent."""
     _fd: int = -1
     _lock: int = -1
+    _place: tuple[int, int] | None = None
+    """Which file it is: its device and number there."""
     _size: int = 0
     _torn: bool = False
     _unnamed: bool = False
@@ -158,13 +154,19 @@ class SessionLog:
             raise self._lost
 
     def _may_wait(self, line: Line) -> bool:
-        """Until whoever writes waits for something: a line that nothing is done for, or whose end is waited for."""
-        return self.apart and not self.waits and self._fd >= 0 and not _is_last(line)
+        """Until whoever writes waits for something; after the last line nobody does."""
+        return self.apart and not self.waits and self._fd >= 0 and line.type != SessionEnd.type
 
     def _flush_later(self) -> None:
         self._is_due = False
-        with suppress(SessionLost):  # told with the next line
+        with suppress(SessionLost):  # told with the next line, or by ``check``
             self.flush()
+
+    def check(self) -> None:
+        """SessionLost, unless all lines are written that came so far."""
+        self.flush()
+        if self._lost:
+            raise self._lost
 
     def flush(self) -> None:
         """Write what came last."""
@@ -262,9 +264,12 @@ class SessionLog:
 
     def _check_place(self) -> None:
         """The file is still the one of its name, and nobody else has changed it."""
-        found = os.fstat(self._fd)
+        if self._place is None:
+            own = os.fstat(self._fd)
+            self._place = own.st_dev, own.st_ino
         try:
-            same = os.path.samestat(found, os.stat(self.path))
+            found = os.stat(self.path)
+            same = (found.st_dev, found.st_ino) == self._place
         except OSError:
             same = False
         if not same or found.st_size != self._size:

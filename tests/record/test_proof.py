@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from forge_cli.record.proof import prove
 from forge_cli.testing import Project
 
 WORKER = """
@@ -113,3 +114,17 @@ def test_the_key_is_the_users_alone(parked: Project) -> None:
     }
     parked.forge("sessions", "rm", "last")
     assert [path.name for path in proofs.iterdir()] == [".key"]
+
+
+def test_the_key_counts_that_is_there_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also within one process, which does not read it each time."""
+    monkeypatch.setenv("FORGE_HOME", str(tmp_path))
+    key = tmp_path / "proofs" / ".key"
+    first = prove("x")
+    assert prove("x") == first
+    other = tmp_path / "other"
+    other.write_bytes(bytes(reversed(key.read_bytes())))
+    other.replace(key)
+    second = prove("x")
+    key.unlink()
+    assert len({first, second, prove("x")}) == 3

@@ -138,6 +138,8 @@ class ItemPerformer:
             unfinished = session.resumed is not None and session.resumed.past.unfinished
             result = await runtime.run("" if unfinished else item.task)
             await runtime.conclude()
+            if log:
+                log.check()
         finally:
             await runtime.aclose()
         return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), refused=result.refused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 from forge_cli.core.bounds import DAMAGES, blame
@@ -34,7 +34,7 @@ class WorkerResult:
     turns: int = 0
     tool_calls: int = 0
     denials: tuple[Mapping[str, Any], ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     cost: float | None = None
     output: Any = None
     duration_ms: int = 0

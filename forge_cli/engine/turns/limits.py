@@ -88,7 +88,7 @@ class Budget:
     """What several tasks may use together, this one among them."""
     turns: int = field(default=0, init=False)
     child_turns: int = field(default=0, init=False)
-    usage: Usage = field(default_factory=Usage, init=False)
+    usage: Usage = field(default=Usage(), init=False)
 
     def __post_init__(self) -> None:
         outer = self.parent or self.pool

@@ -87,7 +87,7 @@ class Tally:
     """What one task has used so far, and its results."""
 
     turns: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     outcomes: list[ToolOutcome] = field(default_factory=list)
     waiting: int = 0
     output: Any = None

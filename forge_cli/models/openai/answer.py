@@ -49,7 +49,7 @@ class ChatAnswer:
     """What has come so far; ``stop`` and the calls count once the stream has ended well."""
 
     finish: str | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     refused: bool = False
     slots: list[Slot] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
