@@ -56,10 +56,9 @@ _LONG = 4096
 _LARGE = 65_536
 _REMEMBERED = 4
 """How many large texts are remembered without their secrets."""
+_ROOM, _ENTRY = 2_000_000, 100
+"""Characters of all others that are remembered, and those that each of them counts for besides its own."""
 _NUMBERS = frozenset({bool, int, float, NoneType})
-_SHORT, _MANY = 4000, 1000
-"""Characters of a text that is likely to come again, such as a key of an event or a system prompt; and how many are
-remembered."""
 _WIDE = 100
 """Entries of an object or a list that is looked at as a whole first: one by one they would take longer."""
 
@@ -76,8 +75,9 @@ class Redactor:
             for secret in ([value] if is_key else []) + ([url["password"]] if url else []):
                 if len(secret) >= SHORTEST:
                     self._values.setdefault(secret, MARK.format(name=name))
+        self._large: dict[str, str] = {}
         self._known: dict[str, str] = {}
-        self._short: dict[str, str] = {}
+        self._room = _ROOM
         self._longest_first = sorted(self._values, key=len, reverse=True)
 
     def is_clean(self, text: str) -> bool:
@@ -86,7 +86,7 @@ class Redactor:
 
     def redact(self, value: Any) -> Any:
         """JSON data with every secret in it replaced, in keys and values alike."""
-        known = self._short
+        known = self._known
         if isinstance(value, str):
             return known.get(value) or self.redact_text(value)
         if isinstance(value, dict) and not self._is_wide_and_clean(value):
@@ -107,30 +107,34 @@ class Redactor:
         return len(value) > _WIDE and self.is_clean(_json_text(value))
 
     def redact_text(self, text: str) -> str:
-        """A large text is looked at once, although the record, the history and the model's log all ask for it.
+        """A text is looked at once, although the record, the history and the model's log all ask for it.
 
-        So is a short one, for most of a line of the record is the same in the next.
+        So is one that comes again, for most of a line of the record is the same in the next.
         """
-        if len(text) <= _SHORT:
-            short = self._short.get(text)
-            if short is None:
-                if len(self._short) >= _MANY:
-                    self._short.clear()
-                short = self._short[text] = self.settle(text, whole=True)[0]
-            return short
-        if len(text) < _LARGE:
-            return self.settle(text, whole=True)[0]
-        known = self._known.get(text)
-        if known is None:
-            known = self.settle(text, whole=True)[0]
-            while len(self._known) >= _REMEMBERED:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[text] = known
-        return known
+        if len(text) >= _LARGE:
+            return self._redact_large(text)
+        found = self._known.get(text)
+        if found is None:
+            found = self.settle(text, whole=True)[0]
+            self._room -= len(text) + _ENTRY
+            if self._room < 0:
+                self._known.clear()
+                self._room = _ROOM
+            self._known[text] = found
+        return found
+
+    def _redact_large(self, text: str) -> str:
+        found = self._large.get(text)
+        if found is None:
+            found = self.settle(text, whole=True)[0]
+            while len(self._large) >= _REMEMBERED:
+                self._large.pop(next(iter(self._large)), None)
+            self._large[text] = found
+        return found
 
     async def redact_ahead(self, value: Any) -> None:
         """Do the work on large texts in a thread, before the event loop needs what comes of it."""
-        large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._known]
+        large = [text for text in _strings(value) if len(text) >= _LARGE and text not in self._large]
         if large:
             with CancelScope(shield=True):
                 await to_thread.run_sync(self.redact, large[-_REMEMBERED:])

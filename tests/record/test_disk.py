@@ -62,8 +62,9 @@ async def test_what_comes_while_one_is_synced_goes_together_and_its_folder_once(
                 tasks.start_soon(wait, name, "/logs")
             tasks.start_soon(wait, "d", None)
             await anyio.wait_all_tasks_blocked()
-            assert (ended, len(slow.at_work)) == ([], 1)
+            assert ended == []
             slow.may_end.set()
+    assert len(slow.at_work) <= 2  # the first, and all others together
     assert slow.synced == ["first", "a", "b", "c", "d", "/logs"]
     assert sorted(ended) == ["a", "b", "c", "d", "first"]
 

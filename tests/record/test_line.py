@@ -131,6 +131,7 @@ def test_every_event_survives_being_written_and_read(kind: type[Event], data: st
     assert again.event == event
     assert again.event.payload() == event.payload()
     assert (again.data, again.intact) == (line.data, True)
+    assert line.text() == Line(line.data).text()
 
 
 def test_who_and_when_are_read_from_the_line() -> None:

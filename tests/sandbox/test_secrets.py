@@ -346,10 +346,11 @@ def test_a_large_text_is_looked_at_in_a_thread_and_once() -> None:
     assert thread != threading.get_ident()
     for number in range(20):
         redactor.redact_text(f"{large}{number}")
-    assert len(redactor._known) < 10
+    assert len(redactor._large) < 10
 
 
-def test_short_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("length", [10, 5_000, 60_000])
+def test_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     looked: list[str] = []
     settle = Redactor.settle
 
@@ -358,7 +359,16 @@ def test_short_texts_that_come_again_are_looked_at_once(monkeypatch: pytest.Monk
         return settle(self, text, *args, **named)
 
     monkeypatch.setattr(Redactor, "settle", count)
-    redactor = Redactor({"API_KEY": "abcdefgh12345678"})
+    redactor, more = Redactor({"API_KEY": "abcdefgh12345678"}), "x " * (length // 2)
     for _ in range(3):
-        assert redactor.redact({"type": "x abcdefgh12345678"}) == {"type": "x [redacted:API_KEY]"}
-    assert sorted(looked) == ["type", "x abcdefgh12345678"]
+        assert redactor.redact({"type": f"{more}abcdefgh12345678"}) == {"type": f"{more}[redacted:API_KEY]"}
+    assert sorted(looked) == sorted(["type", f"{more}abcdefgh12345678"])
+
+
+@pytest.mark.parametrize("length", [5, 500, 60_000])
+def test_what_is_remembered_of_texts_has_its_bounds(length: int) -> None:
+    redactor = Redactor({})
+    for number in range(3_000_000 // (length + 100)):
+        redactor.redact_text(f"{number:{length}}")
+        assert len(redactor._known) * length <= 2_000_000
+    assert len(redactor._known) < 20_000

@@ -62,12 +62,10 @@ class History(Sequence[Message]):
         return running.hexdigest()
 
     def _hash_new(self) -> None:
-        """Those that came together are looked through for secrets together."""
         new = [_plain(message) for message in self._messages[self._hashed :]]
-        text = "".join(map(_sorted_text, new))
-        if self._redactor and not self._redactor.is_clean(text):
-            text = "".join([_sorted_text(self._redactor.redact(plain)) for plain in new])
-        self._hash.update(text.encode())
+        if self._redactor:
+            new = self._redactor.redact(new)
+        self._hash.update("".join(map(_sorted_text, new)).encode())
         self._hashed = len(self._messages)
 
     @overload
