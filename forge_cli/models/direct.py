@@ -266,14 +266,16 @@ class DirectClient:
 
     async def aclose(self) -> None:
         ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.cancel()
-            await asyncio.wait({ahead})
-            if not ahead.cancelled() and isinstance(opened := ahead.result(), HttpConnection):
-                self._pool.put(opened)
+        if ahead is not None:  # asyncio loses a connection that comes as it is cancelled, and leaves it open
+            ahead.add_done_callback(_close_unused)
         joined, self._joined = self._joined, None
         if joined is not None:
             await joined.leave()
+
+
+def _close_unused(ahead: asyncio.Task[HttpConnection | Exception]) -> None:
+    if not ahead.cancelled() and isinstance(opened := ahead.result(), HttpConnection):
+        opened.close()
 
 
 def _first_cause(error: OSError) -> OSError:
