@@ -3,12 +3,14 @@
 Covers forge_cli.engine.batch.pace, forge_cli.core.pace.
 """
 
+from itertools import pairwise
+
 import anyio
 import pytest
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.pace import current_pace
-from forge_cli.engine.batch.pace import SharedPace
+from forge_cli.engine.batch.pace import APART, SharedPace
 from forge_cli.models.failures import ProviderFailure, Retry
 
 pytestmark = pytest.mark.anyio
@@ -25,17 +27,27 @@ class Traffic:
     def __init__(self, pace: SharedPace) -> None:
         self.pace = pace
         self.sent: list[int] = []
+        self.news = anyio.Event()
         self.gates: dict[int, anyio.Event] = {}
 
     async def send(self, number: int) -> None:
         async with self.pace.request():
             self.sent.append(number)
+            self.news.set()
             await self.gates.setdefault(number, anyio.Event()).wait()
 
     async def end(self, *numbers: int) -> None:
         for number in numbers:
             self.gates[number].set()
         await anyio.wait_all_tasks_blocked()
+
+    async def until(self, *numbers: int) -> None:
+        """Wait for these to be sent, and see that no other is."""
+        while len(self.sent) < len(numbers):
+            self.news = anyio.Event()
+            await self.news.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert self.sent == list(numbers)
 
 
 async def test_the_first_request_is_answered_before_others_go_out() -> None:
@@ -47,9 +59,9 @@ async def test_the_first_request_is_answered_before_others_go_out() -> None:
             await anyio.wait_all_tasks_blocked()
             assert traffic.sent == [0]
             await traffic.end(0)
-            assert traffic.sent == [0, 1, 2, 3]
+            await traffic.until(0, 1, 2, 3)
             await traffic.end(2)
-            assert traffic.sent == [0, 1, 2, 3, 4]
+            await traffic.until(0, 1, 2, 3, 4)
             await traffic.end(1, 3, 4)
 
 
@@ -62,10 +74,25 @@ async def test_others_go_out_before_the_first_is_answered_where_it_says_so() -> 
             await anyio.wait_all_tasks_blocked()
             assert traffic.sent == [0]
             traffic.pace.go_ahead()
-            await anyio.wait_all_tasks_blocked()
-            assert traffic.sent == [0, 1, 2]
+            await traffic.until(0, 1, 2)
             await traffic.end(0, 1, 2)
+            await traffic.until(0, 1, 2, 3, 4)
             await traffic.end(3, 4)
+
+
+async def test_those_that_have_waited_go_out_one_after_the_other() -> None:
+    pace, sent = SharedPace(20), list[float]()
+
+    async def send() -> None:
+        async with pace.request():
+            sent.append(anyio.current_time())
+            await anyio.sleep(20 * APART)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(send)
+    assert all(later - before >= 0.9 * APART for before, later in pairwise(sent))
 
 
 async def test_what_a_busy_provider_asks_for_counts_more() -> None:
