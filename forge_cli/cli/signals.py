@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from forge_cli.cli.steady import SteadyLoop
 from forge_cli.cli.streams import erase_live_lines
-from forge_cli.core.bounds import DAMAGES, Leave, Watchdog, blame
+from forge_cli.core.bounds import DAMAGES, Leave, Watchdog, blame, is_of_forge
 from forge_cli.core.ended import Interrupted
 from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.exits import exits_guarded
@@ -113,7 +113,7 @@ def _keep_signals(wakeup: int) -> Callable[[], None]:
             return
         if (found := list(map(_signal.getsignal, numbers))) != handlers:
             for number, handler, other in zip(numbers, handlers, found, strict=True):
-                if other != handler and not _is_of_forge(other):
+                if other != handler and not is_of_forge(other):  # a prompt has some for the time being
                     _signal.signal(number, handler)
         if _signal.pthread_sigmask(signal.SIG_BLOCK, ()) != mask:
             _signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -121,11 +121,6 @@ def _keep_signals(wakeup: int) -> Callable[[], None]:
             signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
 
     return put_back
-
-
-def _is_of_forge(handler: object) -> bool:
-    """A prompt has handlers of its own for the time being."""
-    return str(getattr(handler, "__module__", "")).startswith("forge_cli.")
 
 
 def _leave(why: str, holding: str | None) -> int:

@@ -85,6 +85,11 @@ def end(section: Section) -> None:
         _watchdog.remove(section)
 
 
+def is_of_forge(code: object) -> bool:
+    """Is a function, or what an object does, no third-party code?"""
+    return str(getattr(code, "__module__", "")).startswith("forge_cli.")
+
+
 def call_within(seconds: float, what: str, function: Callable[..., T], *args: Any) -> T:
     """Call a function; where a watchdog is there, one that blocks is stopped in time: OutOfTime."""
     section = begin(what, seconds)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from forge_cli import __version__
+from forge_cli.core.bounds import LATER, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.silence import Patience
 from forge_cli.core.values import dataclass
@@ -205,7 +206,7 @@ class HttpLine:
             await self._direct.aclose()
             self._direct = None
         if self._client is not None:
-            await self._client.aclose()
+            await wait_within(LATER, "closing its connections", self._client.aclose)
             self._client = None
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault
+from forge_cli.core.bounds import OPENING, call_within, fault_text, is_fault, is_of_forge
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.config import Config
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
@@ -66,6 +66,8 @@ class NamedModel:
         own = settings.provider_options(self.name, factory.Options)
         env = ModelEnv(folders=self.folders, notify=notify, options=options, settings=own)
         try:
+            if is_of_forge(factory.make):
+                return factory.make(name, env)
             return call_within(OPENING, "making it", factory.make, name, env)
         except ForgeError:
             raise

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.bounds import LATER, fault_text, is_fault, wait_within
+from forge_cli.core.bounds import LATER, fault_text, is_fault, is_of_forge, wait_within
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.core.messages import ConnectsAhead, ModelProvider
@@ -274,7 +274,10 @@ def _connects_ahead(kind: type) -> bool:
 
 async def _close_model(provider: ModelProvider) -> None:
     try:
-        await wait_within(LATER, "closing it", provider.aclose)
+        if is_of_forge(provider):
+            await provider.aclose()
+        else:
+            await wait_within(LATER, "closing it", provider.aclose)
     except BaseException as error:  # third-party code
         if not is_fault(error):
             raise
