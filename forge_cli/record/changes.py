@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from forge_cli.files.home import make_private
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.files.sync import sync_data
-from forge_cli.record.log import sessions_folder
+from forge_cli.record.log import session_file
 from forge_cli.sandbox.files.held import HeldFile
 
 FILE_MAX = 10 * 1024 * 1024
@@ -64,11 +65,16 @@ class ChangedFile:
 class ChangeLog:
     """Keeps what a session is about to change; nothing is written before the first change."""
 
-    folder: Path
+    log: Path
+    """The session's own, beside which it is kept."""
     _known: dict[Path, ChangedFile] | None = None
     _size: int | None = None
     """Bytes of all files that are kept; counted with the first one."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @cached_property
+    def folder(self) -> Path:
+        return self.log.with_suffix(".undo")
 
     @contextmanager
     def changing(self, held: HeldFile, data: bytes | None) -> Iterator[None]:
@@ -170,7 +176,7 @@ class ChangeLog:
 
 def change_log(session: str) -> ChangeLog:
     """What was kept of a session's files."""
-    return ChangeLog(sessions_folder() / f"{session}.undo")
+    return ChangeLog(session_file(session))
 
 
 def state_of(held: HeldFile) -> State:

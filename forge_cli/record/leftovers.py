@@ -16,9 +16,10 @@ from forge_cli.record.log import SUFFIX
 _PART = ".part"
 
 
-def part_file(path: Path) -> Path:
+def part_file(path: Path) -> str:
     """Where the first lines of a log are written before it has its name."""
-    return path.with_name(f".{path.name}{_PART}")
+    folder, name = os.path.split(path)
+    return f"{folder}/.{name}{_PART}"
 
 
 def sweep(folder: Path) -> None:
@@ -47,7 +48,8 @@ def _owners(folder: Path) -> set[Path]:
 def _sweep_one(path: Path) -> None:
     descriptor = acquire(lock_file(path), wait=False)
     try:
-        part_file(path).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(part_file(path))
         answer_file(path).unlink(missing_ok=True)
         if _is_empty(path):
             path.unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -54,7 +53,7 @@ class Log:
 
 def new_session_id() -> str:
     """Ids sort by the time of their making, and are short enough to type a part of."""
-    return f"{datetime.now():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(4).hex()}"
 
 
 def sessions_folder() -> Path:
@@ -66,10 +65,10 @@ def session_file(session: str) -> Path:
     return forge_home().joinpath(_FOLDER, f"{session}{SUFFIX}")
 
 
-def has_log(session: str) -> bool:
-    """Is there a log of a session, by its whole id? An OSError where nobody can tell."""
+def is_there(log: Path) -> bool:
+    """Has a session got its log? An OSError where nobody can tell."""
     try:
-        os.stat(os.path.join(forge_home(), _FOLDER, f"{session}{SUFFIX}"))
+        os.stat(log)
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True

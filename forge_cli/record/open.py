@@ -13,7 +13,7 @@ from forge_cli.core.events import CLIENTS, VERSION, ApprovalResponse, SessionEnd
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, clean_text
 from forge_cli.files.worker import Worker
-from forge_cli.record.changes import ChangeLog, change_log
+from forge_cli.record.changes import ChangeLog
 from forge_cli.record.index import SessionIndex
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
@@ -21,7 +21,7 @@ from forge_cli.record.log import (
     SessionLost,
     broken_link,
     find_session,
-    has_log,
+    is_there,
     new_session_id,
     read_session,
     session_file,
@@ -53,7 +53,7 @@ class OpenSession:
     @property
     def changes(self) -> ChangeLog | None:
         """Keeps what files held before this session changes them."""
-        return change_log(self.id) if self.log else None
+        return ChangeLog(self.log.path) if self.log else None
 
 
 @contextmanager
@@ -106,14 +106,14 @@ def open_item_session(worker: Worker, session: str) -> Iterator[OpenSession]:
 
     Other sessions are not looked at, and nothing is done without a log, whose ``keep_consent`` waits for the disk.
     """
-    if not has_log(session):
+    path = session_file(session)
+    if not is_there(path):
         try:
-            with SessionLog.create(session, apart=True, waits=False) as log:
+            with SessionLog.create(path, apart=True, waits=False) as log:
                 yield OpenSession(session, log)
         except OSError as error:
             raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
         return
-    path = session_file(session)
     log, read = SessionLog.resume(path, apart=True, waits=False)
     with log:
         check_log(read)
@@ -134,9 +134,10 @@ def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
 
 def is_answered(session: str) -> bool:
     """Has a parked session got an answer to everything that it waits for? One that is gone waits for nothing."""
-    if not has_log(session):
+    path = session_file(session)
+    if not is_there(path):
         return True
-    read = read_session(session_file(session))
+    read = read_session(path)
     return all(waiting.answer is not None for waiting in requests_of(read_past(read.lines), read.lines))
 
 
@@ -146,7 +147,7 @@ def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
     if not keep:
         return OpenSession(session)
     try:
-        return OpenSession(session, stack.enter_context(SessionLog.create(session)))
+        return OpenSession(session, stack.enter_context(SessionLog.create(session_file(session))))
     except OSError as error:
         if warn is None or error.errno in FULL:
             hint = f"{'make room for it' if error.errno in FULL else 'make it writable'}, or use --ephemeral"

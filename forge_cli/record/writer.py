@@ -24,7 +24,7 @@ from forge_cli.files.sync import sync_data, sync_folder
 from forge_cli.record.leftovers import part_file, sweep
 from forge_cli.record.line import Line
 from forge_cli.record.lock import lock, unlock
-from forge_cli.record.log import Log, SessionLost, files_by_time, read_session, session_file, sessions_folder
+from forge_cli.record.log import Log, SessionLost, files_by_time, read_session, sessions_folder
 from forge_cli.record.proof import Proof, is_proven
 
 if TYPE_CHECKING:
@@ -92,14 +92,14 @@ class SessionLog:
         self._proof = Proof(self.path)
 
     @classmethod
-    def create(cls, session: str, *, apart: bool = False, waits: bool = True) -> Self:
+    def create(cls, path: Path, *, apart: bool = False, waits: bool = True) -> Self:
         """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
-        log = cls(session_file(session), apart=apart, waits=waits)
+        log = cls(path, apart=apart, waits=waits)
         try:
-            log._lock = lock(log.path)
+            log._lock = lock(path)
         except OSError:  # most often there is no folder yet; what else is wrong with it is told
-            make_private(log.path.parent)
-            log._lock = lock(log.path)
+            make_private(path.parent)
+            log._lock = lock(path)
         log._look_around()
         return log
 
@@ -154,8 +154,10 @@ class SessionLog:
             raise self._lost
 
     def _may_wait(self, line: Line) -> bool:
-        """Until whoever writes waits for something; after the last line nobody does."""
-        return self.apart and not self.waits and self._fd >= 0 and line.type != SessionEnd.type
+        """Until whoever writes waits for something; after the last line nobody does, and no request without a log."""
+        if not self.apart or self.waits or line.type == SessionEnd.type:
+            return False
+        return self._fd >= 0 or line.type != TurnStart.type
 
     def _flush_later(self) -> None:
         self._is_due = False
@@ -186,9 +188,9 @@ class SessionLog:
                 self._begin(data)
             else:
                 self._append(data)
-                self._unkept = self._unkept or any(map(is_consent if self.apart else is_acted_upon, lines))
-                if self._unkept and self.waits:
-                    self._keep()
+            self._unkept = self._unkept or any(map(is_consent if self.apart else is_acted_upon, lines))
+            if self._unkept and self.waits:
+                self._keep()
             self._written = True
             if time.time_ns() - _COARSE <= self._latest:
                 os.utime(self._fd, ns=(self._latest + 1, self._latest + 1))
@@ -212,7 +214,7 @@ class SessionLog:
             os.rename(part, self.path)
         except BaseException:
             with suppress(OSError):
-                part.unlink()
+                os.unlink(part)
             raise
         if self.apart:
             self._unnamed = True

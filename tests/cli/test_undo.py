@@ -249,7 +249,7 @@ def test_any_changes_are_undone(tmp_path_factory, start: dict[str, bytes], steps
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     before = tree(folder)
-    log = ChangeLog(base / "kept")
+    log = ChangeLog(base / "kept.jsonl")
     sandbox = Sandbox([Zone("z", folder, "rw")])
     sandbox.keeper = log
     for name, content in steps:
@@ -257,7 +257,7 @@ def test_any_changes_are_undone(tmp_path_factory, start: dict[str, bytes], steps
             sandbox.write_bytes(f"/z/{name}", content)
         elif sandbox.exists(f"/z/{name}"):
             sandbox.delete(f"/z/{name}")
-    done = undo(ChangeLog(base / "kept"), lambda file, why: False)
+    done = undo(ChangeLog(base / "kept.jsonl"), lambda file, why: False)
     assert not [each for each in done if each.left]
     assert {name: held for name, held in tree(folder).items() if held[1] is not None} == {
         name: held for name, held in before.items() if held[1] is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.record.index import FILE as INDEX
-from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.log import broken_link, read_session, session_file
 from forge_cli.record.writer import SessionLog
 from forge_cli.testing import Project
 
@@ -80,7 +80,7 @@ def resume_to_the_end(busy: Project, number: int) -> None:
     counts = Counter(busy.read("left").split())
     assert max(counts.values(), default=0) <= 1, (number, counts)
     with busy.environment():
-        SessionLog.create("sweeps").close()
+        SessionLog.create(session_file("sweeps")).close()
     left = [entry.name for entry in (busy.home / "sessions").iterdir() if entry.suffix not in (".jsonl", ".undo")]
     assert left in ([], [INDEX]), number
     check_logs(busy, 1, number)

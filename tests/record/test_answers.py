@@ -29,7 +29,7 @@ from forge_cli.record import answers
 from forge_cli.record.answers import LeftAnswer, answer_file, leave_answer, take_answers
 from forge_cli.record.leftovers import sweep
 from forge_cli.record.line import Line
-from forge_cli.record.log import Log, read_session
+from forge_cli.record.log import Log, read_session, session_file
 from forge_cli.record.pending import may_be_asking, open_requests
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.writer import SessionLog
@@ -60,7 +60,7 @@ def asked(left: Leave, request: ApprovalRequest) -> tuple[ApprovalDecision, list
             bus.answer(request.request_id, AT_HAND)
 
     async def main() -> ApprovalDecision:
-        with SessionLog.create("s1") as log, anyio.fail_after(20):
+        with SessionLog.create(session_file("s1")) as log, anyio.fail_after(20):
             recorder = Recorder(session="s1", worker="w", depth=0, redactor=own_redactor())
             recorder.add_sink(log)
             bus.subscribe(recorder)

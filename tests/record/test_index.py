@@ -13,7 +13,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart, SessionUpdate
 from forge_cli.record import index as record_index
 from forge_cli.record.index import FILE, TEXT_MAX, SessionIndex, forget_removed
-from forge_cli.record.log import session_files, sessions_folder
+from forge_cli.record.log import session_file, session_files, sessions_folder
 from forge_cli.record.overview import Overview, overview
 from forge_cli.record.writer import SessionLog
 
@@ -24,7 +24,7 @@ DONE = SessionEnd({"status": "completed"})
 
 
 def keep(session: str, task: str, *events: Event) -> Path:
-    with SessionLog.create(session) as log:
+    with SessionLog.create(session_file(session)) as log:
         log.copy(lines_of(START, MessageEvent(Message("user", task)), *events))
     return log.path
 

@@ -30,10 +30,11 @@ from forge_cli.record.log import (
     damage_of,
     find_kept,
     find_session,
-    has_log,
+    is_there,
     new_session_id,
     read_readable,
     read_session,
+    session_file,
     session_files,
     sessions_folder,
 )
@@ -48,7 +49,7 @@ START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/some
 
 def keep(*events: Event, session: str = "s1", **environ: str) -> Path:
     """A session of these events, written as a worker writes it."""
-    with SessionLog.create(session) as log:
+    with SessionLog.create(session_file(session)) as log:
         recorder = Recorder(session=session, worker="w", depth=0, redactor=Redactor(environ))
         recorder.add_sink(log)
         for event in events:
@@ -89,7 +90,7 @@ def test_what_is_transient_is_not_kept() -> None:
 
 
 def test_each_line_is_there_before_the_next_thing_happens() -> None:
-    with SessionLog.create("s1") as log:
+    with SessionLog.create(session_file("s1")) as log:
         recorder = Recorder(session="s1", worker="w", depth=0, redactor=Redactor({}))
         recorder.add_sink(log)
         for count, event in enumerate(said("a", "b", "c"), 1):
@@ -238,7 +239,7 @@ def test_there_may_be_no_session_at_all(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(ForgeError, match="file/sessions cannot be read: Not a directory"):
         session_files()
     with pytest.raises(NotADirectoryError):
-        SessionLog.create("s1")
+        SessionLog.create(session_file("s1"))
 
 
 def test_the_last_one_is_the_last_one_though_the_clock_was_set_back() -> None:
@@ -294,16 +295,16 @@ def test_a_process_that_was_killed_holds_nothing() -> None:
 
 def test_a_log_is_missing_only_where_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a new session would take the place of one that could not be seen for a moment."""
-    assert not has_log("s1")
+    assert not is_there(session_file("s1"))
     keep(START)
-    assert has_log("s1")
+    assert is_there(session_file("s1"))
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "stat", fail)
     with pytest.raises(OSError, match="Input/output error"):
-        has_log("s1")
+        is_there(session_file("s1"))
 
 
 def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:
@@ -371,7 +372,7 @@ def chatty(context: ToolContext) -> str:
 def test_a_tool_cannot_hide_that_the_log_is_lost(full_disk, project: Project) -> None:
     project.write("tools.py", CHATTY)
     project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets: {custom: {module: ./tools.py, tools: [chatty]}}")
-    with project.environment(), SessionLog.create("s1") as log:
+    with project.environment(), SessionLog.create(session_file("s1")) as log:
         full_disk(8000)
         seen = project.run(calls(call("chatty")), "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
@@ -399,7 +400,7 @@ def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -
             async with runtime:
                 return await runtime.run("go")
 
-    with project.environment(), SessionLog.create("s1") as log:
+    with project.environment(), SessionLog.create(session_file("s1")) as log:
         worker = load_worker(project.folder / "worker.yaml")
         wiring = Wiring(sinks=(log,), session_id="s1")
         runtime = WorkerRuntime(worker=worker, model=Stuck(), workspace=project.folder, wiring=wiring)
@@ -411,12 +412,12 @@ def test_a_copy_that_does_not_fit_is_not_there(full_disk) -> None:
     path = keep(*said("a", "b"))
     lines = read_session(path).copied("s2")
     assert [line.session for line in lines] == ["s2"] * 3
-    with SessionLog.create("s2") as log:
+    with SessionLog.create(session_file("s2")) as log:
         full_disk(path.stat().st_size - 10)
         with pytest.raises(SessionLost):
             log.copy(lines)
     assert session_files() == [path]
-    with SessionLog.create("s2") as log:
+    with SessionLog.create(session_file("s2")) as log:
         full_disk(resource.RLIM_INFINITY)
         log.copy(lines)
     copy = read_session(log.path)

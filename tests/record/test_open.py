@@ -11,7 +11,7 @@ from forge_cli.cli.signals import in_loop
 from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.lock import SessionBusy
-from forge_cli.record.log import broken_link, find_session, read_session, session_files
+from forge_cli.record.log import broken_link, find_session, read_session, session_file, session_files
 from forge_cli.record.writer import SessionLog
 from forge_cli.testing import Project, scripted_model
 
@@ -26,7 +26,7 @@ def worker(project: Project) -> Worker:
 def kept(session: str, workspace: Path, *events: Any) -> Path:
     """A session of the worker in that folder, with something left to do."""
     start = SessionStart("script:x", str(workspace), "interactive", output_schema={"type": "object"})
-    with SessionLog.create(session) as log:
+    with SessionLog.create(session_file(session)) as log:
         log.copy(lines_of(start, MessageEvent(Message("user", "go")), *events))
     return log.path
 

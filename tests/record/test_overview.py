@@ -17,6 +17,7 @@ from forge_cli.core.events import (
     ToolResult,
     TurnEndEvent,
 )
+from forge_cli.record.log import session_file
 from forge_cli.record.overview import overview
 from forge_cli.record.writer import SessionLog
 
@@ -26,7 +27,7 @@ START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/some
 
 
 def keep(*events: Event) -> Path:
-    with SessionLog.create("s1") as log:
+    with SessionLog.create(session_file("s1")) as log:
         log.copy(lines_of(START, *events))
     return log.path
 

@@ -14,11 +14,12 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from forge_cli.core.errors import WorkerError
-from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, StatusEvent
+from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, StatusEvent, TurnStart
 from forge_cli.files.regular import read_regular
+from forge_cli.record.disk import Disk
 from forge_cli.record.leftovers import part_file
 from forge_cli.record.lock import lock, lock_file, unlock
-from forge_cli.record.log import SessionLost, read_session, session_files, sessions_folder
+from forge_cli.record.log import SessionLost, read_session, session_file, session_files, sessions_folder
 from forge_cli.record.overview import overview
 from forge_cli.record.proof import is_proven
 from forge_cli.record.recorder import Recorder
@@ -104,7 +105,7 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
         async def aclose(self) -> None:
             pass
 
-    with keeper.environment(), SessionLog.create("s1") as log:
+    with keeper.environment(), SessionLog.create(session_file("s1")) as log:
         log.sync = disk(place)
         seen = keeper.run(model=Watching(), sinks=(log,))
         assert place.read_bytes() == log.path.read_bytes(), "something of a session that has ended is lost"
@@ -116,7 +117,7 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
 def test_the_results_of_a_turn_wait_together(keeper: Project) -> None:
     counts: list[int] = []
     keeper.write("disk", "")
-    with keeper.environment(), SessionLog.create("s1") as log:
+    with keeper.environment(), SessionLog.create(session_file("s1")) as log:
         log.sync = counts.append
         keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
     assert len(counts) == 9, "the file; two turns begun and ended, three calls approved, the end"
@@ -124,7 +125,7 @@ def test_the_results_of_a_turn_wait_together(keeper: Project) -> None:
 
 def test_one_of_many_waits_for_the_disk_only_where_a_call_may_follow(keeper: Project) -> None:
     place, counts = keeper.folder / "disk", list[int]()
-    with keeper.environment(), SessionLog.create("s1", apart=True) as log:
+    with keeper.environment(), SessionLog.create(session_file("s1"), apart=True) as log:
         write = disk(place)
         log.sync = lambda descriptor: counts.append(descriptor) or write(descriptor)
         seen = keeper.run(calls(*[call("on_disk")] * 3), "Done.", sinks=(log,))
@@ -134,11 +135,11 @@ def test_one_of_many_waits_for_the_disk_only_where_a_call_may_follow(keeper: Pro
 
 @pytest.mark.anyio
 async def test_lines_of_one_of_many_wait_until_whoever_writes_does() -> None:
-    with SessionLog.create("s1", apart=True, waits=False) as log:
+    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
         write = recorder(log)
         for event in (START, StatusEvent("info", "a"), StatusEvent("info", "b")):
             write(event)
-        assert types(log.path) == ["sessionStart"]
+        assert not log.path.exists()
         await checkpoint()
         assert types(log.path) == ["sessionStart", "status", "status"]
         write(StatusEvent("info", "c"))
@@ -151,12 +152,39 @@ async def test_lines_of_one_of_many_wait_until_whoever_writes_does() -> None:
 
 
 @pytest.mark.anyio
+async def test_no_request_goes_out_before_the_log_of_one_of_many_is_there() -> None:
+    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
+        write = recorder(log)
+        write(START)
+        write(TurnStart(1, "", ()))
+        assert types(log.path) == ["sessionStart", "turnStart"]
+    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
+        write = recorder(log)
+        write(START)
+        with pytest.raises(SessionLost, match="File exists"):
+            write(TurnStart(1, "", ()))
+
+
+@pytest.mark.anyio
+async def test_consent_is_waited_for_though_it_comes_with_the_first_lines() -> None:
+    kept = list[int]()
+    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
+        log.sync = kept.append
+        write = recorder(log)
+        write(START)
+        write(ApprovalDecided("c", "ask", True, "user", None, None, "", cached=False))
+        await log.keep_consent(Disk())
+        assert types(log.path) == ["sessionStart", "approvalDecided"]
+        assert len(kept) == 1
+
+
+@pytest.mark.anyio
 async def test_consent_that_is_written_in_one_go_is_proven_with_all_that_came_before() -> None:
     """By its last line: where that is cut off, nobody proves the one before."""
     denied, allowed = (
         ApprovalDecided("c", "ask", approved, "user", None, None, "", cached=False) for approved in (False, True)
     )
-    with SessionLog.create("s1", apart=True, waits=False) as log:
+    with SessionLog.create(session_file("s1"), apart=True, waits=False) as log:
         write = recorder(log)
         for event in (START, allowed, denied, StatusEvent("info", "a")):
             write(event)
@@ -174,7 +202,7 @@ def test_a_disk_that_fails_stops_the_work(keeper: Project) -> None:
         if b"approvalDecided" in os.pread(descriptor, 1 << 20, 0):
             raise OSError(5, "Input/output error")
 
-    with keeper.environment(), SessionLog.create("s1") as log:
+    with keeper.environment(), SessionLog.create(session_file("s1")) as log:
         log.sync = broken
         seen = keeper.run(calls(call("spoil", how="remove")), "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
@@ -194,7 +222,7 @@ def test_a_disk_that_fails_stops_the_work(keeper: Project) -> None:
 def test_a_log_that_is_spoilt_meanwhile_stops_the_work_before_the_next_effect(
     keeper: Project, how: str, what: str
 ) -> None:
-    with keeper.environment(), SessionLog.create("s1") as log:
+    with keeper.environment(), SessionLog.create(session_file("s1")) as log:
         turns = calls(call("spoil", how=how), call("spoil", how="again"))
         seen = keeper.run(turns, "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
@@ -204,7 +232,7 @@ def test_a_log_that_is_spoilt_meanwhile_stops_the_work_before_the_next_effect(
 
 
 def test_a_log_is_there_with_its_first_line() -> None:
-    with SessionLog.create("s1") as log:
+    with SessionLog.create(session_file("s1")) as log:
         assert not log.path.exists()
         recorder(log)(START)
         assert len(read_session(log.path).lines) == 1
@@ -213,25 +241,25 @@ def test_a_log_is_there_with_its_first_line() -> None:
 
 
 def test_a_session_of_that_name_is_never_written_over() -> None:
-    with SessionLog.create("s1") as log:
+    with SessionLog.create(session_file("s1")) as log:
         recorder(log)(START)
     before = log.path.read_bytes()
-    with SessionLog.create("s1") as log, pytest.raises(SessionLost, match="File exists"):
+    with SessionLog.create(session_file("s1")) as log, pytest.raises(SessionLost, match="File exists"):
         recorder(log)(START)
     assert (log.path.read_bytes(), os.listdir(log.path.parent)) == (before, ["s1.jsonl"])
 
 
 def test_what_killed_processes_left_is_no_session_and_goes_with_the_next_one() -> None:
-    with SessionLog.create("s1") as log:
+    with SessionLog.create(session_file("s1")) as log:
         recorder(log)(START)
     folder = sessions_folder()
     (folder / "empty.jsonl").touch()
     (folder / ".gone.jsonl.lock").write_text("999999999")
-    part_file(folder / "copy.jsonl").write_bytes(log.path.read_bytes())
+    Path(part_file(folder / "copy.jsonl")).write_bytes(log.path.read_bytes())
     held = lock(folder / "busy.jsonl")
-    part_file(folder / "busy.jsonl").write_bytes(b"")
+    Path(part_file(folder / "busy.jsonl")).write_bytes(b"")
     assert session_files() == [log.path]
-    with SessionLog.create("s2"):
+    with SessionLog.create(session_file("s2")):
         pass
     assert sorted(os.listdir(folder)) == [".busy.jsonl.lock", ".busy.jsonl.part", "s1.jsonl"]
     unlock(folder / "busy.jsonl", held)
@@ -287,11 +315,11 @@ def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
 
 
 def test_the_last_one_is_the_last_one_though_the_clock_was_set_back_and_it_was_killed() -> None:
-    with SessionLog.create("old") as old:
+    with SessionLog.create(session_file("old")) as old:
         recorder(old)(START)
     tomorrow = os.stat(old.path).st_mtime + 86_400
     os.utime(old.path, (tomorrow, tomorrow))
-    with SessionLog.create("new") as log:
+    with SessionLog.create(session_file("new")) as log:
         write = recorder(log)
         for event in (START, StatusEvent("info", "a")):
             write(event)
@@ -299,7 +327,7 @@ def test_the_last_one_is_the_last_one_though_the_clock_was_set_back_and_it_was_k
 
 
 def test_the_last_words_of_another_thread_are_the_last() -> None:
-    with SessionLog.create("s1") as log:
+    with SessionLog.create(session_file("s1")) as log:
         write = recorder(log)
         write(START)
         taken, over = threading.Event(), threading.Event()

@@ -67,7 +67,7 @@ class RemoteItems:
                 log.close()
                 raise
         else:
-            log = SessionLog.create(item.session, apart=True)
+            log = SessionLog.create(path, apart=True)
         run = next(self._runs)
         self._away[run] = _Away(item, log)
         facts = {"key": item.key, "task": item.task, "session": item.session, "workspace": item.workspace}
