@@ -30,19 +30,25 @@ KEY_NAME = re.compile(
 )
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]*:(?P<password>[^\s/?#]+)@")
 _ANCHORS = tuple(shape.anchor for shape in SHAPES)
+_STARTS = tuple(shape.start for shape in SHAPES)
 _RARE = "_-./=~"
-_BY_RARE = {
-    rare: [(index, anchor) for index, anchor in enumerate(_ANCHORS) if rare == next(filter(anchor.count, _RARE), "")]
-    for rare in ("", *_RARE)
-}
-"""The anchors by a character in them that many texts do not have, which is found much faster than an anchor."""
+
+
+def _by_rare(literals: tuple[str, ...]) -> dict[str, list[tuple[int, str]]]:
+    """Literal texts with their numbers, by a character that many texts do not have: it is found much faster."""
+    found: dict[str, list[tuple[int, str]]] = {rare: [] for rare in ("", *_RARE)}
+    for index, literal in enumerate(literals):
+        found[next(filter(literal.count, _RARE), "")].append((index, literal))
+    return found
+
+
+_ANCHORS_BY_RARE, _STARTS_BY_RARE = _by_rare(_ANCHORS), _by_rare(_STARTS)
 _SEPARATORS = "_-"
 """How many of the anchors end."""
 _SPARSE = 16
 """Characters that a text has at least for each separator, where looking at its pieces is worth it."""
 _PIECES = 2000
 """Characters of a text whose pieces are looked at; a shorter one is searched sooner than they are collected."""
-_STARTS = tuple(shape.start for shape in SHAPES)
 _BEGINNINGS: dict[str, set[str]] = {}
 """What may become the literal text of a shape, and where that may start."""
 for _shape in SHAPES:
@@ -160,7 +166,7 @@ class Redactor:
         last_space = max(text.rfind(space) for space in " \n\t")
         near = max(start, min(last_space, len(text)) - LONGEST)
         first = _beginning(text, start)
-        for index, literal in enumerate(_STARTS):
+        for index, literal in _present(_STARTS_BY_RARE, text):
             place = text.find(literal, start if SHAPES[index] is BLOCK else near)
             found = _begun_shape(index).search(text, place) if place >= 0 else None
             first = min(first, found.start()) if found else first
@@ -253,6 +259,11 @@ def _beginning(text: str, start: int) -> int:
     return len(text)
 
 
+def _present(by_rare: dict[str, list[tuple[int, str]]], text: str) -> list[tuple[int, str]]:
+    """Those of some literal texts that are in a text, with their numbers."""
+    return [each for rare, literals in by_rare.items() if rare in text for each in literals if each[1] in text]
+
+
 def _present_anchors(text: str) -> Iterator[int]:
     """Which shapes may be in a text.
 
@@ -260,8 +271,7 @@ def _present_anchors(text: str) -> Iterator[int]:
     the whole text for each anchor that ends with one.
     """
     if len(text) < _PIECES:
-        present = (each for rare, each in _BY_RARE.items() if rare in text)
-        yield from sorted([index for anchors in present for index, anchor in anchors if anchor in text])
+        yield from sorted([index for index, _ in _present(_ANCHORS_BY_RARE, text)])
         return
     ends = {separator: _piece_ends(text, separator) for separator in _SEPARATORS}
     for index, anchor in enumerate(_ANCHORS):
