@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.upkeep import copy_out_of_reach, move_out_of_reach
+from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.files.lock import acquire, locked
 from forge_cli.files.regular import read_regular
 
@@ -33,6 +34,8 @@ class _Held(NamedTuple):
 _latest: _Held | None = None
 """The one that this process took last, as long as it has it."""
 _sharing = threading.Lock()
+_shared: Counter[int] = Counter()
+"""How many sessions besides the first have a lock, by its descriptor."""
 
 
 def lock(path: Path) -> int:
@@ -68,7 +71,8 @@ def _share(held: _Held | None, file: str) -> int | None:
         return None
     with suppress(OSError):
         if os.path.samestat(os.fstat(held.descriptor), os.stat(file, follow_symlinks=False)):
-            return copy_out_of_reach(held.descriptor)
+            _shared[held.descriptor] += 1
+            return held.descriptor
     with suppress(OSError):  # somebody has put another file there
         os.unlink(file)
     return None
@@ -98,12 +102,16 @@ def lock_unnamed(path: Path, hint: str = "wait for it to end, or start a copy wi
 def unlock(path: Path, descriptor: int) -> None:
     """Let go of the lock; the file goes first, or it could be the one of the next process."""
     global _latest
+    file = lock_file(path)
     with _sharing:
-        if _latest and _latest.descriptor == descriptor:
+        if _latest and _latest.file == file:
             _latest = None
         with suppress(OSError):
-            os.unlink(lock_file(path))
-        os.close(descriptor)
+            os.unlink(file)
+        if _shared[descriptor]:
+            _shared[descriptor] -= 1
+        else:
+            os.close(descriptor)
 
 
 def holder(path: Path) -> int | None:

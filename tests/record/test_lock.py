@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,18 @@ def test_sessions_of_one_process_share_a_file_and_are_locked_each_for_itself(pat
     assert [path for path in paths if holder(path)] == []
     with locked(second):
         assert told(second) == busy.format("s1")
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_lock_that_sessions_share_is_let_go_with_the_last_of_them(paths: list[Path], order: tuple[int, ...]) -> None:
+    held = [lock(path) for path in paths]
+    assert len(set(held)) == 1
+    for number in order:
+        os.fstat(held[number])
+        unlock(paths[number], held[number])
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(held[0])
+    assert os.listdir(paths[0].parent) == []
 
 
 def test_a_process_does_not_work_on_a_session_twice(paths: list[Path]) -> None:
