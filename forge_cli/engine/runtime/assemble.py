@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forge_cli.core.bounds import OPENING, call_within, wait_within
+from forge_cli.core.bounds import OPENING, call_within, is_of_forge, wait_within
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
@@ -306,7 +306,8 @@ async def _open(named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, sta
     """Open a toolset for one of its sections."""
     plugin = named.plugin
     plugin.announce()
-    toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
+    make = partial(named.cls, config, env)
+    toolset = await _enter(make, named.name, plugin.source, stack, named.where, bound=not is_of_forge(named.cls))
     toolset.announce, toolset.digest = plugin.announce, plugin.digest
     toolset.known = named.offers.setdefault(id(config), {})
     return toolset
@@ -318,9 +319,12 @@ async def _enter(
     source: Source,
     stack: AsyncExitStack,
     where: Mark | None = None,
+    *,
+    bound: bool = True,
 ) -> OpenToolset:
+    """``bound`` says that third-party code makes it."""
     try:
-        toolset = call_within(OPENING, "making it", make)
+        toolset = call_within(OPENING, "making it", make) if bound else make()
         if not leaves_as_is(toolset, "__aenter__"):
             await wait_within(OPENING, "opening it", toolset.__aenter__)
     except ForgeError:
