@@ -45,6 +45,10 @@ class _Subscriber:
     handler: Handler
     answers: bool
     only: tuple[type[Event], ...]
+    transient: bool
+
+    def hears(self, kind: type[Event]) -> bool:
+        return issubclass(kind, self.only) and (self.transient or not kind.transient)
 
 
 class EventBus:
@@ -85,13 +89,19 @@ class EventBus:
         return bus
 
     def subscribe(
-        self, handler: Handler, *, answers: bool = False, only: tuple[type[Event], ...] = (Event,)
+        self,
+        handler: Handler,
+        *,
+        answers: bool = False,
+        only: tuple[type[Event], ...] = (Event,),
+        transient: bool = True,
     ) -> Callable[[], None]:
         """Receive every event from now on, or those of some types; returns the function that unsubscribes.
 
-        With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``.
+        With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``. Without
+        ``transient`` it gets only those that are recorded.
         """
-        subscriber, root = _Subscriber(handler, answers, only), self._root
+        subscriber, root = _Subscriber(handler, answers, only, transient), self._root
         root._subscribers.append(subscriber)
         root._handlers.clear()
 
@@ -122,13 +132,19 @@ class EventBus:
         finally:
             self._delivering = False
 
-    def _deliver(self, event: Event) -> None:
-        kind = type(event)
+    def hears(self, kind: type[Event]) -> bool:
+        """Does anybody get the events of a type?"""
+        return bool(self._root._handlers_of(kind))
+
+    def _handlers_of(self, kind: type[Event]) -> tuple[Handler, ...]:
         handlers = self._handlers.get(kind)
         if handlers is None:
-            hearing = [subscriber.handler for subscriber in self._subscribers if issubclass(kind, subscriber.only)]
+            hearing = [subscriber.handler for subscriber in self._subscribers if subscriber.hears(kind)]
             handlers = self._handlers[kind] = tuple(hearing)
-        for handler in handlers:
+        return handlers
+
+    def _deliver(self, event: Event) -> None:
+        for handler in self._handlers_of(type(event)):
             handler(event)
         if isinstance(event, (ApprovalResponse, UserInput)):
             question = self._questions.get(event.request_id)

@@ -24,13 +24,13 @@ class Recorder:
         self._redactor = redactor
         self._sinks: list[Sink] = []
         self._last = after
-        self._shows = False
+        self.shows = False
         """Does a sink take what is sent only?"""
         self._busy = threading.RLock()
 
     def add_sink(self, sink: Sink) -> None:
         self._sinks.append(sink)
-        self._shows = self._shows or not getattr(sink, "only_keeps", False)
+        self.shows = self.shows or not getattr(sink, "only_keeps", False)
 
     def __call__(self, event: Event) -> None:
         if not self._busy.acquire(timeout=WAIT):
@@ -52,7 +52,7 @@ class Recorder:
         return True
 
     def _take(self, event: Event) -> None:
-        if event.transient and not self._shows:
+        if event.transient and not self.shows:
             return
         line = Line.of(
             event,

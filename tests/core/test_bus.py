@@ -18,6 +18,7 @@ from forge_cli.core.events import (
     InputPrompt,
     MessageEvent,
     StatusEvent,
+    Streaming,
     ToolStarted,
     UserInput,
 )
@@ -71,6 +72,21 @@ async def test_who_wants_some_events_hears_those(bus: EventBus) -> None:
     bus.emit(second)
     assert some == [first, UserInput("r1", "x"), second]
     assert late == [second, first]
+
+
+async def test_what_is_not_recorded_can_be_left_out(bus: EventBus) -> None:
+    kept: list[Event] = []
+    status, streamed = StatusEvent("info", "a"), Streaming("s1", "a", done=False)
+    assert not bus.hears(Streaming)
+    bus.subscribe(kept.append, transient=False)
+    assert (bus.hears(StatusEvent), bus.hears(Streaming)) == (True, False)
+    for event in (streamed, status):
+        bus.emit(event)
+    assert kept == [status]
+    leave = bus.subscribe(kept.append)
+    assert bus.hears(Streaming)
+    leave()
+    assert not bus.hears(Streaming)
 
 
 async def test_everybody_hears_everything_until_they_leave(bus: EventBus) -> None:

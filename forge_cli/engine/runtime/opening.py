@@ -248,7 +248,7 @@ def _listen(spec: RuntimeSpec, redactor: Redactor, stack: AsyncExitStack) -> Ope
             recorder.add_sink(sink)
     open_calls = OpenCalls(recorder)
     if recorder or spec.is_root:
-        stack.callback(spec.bus.subscribe(open_calls))
+        stack.callback(spec.bus.subscribe(open_calls, transient=recorder is not None and recorder.shows))
     if spec.on_event:
         stack.callback(spec.bus.subscribe(spec.on_event))
     stack.callback(spec.bus.subscribe(obey, only=(Interrupt,)))

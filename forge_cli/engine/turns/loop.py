@@ -259,7 +259,7 @@ class Loop:
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
-        shown, joiner, renamed = RedactedStream(self.redactor), TextJoiner(), False
+        shown, told, joiner, renamed = RedactedStream(self.redactor), 0, TextJoiner(), False
         keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
         try:
             with self.interrupt.scope() as scope:
@@ -267,10 +267,11 @@ class Loop:
                     while delta := await self._next_delta(deltas):
                         match delta:
                             case TextDelta():
-                                piece = joiner.add(delta.text)
-                                text += piece
-                                if aloud and (part := shown.add(piece)):
-                                    self.bus.emit(Streaming(stream_id, part, done=False))
+                                text += joiner.add(delta.text)
+                                if aloud and self.bus.hears(Streaming):
+                                    if part := shown.add(text[told:]):
+                                        self.bus.emit(Streaming(stream_id, part, done=False))
+                                    told = len(text)
                             case ToolCall():
                                 delta = within_depth(delta)
                                 taken = delta.id in self.history.call_ids or delta.id in [call.id for call in calls]
@@ -278,7 +279,8 @@ class Loop:
                                 calls.append(delta if own else replace(delta, id=new_id("call")))
                                 renamed = renamed or not own
                             case Restart():
-                                text, calls, shown, joiner = "", [], RedactedStream(self.redactor), TextJoiner()
+                                text, calls, joiner = "", [], TextJoiner()
+                                shown, told = RedactedStream(self.redactor), 0
                                 void = f"the text above is void, the answer starts again: {delta.reason}"
                                 self.bus.emit(StatusEvent("info", void))
                             case TurnEnd():
@@ -287,9 +289,9 @@ class Loop:
             if aloud:
                 self.bus.emit(Streaming(stream_id, "", done=True))
             raise
-        text += (last := joiner.close())
-        if aloud:
-            if rest := shown.add(last) + shown.close():
+        text += joiner.close()
+        if aloud and self.bus.hears(Streaming):
+            if rest := shown.add(text[told:]) + shown.close():
                 self.bus.emit(Streaming(stream_id, rest, done=False))
             self.bus.emit(Streaming(stream_id, "", done=True))
         if scope.cancelled_caught or self.interrupt.interrupted:

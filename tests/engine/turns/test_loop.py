@@ -23,6 +23,8 @@ from forge_cli import (
     ToolCall,
     TurnEnd,
     Usage,
+    WorkerRuntime,
+    load_worker,
 )
 from forge_cli.core.call_ids import is_legal
 from forge_cli.core.errors import ExitCode
@@ -358,6 +360,30 @@ def test_half_a_character_waits_for_the_other_half(worker: Project) -> None:
     seen = worker.run(model=Told([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")]))
     assert seen.result.response == "a😀 \ufffd"
     assert "".join(event.delta for event in seen.of(Streaming)) == "a😀 \ufffd"
+
+
+@pytest.mark.anyio
+async def test_who_begins_to_listen_in_the_middle_of_an_answer_is_told_all_of_it(
+    worker: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is shown while nobody listens; a secret of which the beginning came before is one all the same."""
+    monkeypatch.setenv("MY_TOKEN", "tops3cretvalue")
+    bus, heard = EventBus(), list[Event]()
+
+    class Late(Told):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+            yield TextDelta("It is tops3")
+            bus.subscribe(heard.append, only=(Streaming,))
+            yield TextDelta("cretvalue, ")
+            yield TextDelta("is it?")
+            yield TurnEnd("end")
+
+    with worker.environment(), anyio.fail_after(20):
+        async with WorkerRuntime(worker=load_worker(worker.folder / "worker.yaml"), model=Late(), bus=bus) as runtime:
+            await runtime.run("go")
+    told = [event for event in heard if isinstance(event, Streaming)]
+    assert "".join(event.delta for event in told) == "It is [redacted:MY_TOKEN], is it?"
+    assert [event.done for event in told].count(True) == 1
 
 
 def test_of_a_thousand_calls_the_first_two_hundred_are_made(worker: Project) -> None:
