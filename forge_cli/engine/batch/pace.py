@@ -94,10 +94,11 @@ class SharedPace:
                     self._wake()
 
     def _wake(self) -> None:
-        """Let the next one go, and a moment later the one after it."""
-        if self._waiting and self._spacing is None and self._running < self._limit and not self.pause:
-            self._waiting.popleft().set()
-            self._spacing = asyncio.get_running_loop().call_later(APART, self._wake_next)
+        """Let the next one go, in a pause after that, and a moment later the one after it."""
+        if self._waiting and self._spacing is None and self._running < self._limit:
+            if not (pause := self.pause):
+                self._waiting.popleft().set()
+            self._spacing = asyncio.get_running_loop().call_later(pause or APART, self._wake_next)
 
     def _wake_next(self) -> None:
         self._spacing = None

@@ -95,6 +95,26 @@ async def test_those_that_have_waited_go_out_one_after_the_other() -> None:
     assert all(later - before >= 0.9 * APART for before, later in pairwise(sent))
 
 
+async def test_those_that_wait_go_on_after_a_pause_though_nobody_is_under_way_any_more() -> None:
+    pace, sent = SharedPace(2), list[int]()
+
+    async def send(number: int, *, busy: bool = False) -> None:
+        async with pace.request():
+            sent.append(number)
+            await anyio.wait_all_tasks_blocked()
+            if busy:
+                pace.hold(0.05)
+
+    with anyio.fail_after(10):
+        await send(0)
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: send(1, busy=True))
+            group.start_soon(lambda: send(2, busy=True))
+            for number in (3, 4):
+                group.start_soon(send, number)
+    assert sent == [0, 1, 2, 3, 4]
+
+
 async def test_what_a_busy_provider_asks_for_counts_more() -> None:
     pace = SharedPace(4)
     async with pace.request():
