@@ -32,7 +32,7 @@ from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
 from forge_cli.files.sync import sync_data
 from forge_cli.record.line import Line
-from forge_cli.record.log import broken_link, read_session
+from forge_cli.record.log import broken_link, read_session, session_file
 from forge_cli.record.recorder import Recorder
 from forge_cli.record.resume import read_past
 from forge_cli.record.writer import SessionLog, is_acted_upon
@@ -70,7 +70,7 @@ def decided(call: str) -> ApprovalDecided:
 
 
 def write(session: str, count: int) -> Path:
-    with SessionLog.create(session) as log:
+    with SessionLog.create(session_file(session)) as log:
         recorder = Recorder(session=session, worker="w", depth=0, redactor=Redactor(os.environ))
         recorder.add_sink(log)
         for event in events(count):
