@@ -166,7 +166,7 @@ class Redactor:
         last_space = max(text.rfind(space) for space in " \n\t")
         near = max(start, min(last_space, len(text)) - LONGEST)
         first = _beginning(text, start)
-        for index, literal in _present(_STARTS_BY_RARE, text):
+        for index, literal in _likely(_STARTS_BY_RARE, text):
             place = text.find(literal, start if SHAPES[index] is BLOCK else near)
             found = _begun_shape(index).search(text, place) if place >= 0 else None
             first = min(first, found.start()) if found else first
@@ -259,9 +259,9 @@ def _beginning(text: str, start: int) -> int:
     return len(text)
 
 
-def _present(by_rare: dict[str, list[tuple[int, str]]], text: str) -> list[tuple[int, str]]:
-    """Those of some literal texts that are in a text, with their numbers."""
-    return [each for rare, literals in by_rare.items() if rare in text for each in literals if each[1] in text]
+def _likely(by_rare: dict[str, list[tuple[int, str]]], text: str) -> list[tuple[int, str]]:
+    """Those of some literal texts that may be in a text, with their numbers."""
+    return [each for rare, literals in by_rare.items() if rare in text for each in literals]
 
 
 def _present_anchors(text: str) -> Iterator[int]:
@@ -271,7 +271,7 @@ def _present_anchors(text: str) -> Iterator[int]:
     the whole text for each anchor that ends with one.
     """
     if len(text) < _PIECES:
-        yield from sorted([index for index, _ in _present(_ANCHORS_BY_RARE, text)])
+        yield from sorted([index for index, anchor in _likely(_ANCHORS_BY_RARE, text) if anchor in text])
         return
     ends = {separator: _piece_ends(text, separator) for separator in _SEPARATORS}
     for index, anchor in enumerate(_ANCHORS):
