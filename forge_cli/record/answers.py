@@ -23,7 +23,7 @@ from forge_cli.core.wire import Unreadable, read, wire
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import Log, SessionLost
+from forge_cli.record.log import Log, SessionLost, beside
 from forge_cli.record.proof import prove
 
 ANSWER = ".answer"
@@ -69,7 +69,7 @@ class LeftAnswer:
 
 def answer_file(log: Path) -> Path:
     """Where an answer is left; a session asks one thing at a time."""
-    return log.with_name(f".{log.name}{ANSWER}")
+    return Path(beside(log, ANSWER))
 
 
 # --- the process that asks

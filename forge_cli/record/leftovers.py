@@ -11,15 +11,14 @@ from forge_cli.files.lock import acquire
 from forge_cli.record.answers import ANSWER, answer_file
 from forge_cli.record.index import FILE as INDEX
 from forge_cli.record.lock import LOCK, lock_file
-from forge_cli.record.log import SUFFIX
+from forge_cli.record.log import SUFFIX, beside
 
 _PART = ".part"
 
 
 def part_file(path: Path) -> str:
     """Where the first lines of a log are written before it has its name."""
-    folder, name = os.path.split(path)
-    return f"{folder}/.{name}{_PART}"
+    return beside(path, _PART)
 
 
 def sweep(folder: Path) -> None:

@@ -14,6 +14,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.upkeep import move_out_of_reach
 from forge_cli.files.lock import acquire, locked
 from forge_cli.files.regular import read_regular
+from forge_cli.record.log import beside
 
 LOCK = ".lock"
 _TRIES, _PAUSE = 25, 0.02
@@ -129,8 +130,7 @@ def holder(path: Path) -> int | None:
 
 
 def lock_file(path: Path) -> str:
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}{LOCK}")
+    return beside(path, LOCK)
 
 
 def _named(path: Path) -> int | None:

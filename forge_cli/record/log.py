@@ -65,6 +65,12 @@ def session_file(session: str) -> Path:
     return forge_home().joinpath(_FOLDER, f"{session}{SUFFIX}")
 
 
+def beside(log: Path, ending: str) -> str:
+    """Where something is kept for the time being that belongs to a log, and is no session."""
+    folder, name = os.path.split(log)
+    return os.path.join(folder, f".{name}{ending}")
+
+
 def is_there(log: Path) -> bool:
     """Has a session got its log? An OSError where nobody can tell."""
     try:
