@@ -157,12 +157,17 @@ class SessionLog:
         """Until whoever writes waits for something; after the last line nobody does, and no request without a log."""
         if not self.apart or self.waits or line.type == SessionEnd.type:
             return False
-        return self._fd >= 0 or line.type != TurnStart.type
+        return self.has_begun or line.type != TurnStart.type
 
     def _flush_later(self) -> None:
         self._is_due = False
         with suppress(SessionLost):  # told with the next line, or by ``check``
             self.flush()
+
+    @property
+    def has_begun(self) -> bool:
+        """Is there a file?"""
+        return self._fd >= 0
 
     def check(self) -> None:
         """SessionLost, unless all lines are written that came so far."""
@@ -184,10 +189,10 @@ class SessionLog:
     def _write(self, lines: Sequence[Line]) -> None:
         data = "".join([line.text() for line in lines]).encode()
         try:
-            if self._fd < 0:
-                self._begin(data)
-            else:
+            if self.has_begun:
                 self._append(data)
+            else:
+                self._begin(data)
             self._unkept = self._unkept or any(map(is_consent if self.apart else is_acted_upon, lines))
             if self._unkept and self.waits:
                 self._keep()
@@ -282,14 +287,15 @@ class SessionLog:
     def _why_lost(self, error: OSError) -> SessionLost:
         problem = f"the session's log cannot be written any more: {error.strerror}"
         resume = f" and resume with -r {self.path.stem}" if self._size and self.path.exists() else ""
-        return SessionLost(problem, hint=f"make room for {self.path}{resume}, or use --ephemeral")
+        without = "" if self.apart else ", or use --ephemeral"
+        return SessionLost(problem, hint=f"make room for {self.path}{resume}{without}")
 
     def close(self) -> None:
         """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
         with suppress(SessionLost):
             self.flush()
         self._proof.close()
-        if self._fd >= 0:
+        if self.has_begun:
             with suppress(OSError, ForgeError):
                 self._be_last()
             os.close(self._fd)

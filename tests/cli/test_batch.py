@@ -4,6 +4,7 @@ Covers forge_cli.cli.batch.run, forge_cli.cli.batch.status, forge_cli.cli.batch.
 forge_cli.engine.batch.plan, forge_cli.engine.batch.store, forge_cli.core.batches, forge_cli.core.executors.
 """
 
+import errno
 import json
 import os
 import signal
@@ -215,6 +216,25 @@ def test_a_home_that_cannot_be_written_is_told_before_anything_begins(project: P
     done = project.forge("batch", "worker.yaml", "items.jsonl", env={"FORGE_HOME": str(project.folder / "file/home")})
     assert (done.returncode, "no session can be kept: " in done.stderr) == (1, True)
     assert not list(project.folder.glob("items.results*"))
+
+
+def test_a_disk_that_is_full_stops_it_before_the_model_is_asked(cli, project: Project, monkeypatch) -> None:
+    """No log can be made for any item, so that all of them would fail."""
+    write_items(project, dict.fromkeys("abcdef", ""))
+    opened, asked = os.open, list[str]()
+
+    def full(path, *more, **named):
+        if str(path).endswith(".part"):
+            asked.append(path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return opened(path, *more, **named)
+
+    monkeypatch.setattr(os, "open", full)
+    done = cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "1")
+    assert (done.code, len(asked)) == (1, 1)
+    assert "forge: the session's log cannot be written any more: No space left on device\n  make room for " in done.err
+    assert "--ephemeral" not in done.err
+    assert (effects(project, "notes.txt"), results(project)) == ([], [])
 
 
 def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:

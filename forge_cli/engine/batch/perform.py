@@ -26,6 +26,7 @@ from forge_cli.engine.turns.limits import Budget
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.record.disk import Disk
+from forge_cli.record.log import SessionLost
 from forge_cli.record.open import OpenSession, open_item_session, result_so_far
 from forge_cli.record.recorder import Sink
 
@@ -140,6 +141,8 @@ class ItemPerformer:
             await runtime.conclude()
             if log:
                 log.check()
+        except SessionLost as error:
+            return self.failed(item, error, opened=log is None or log.has_begun)
         finally:
             await runtime.aclose()
         return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), refused=result.refused)
