@@ -86,7 +86,7 @@ def end(section: Section) -> None:
 
 
 def is_of_forge(code: object) -> bool:
-    """Is a function, or what an object does, no third-party code?"""
+    """Is a function, a class or an object forge's own, and no third-party code?"""
     return str(getattr(code, "__module__", "")).startswith("forge_cli.")
 
 

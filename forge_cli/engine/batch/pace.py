@@ -94,7 +94,7 @@ class SharedPace:
                     self._wake()
 
     def _wake(self) -> None:
-        """Let the next one go, in a pause after that, and a moment later the one after it."""
+        """Let the next one go, as soon as there is no pause, and a moment later the one after it."""
         if self._waiting and self._spacing is None and self._running < self._limit:
             if not (pause := self.pause):
                 self._waiting.popleft().set()
