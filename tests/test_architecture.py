@@ -61,13 +61,10 @@ LATE = frozenset(
     {
         "forge_cli.cli.against",
         "forge_cli.cli.lines",
-        "forge_cli.cli.looking.gate",
-        "forge_cli.cli.looking.gate_facts",
         "forge_cli.cli.looking.looker",
         "forge_cli.cli.models.names",
         "forge_cli.cli.signals",
         "forge_cli.cli.tools.rows",
-        "forge_cli.cli.worker.checking",
         "forge_cli.cli.worker.grants",
         "forge_cli.engine.replay.recording",
         "forge_cli.engine.replay.repeat",

@@ -107,7 +107,7 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
     if args[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"forge {__version__}\n")
         return 0
-    spare_pydantic_plugins()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read the metadata of all packages
     if "_FORGE_COMPLETE" in os.environ:
         from forge_cli.cli.completion import answer
 
@@ -133,15 +133,6 @@ def carry_out(args: list[str], report: ResultReport | None = None) -> int:
     from forge_cli.cli.commands import dispatch
 
     return dispatch(args, report)
-
-
-def spare_pydantic_plugins() -> None:
-    """Keep pydantic from loading what looks for plugins of its own: it would read the metadata of all that is there."""
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    if os.environ["PYDANTIC_DISABLE_PLUGINS"] == "__all__":
-        loader = type(sys)("pydantic.plugin._loader")
-        loader.get_plugins = tuple  # type: ignore[attr-defined]
-        sys.modules.setdefault(loader.__name__, loader)
 
 
 def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:

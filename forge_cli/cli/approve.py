@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
 from forge_cli.cli.colours import paint
-from forge_cli.cli.looking.kept_gate import judge_plainly
+from forge_cli.cli.looking.gate import judging
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, json_object, new_app, work_folder
 from forge_cli.cli.output import data_output
+from forge_cli.cli.signals import in_loop
 from forge_cli.cli.verdict import VerdictAnswer, answer_of
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
 from forge_cli.core.errors import UsageError
@@ -66,27 +67,13 @@ def approve(
         if lines is None:
             given = json_object(json_input)
             path, folder = find_worker(worker), work_folder(directory)
-            _approve_one(str(tool), pairs or [], given, path, folder, out, as_json=as_json)
+            _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)
         else:
             _approve_all(_batch(lines), find_worker(worker), work_folder(directory), out, as_json=True)
 
 
-def _approve_one(
-    tool: str, pairs: list[str], given: JsonObject, worker: str, workspace: Path, out: TextIO, *, as_json: bool
-) -> None:
-    answer = None
-    with suppress(UsageError):  # what is wrong with the worker is said first
-        answer = judge_plainly(worker, workspace, *_read_call(tool, pairs, given))
-    if answer is None:
-        _approve_all(_one(tool, pairs, given), worker, workspace, out, as_json=as_json)
-    else:
-        _tell(answer, out, as_json=as_json)
-
-
 def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_json: bool) -> None:
     """Judge calls by the opened worker."""
-    from forge_cli.cli.looking.gate import judging
-    from forge_cli.cli.signals import in_loop
 
     async def judge_all() -> None:
         async with judging(worker, workspace) as judge:
@@ -101,16 +88,12 @@ def _tell(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
     out.flush()
 
 
-def _read_call(tool: str, pairs: list[str], given: JsonObject) -> tuple[str, JsonObject, Mapping[str, OptionValue]]:
+async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
     """The call of the command line: pairs over the JSON object."""
     others, options = parse_arguments(pairs)
     if others:
         raise UsageError(f"'{others[0]}' is not KEY=VALUE")
-    return tool, given, options
-
-
-async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
-    yield _read_call(tool, pairs, given)
+    yield tool, given, options
 
 
 @contextmanager

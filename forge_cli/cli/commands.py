@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from forge_cli.cli.coercion import CoercesLate
 from forge_cli.cli.examples import WithExamples
 from forge_cli.core.errors import ExitCode, Terminated, UsageError
 from forge_cli.core.values import dataclass
@@ -128,7 +127,7 @@ GROUPS = {
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class CommandGroup(WithExamples, CoercesLate, TyperGroup):
+class CommandGroup(WithExamples, TyperGroup):
     """A group of commands whose help ends with examples."""
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from forge_cli.cli.coercion import CoercesLate
 from forge_cli.cli.examples import WithExamples
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
@@ -31,7 +30,7 @@ JsonInputOption = Annotated[
 ]
 
 
-class PlainCommand(WithExamples, CoercesLate, TyperCommand):
+class PlainCommand(WithExamples, TyperCommand):
     """A command whose help reads ``WORKER [TASK|-]`` and ``--on-ask deny|fail``; typer would write types, too."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -28,7 +28,8 @@ from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import open_recording
 from forge_cli.engine.replay.repeat import Repetition, ReplayStopped
 from forge_cli.engine.replay.replay import Course
-from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+from forge_cli.files.lookup import SUFFIXES
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import SUFFIX
 
 FOLDER = "tests"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from forge_cli.core.fields import alternatives, expectation, shown
 from forge_cli.core.marks import Loc
 from forge_cli.core.schema import InvalidInput, declared_at, missing_field, problem_at, unknown_field
-from forge_cli.core.signature import keyword_args, model_schema, plain_args, plain_fields, read_strict
+from forge_cli.core.signature import keyword_args, model_schema, plain_args, read_strict
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ _PYDANTIC_TYPES = frozenset(
 
 def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
     """From validated plain args to the values that the function takes: a Path, a datetime, a nested model."""
-    fields = plain_fields(model)
-    if fields and (plain := fields.keywords(args)) is not None:
-        return plain
     try:
         return keyword_args(read_strict(model, args))
     except ValidationError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from forge_cli.core.fields import alternatives, member, subschemas
 from forge_cli.core.marks import Loc
@@ -28,8 +28,6 @@ class PathArgument:
 
     access: Access
     kind: Literal["file"] | None = None
-    describes_only: ClassVar[bool] = True
-    """It changes the schema, and not what is valid."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
         return {**handler(schema), **self.keywords()}

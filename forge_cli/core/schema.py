@@ -27,7 +27,6 @@ from forge_cli.core.json_schema import (
     validator,
 )
 from forge_cli.core.marks import Loc, dotted
-from forge_cli.core.plain import PlainFields
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import MAX_BITS, NESTING, JsonObject
@@ -54,24 +53,12 @@ class InvalidInput(ToolError):
         super().__init__("; ".join(self.problems[:PROBLEMS]))
 
 
-_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
-_PLAIN_FIELD = frozenset({"type", "title", "description", "default"})
-_PLAIN_ROOT = frozenset({"type", "title", "description", "properties", "required", "additionalProperties", "$schema"})
-
-
 @dataclass(frozen=True, eq=False)
 class InputSchema:
     """What a tool takes: the JSON Schema shown to the model, and the validation derived from the same thing."""
 
     json_schema: JsonObject
     model: type[BaseModel] | None = None
-    plain: PlainFields | None = None
-    """What is known of its fields, where there is nothing else to check args by."""
 
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
@@ -88,35 +75,13 @@ class InputSchema:
             raise SchemaError(problem)
         return cls(_closed(_plain(schema, limit=2 * NESTING)))
 
-    def read_plainly(self, args: Any) -> JsonObject | None:
-        """What ``validate`` returns, where types and bounds alone tell it; no third-party code is called."""
-        fields = self.plain_fields
-        return fields.read(args) if fields else None
-
-    @cached_property
-    def plain_fields(self) -> PlainFields | None:
-        """Its fields, where all of them are plain."""
-        if self.model is None:
-            return self.plain
-        from forge_cli.core.signature import plain_fields
-
-        return plain_fields(self.model)
-
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
-        if (plain := self.read_plainly(args)) is not None:
-            return plain
         try:
             if not isinstance(args, Mapping):
                 raise InvalidInput(f"the input must be an object, got {shown(args)}")
             given = _plain(args)
-            if self._fits_plainly(given):
-                return self._fill(given)
             coerced = _plain(coerce(given, self.json_schema))
-            if (plain := self.read_plainly(coerced)) is not None:
-                return plain
-            if self.plain is not None:
-                raise InvalidInput("the types and bounds of its fields do not tell whether the input is valid")
             if self.model is None:
                 return self._by_schema(coerced)
             from forge_cli.core.model_input import validate_by_model
@@ -133,29 +98,6 @@ class InputSchema:
         if problems:
             raise InvalidInput(*problems)
         return self._fill(args)
-
-    def _fits_plainly(self, args: JsonObject) -> bool:
-        """Whether the types alone tell that args are valid; where they do not, the whole schema has to be asked."""
-        types = self._plain_types
-        if types is None or not types.keys() >= args.keys() >= self._required:
-            return False
-        return all(type(value) in types[name] for name, value in args.items())
-
-    @cached_property
-    def _required(self) -> frozenset[str]:
-        return frozenset(self.json_schema.get("required", ()))
-
-    @cached_property
-    def _plain_types(self) -> dict[str, tuple[type, ...]] | None:
-        """The types of the fields, where the schema says nothing else of them."""
-        closed, properties = self.json_schema.get("additionalProperties") is False, self.json_schema["properties"]
-        if self.model or not closed or self.json_schema.keys() - _PLAIN_ROOT:
-            return None
-        if any(not isinstance(each, dict) or each.keys() - _PLAIN_FIELD for each in properties.values()):
-            return None
-        kinds = {name: each.get("type") for name, each in properties.items()}
-        plain = all(isinstance(kind, str) and kind in _PLAIN_TYPES for kind in kinds.values())
-        return {name: _PLAIN_TYPES[kind] for name, kind in kinds.items()} if plain else None
 
     def _fill(self, args: JsonObject) -> JsonObject:
         """Valid args with defaults, in the order of the schema."""

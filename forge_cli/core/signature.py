@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 from itertools import pairwise
-from types import FunctionType, MappingProxyType, NoneType, SimpleNamespace, UnionType
+from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -15,14 +15,12 @@ from typing import (
     ClassVar,
     Optional,
     TypeGuard,
-    Union,
     get_args,
     get_origin,
     get_type_hints,
 )
 from weakref import WeakKeyDictionary
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
@@ -30,24 +28,12 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.fields import subschemas
-from forge_cli.core.paths import PathArgument
-from forge_cli.core.plain import REQUIRED, PlainField, PlainFields
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
 
 
-_PLAIN_TYPES = frozenset({str, int, float, bool, NoneType})
-_BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt", MinLen: "min_length", MaxLen: "max_length"}
-_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
-_NUMBERS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
-_KEYWORDS: dict[type, dict[str, str]] = {
-    str: {"min_length": "minLength", "max_length": "maxLength"},
-    int: _NUMBERS,
-    float: _NUMBERS,
-    bool: {},
-}
 _GOOGLE_SECTION = r"((Keyword |Other )?(Args|Arguments|Parameters)|Params):\s*"
 _SPHINX_FIELD = r":(param|parameter|arg|argument|key|keyword|kwarg|type)\s[^:]*:"
 _NUMPY_SECTION = r"(Other )?Parameters\s*"
@@ -63,7 +49,6 @@ class SignatureModel(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     parameter_names: ClassVar[dict[str, str]] = {}
-    known_plain: ClassVar[PlainFields | None] = None
 
 
 def signature_model(
@@ -111,47 +96,6 @@ def _signature_model(
     model = create_model(_name(function), __base__=SignatureModel, __module__=function.__module__ or __name__, **fields)
     model.parameter_names = dict(zip(fields, seen.values(), strict=True))
     return model
-
-
-def plain_fields(model: type[BaseModel] | None) -> PlainFields | None:
-    """The fields of a model made from a signature, where all of them are plain; found once."""
-    if model is None or not issubclass(model, SignatureModel):
-        return None
-    if "known_plain" not in vars(model):
-        model.known_plain = _plain_fields(model)
-    return model.known_plain
-
-
-def _plain_fields(model: type[SignatureModel]) -> PlainFields | None:
-    """None where one of the fields takes more than types and bounds."""
-    found = tuple(_plain_field(info, model.parameter_names[name]) for name, info in model.model_fields.items())
-    fields = tuple(field for field in found if field is not None)
-    return PlainFields(fields) if len(fields) == len(found) else None
-
-
-def _plain_field(info: FieldInfo, parameter: str) -> PlainField | None:
-    types, name = _plain_types(info.annotation), info.validation_alias
-    bounds = tuple(_bound(each) for each in info.metadata if not getattr(each, "describes_only", False))
-    if types is None or None in bounds or not isinstance(name, str) or info.exclude or info.default_factory:
-        return None
-    known = tuple(bound for bound in bounds if bound is not None)
-    if info.is_required():
-        return PlainField(name, parameter, types, known)
-    field = PlainField(name, parameter, types, known, info.default)
-    return field if field.admits(info.default) else None
-
-
-def _plain_types(hint: Any) -> frozenset[type] | None:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    plain = len({*kinds} - {NoneType}) == 1 and all(isinstance(kind, type) and kind in _PLAIN_TYPES for kind in kinds)
-    return frozenset(kinds) if plain else None
-
-
-def _bound(metadata: Any) -> tuple[str, Any] | None:
-    if type(metadata) not in _BOUNDS:
-        return None
-    name = _BOUNDS[type(metadata)]
-    return name, getattr(metadata, name)
 
 
 def keyword_args(instance: BaseModel) -> dict[str, Any]:
@@ -326,47 +270,8 @@ _schemas: WeakKeyDictionary[type[BaseModel], JsonObject] = WeakKeyDictionary()
 def model_schema(model: type[BaseModel]) -> JsonObject:
     """The JSON Schema of a model: an object at the top, closed unless the model allows extras, no generated titles."""
     if model not in _schemas:
-        _schemas[model] = _model_schema(model)
+        _schemas[model] = _described_by_pydantic(model)
     return _schemas[model]
-
-
-def _model_schema(model: type[BaseModel]) -> JsonObject:
-    return _described_plainly(model) or _described_by_pydantic(model)
-
-
-def _described_plainly(model: type[BaseModel]) -> JsonObject | None:
-    """What pydantic would say of a model whose fields are plain, for which it would build a validator first."""
-    plain = plain_fields(model)
-    if plain is None:
-        return None
-    infos = model.model_fields.values()
-    described = {field.name: _property(field, info) for field, info in zip(plain.fields, infos, strict=True)}
-    properties = {name: schema for name, schema in described.items() if schema is not None}
-    if len(properties) < len(described):
-        return None
-    required = [field.name for field in plain.fields if field.default is REQUIRED]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _property(field: PlainField, info: FieldInfo) -> JsonObject | None:
-    """The schema of a plain field, its keys in the order that pydantic gives them; None where more is said of it."""
-    (kind,) = field.types - {NoneType}
-    paths = [each for each in info.metadata if isinstance(each, PathArgument)]
-    words = {name: _KEYWORDS[kind].get(name) for name, _ in field.bounds}
-    known = len(paths) + len(field.bounds) == len(info.metadata) and None not in words.values()
-    more = info.examples or info.deprecated or info.json_schema_extra or (paths and NoneType in field.types)
-    if more or not known or len(paths) > 1:
-        return None
-    schema: JsonObject = {"type": _JSON_TYPES[kind], **{str(words[name]): bound for name, bound in field.bounds}}
-    for path in paths:
-        schema |= path.keywords()
-    if NoneType in field.types:
-        schema = {"anyOf": [dict(sorted(schema.items())), {"type": "null"}]}
-    if info.description is not None:
-        schema["description"] = info.description
-    if field.default is not REQUIRED:
-        schema["default"] = field.default
-    return dict(sorted(schema.items()))
 
 
 def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:

@@ -12,13 +12,6 @@ from typing import Any, Self
 from forge_cli.files.replace import replace_file
 
 
-def forget_old(folder: Path, most: int) -> None:
-    """Delete the oldest files of a folder that holds one entry a file, until there are so many."""
-    files = sorted(folder.glob("[!.]*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in files[:-most]:
-        file.unlink(missing_ok=True)
-
-
 class StampedCache:
     """A JSON file of entries with stamps; one that cannot be read or written only costs time."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.marks import MarkedDict
 from forge_cli.core.values import dataclass
-from forge_cli.files.kept import KeptDocument
 from forge_cli.files.places import decode_utf8, place_in
 from forge_cli.files.regular import NotRegularError, read_regular
 
@@ -40,12 +39,8 @@ def read_document(path: Path, *, shown: str | None = None, may_be_empty: bool = 
     if may_be_empty and re.fullmatch(_EMPTY, raw):
         return Document(MarkedDict(mark=Mark(file), keys={}, values={}), None, file)
     has_front_matter = path.suffix.lower() in FRONT_MATTER_SUFFIXES
-    kept = KeptDocument(path, raw)
-    if (found := kept.find(file)) is None:
-        front, body = split_front_matter(raw, file) if has_front_matter else (raw, None)
-        found = parse_document(front, file), body
-        kept.keep(*found)
-    return Document(*found, file)
+    front, body = split_front_matter(raw, file) if has_front_matter else (raw, None)
+    return Document(parse_document(front, file), body, file)
 
 
 def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:

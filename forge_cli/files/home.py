@@ -10,9 +10,6 @@ from pathlib import Path
 
 from forge_cli.core.errors import WorkerError
 
-DOCUMENTS = "documents"
-"""The folder of parsed files. It is not in the cache: the child that looks at third-party tools can read that."""
-
 
 def forge_home() -> Path:
     """``FORGE_HOME``, or ``.forge`` in the user's home; it need not exist."""

@@ -1,3 +1,8 @@
+"""Input schemas: what is told to a model, and what is taken from it.
+
+Covers forge_cli.core.model_input.
+"""
+
 from __future__ import annotations
 
 import copy

@@ -15,7 +15,6 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter
 
 from forge_cli.cli.lines import read_lines
-from forge_cli.cli.looking.trace import tracing
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.thirdparty import watching
@@ -69,13 +68,8 @@ async def _serve(requests: int, replies: int) -> None:
 async def _answer(request: JsonObject) -> JsonObject:
     try:
         function = find_function(request["function"])
-        if not request["traced"]:
-            value = await function(*request["args"])
-            return {"value": result_type(function).dump_python(value, mode="json")}
-        with tracing() as trace:
-            value = await function(*request["args"])
-            seen = trace.seen() if trace.complete else None
-        return {"value": result_type(function).dump_python(value, mode="json"), "seen": seen}
+        value = await function(*request["args"])
+        return {"value": result_type(function).dump_python(value, mode="json")}
     except ForgeError as error:
         where = [error.where.file, error.where.line, error.where.column] if error.where else None
         told = {"message": error.message, "where": where, "hint": error.hint, "exit_code": int(error.exit_code)}

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from forge_cli.cli.looking.child import result_type
 from forge_cli.cli.looking.reach import child_environment, confined
-from forge_cli.cli.looking.trace import active_trace
 from forge_cli.cli.signals import in_loop
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.text import cut, visible
@@ -35,10 +34,8 @@ LIMITS = ProcessLimits(processes=64, memory=2**31, file_size=2**28)
 LONGEST_REPLY, LONGEST_PRINT, LONGEST_SENTENCE = 2**26, 2**16, 1000
 MOST_STEPS = 20
 """How often something third-party can begin and have its own time, where tools are called."""
-_START = """import gc, sys; gc.set_threshold(200_000); sys.path[:] = sys.argv[1:]
-from forge_cli.cli.app import spare_pydantic_plugins; spare_pydantic_plugins()
+_START = """import sys; sys.path[:] = sys.argv[1:]
 from forge_cli.cli.looking.child import main; main()"""
-"""As the console script starts: garbage is not looked for while modules are imported."""
 
 
 class ThirdPartyError(ForgeError):
@@ -150,14 +147,11 @@ class _Conversation:
 
     async def ask(self, function: Callable[..., Awaitable[T]], args: Iterable[Any]) -> T:
         name = f"{function.__module__}:{function.__qualname__}"
-        trace = active_trace()
-        request = {"function": name, "args": list(args), "confined_by": self._confined_by, "traced": bool(trace)}
+        request = {"function": name, "args": list(args), "confined_by": self._confined_by}
         reply: JsonObject = {"failed": f"it did not answer within {PATIENCE:g} seconds"}
         with anyio.move_on_after(PATIENCE) as limit:
             reply = await self._exchange(json.dumps(request).encode() + b"\n", limit)
         self._forward_errors()
-        if trace and "value" in reply:
-            trace.add(reply.get("seen"))
         return self._value(reply, function)
 
     async def end(self) -> None:

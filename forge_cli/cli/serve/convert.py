@@ -12,9 +12,9 @@ from rich.console import Console
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.media import decoded_text
+from forge_cli.core.media import Image, decoded_text
 from forge_cli.core.phrases import NOBODY_TO_ASK
-from forge_cli.core.results import MODEL_LIMIT, Custom, Image, Json, shown_files
+from forge_cli.core.results import MODEL_LIMIT, Custom, Json, shown_files
 from forge_cli.core.text import cut
 from forge_cli.core.tool import Tool
 from forge_cli.core.wire import jsonable

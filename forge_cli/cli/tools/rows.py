@@ -13,8 +13,8 @@ from forge_cli.cli.opening import bare_worker, opened
 from forge_cli.cli.sections import settings_of
 from forge_cli.cli.tools.row import Row
 from forge_cli.core.errors import ForgeError
+from forge_cli.core.source import Source
 from forge_cli.core.text import cut
-from forge_cli.core.tool import Source
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.offer import Offer, definition_tokens

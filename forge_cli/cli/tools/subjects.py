@@ -24,9 +24,9 @@ from forge_cli.engine.gate.conformance import ConformanceCheck, examine, trial
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.lookup import named_workers
+from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule
-from forge_cli.files.worker import SUFFIXES, load_worker
+from forge_cli.files.worker import load_worker
 from forge_cli.sandbox.names import shown
 from forge_cli.toolsets.custom import CustomToolset
 from forge_cli.toolsets.executables.manage import ExecutableManager, temporary_copy

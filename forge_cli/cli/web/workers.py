@@ -8,10 +8,10 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.home import forge_home
-from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
+from forge_cli.files.lookup import SUFFIXES, NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.regular import read_regular
 from forge_cli.files.trust import TrustError, TrustStore
-from forge_cli.files.worker import SUFFIXES, load_worker
+from forge_cli.files.worker import load_worker
 
 MARKS = (b"\ninstructions:", b"\ntoolsets:")
 """Keys that a worker has, and hardly any other YAML file."""

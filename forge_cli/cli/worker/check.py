@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 
-from forge_cli.cli.looking.answers import answer
+from forge_cli.cli.looking.looker import look
+from forge_cli.cli.models.names import check_model, check_script
+from forge_cli.cli.opening import opened
 from forge_cli.cli.options import DirectoryOption, new_app, work_folder
 from forge_cli.cli.output import data_output
 from forge_cli.cli.worker.find import WorkerArgument, find_worker
+from forge_cli.cli.worker.grants import grants_of, lines_of_grants
+from forge_cli.core.bus import EventBus
+from forge_cli.core.events import Event, StatusEvent
+from forge_cli.core.text import visible
+from forge_cli.files.worker import load_worker
 
 app = new_app()
 
@@ -25,20 +30,30 @@ def check(
     Its keys, zones, toolsets, tools and approvals are looked at, what its tools import, and the name of its model. What
     it allows in advance is listed.
     """
-    path, folder = find_worker(worker), work_folder(directory)
-    question = ("worker check", worker, path, str(folder))
-    with data_output():
-        found = answer(question, partial(_check, worker, path, folder), partial(_besides, path, folder))
-    sys.stdout.write(found)
+    with data_output() as out:
+        out.write(check_worker(worker, find_worker(worker), work_folder(directory)))
 
 
-def _check(worker: str, path: str, folder: Path) -> str:
-    from forge_cli.cli.worker.checking import check_worker
+def check_worker(named: str, path: str, folder: Path) -> str:
+    """That it is sound, and what it grants itself; what is odd is said on standard error."""
+    found = load_worker(path)
+    toolsets, tools = look(count_tools, path, str(folder), worker=path, folder=folder)
+    if odd := look(check_model, path, str(folder), worker=path, folder=folder):
+        sys.stderr.write(f"warning: {visible(odd)}\n")
+    check_script(found, folder)
+    told = f"{visible(named)}: ok (worker '{found.name}', toolsets: {toolsets}, tools: {tools})"
+    lines = (visible(line) for line in lines_of_grants(grants_of(found, folder)))
+    return "".join(f"{line}\n" for line in (told, *lines))
 
-    return check_worker(worker, path, folder)
+
+async def count_tools(worker: str, workspace: str) -> tuple[int, int]:
+    """Open everything that the worker names, once; returns how many toolsets and tools that are."""
+    bus = EventBus()
+    bus.subscribe(_warn)
+    async with opened(load_worker(worker), workspace=Path(workspace), bus=bus, make_zones=False) as assembly:
+        return len(assembly.toolbox.toolsets), len(assembly.toolbox.offers)
 
 
-def _besides(path: str, folder: Path) -> Iterable[Path]:
-    from forge_cli.cli.worker.checking import places_of_worker
-
-    return places_of_worker(path, folder)
+def _warn(event: Event) -> None:
+    if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
+        sys.stderr.write(f"{event.level}: {visible(event.message)}\n")

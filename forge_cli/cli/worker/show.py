@@ -25,7 +25,8 @@ from forge_cli.core.text import visible
 from forge_cli.core.wrap import wrap_for
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.facts import CALLS, Facts, environment_of, facts_of, policy_of, tree_of
+from forge_cli.engine.runtime.facts import CALLS, Facts, facts_of, policy_of, tree_of
+from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.engine.turns.prompt import system_prompt, wanted_output
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.branch import git_branch
