@@ -37,8 +37,8 @@ _ROOMS = {
     "core.requests": "SampleReply SampleRequest SessionRequests",
     "core.results": "Custom Diff FileContent FileList Json ResultValue Text is_valid_kind is_well_known_kind",
     "core.sandbox": "FileInfo FolderEntry SandboxView",
-    "core.tool": "Args ManualExecution NeedsApproval Preview Source Tool Validated is_manual_tool"
-    " llm_tools manual_tools tool",
+    "core.source": "Source",
+    "core.tool": "Args ManualExecution NeedsApproval Preview Tool Validated is_manual_tool llm_tools manual_tools tool",
     "core.toolset": "ApprovalConfig Toolset ToolsetConfig ToolsetEnv ToolsetPlaces",
     "core.wire": "JsonObject",
     "core.zones": "Access Zone ZoneApproval ZoneMode",

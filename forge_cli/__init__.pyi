@@ -120,11 +120,11 @@ from forge_cli.core.results import is_well_known_kind as is_well_known_kind
 from forge_cli.core.sandbox import FileInfo as FileInfo
 from forge_cli.core.sandbox import FolderEntry as FolderEntry
 from forge_cli.core.sandbox import SandboxView as SandboxView
+from forge_cli.core.source import Source as Source
 from forge_cli.core.tool import Args as Args
 from forge_cli.core.tool import ManualExecution as ManualExecution
 from forge_cli.core.tool import NeedsApproval as NeedsApproval
 from forge_cli.core.tool import Preview as Preview
-from forge_cli.core.tool import Source as Source
 from forge_cli.core.tool import Tool as Tool
 from forge_cli.core.tool import Validated as Validated
 from forge_cli.core.tool import is_manual_tool as is_manual_tool

@@ -26,8 +26,9 @@ from forge_cli.core.config import Config
 from forge_cli.core.ended import ResultStatus
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ACTIONS, DISPLAY, Event, Origin, StatusEvent
+from forge_cli.core.hints import DisplayHints
 from forge_cli.core.messages import Message
-from forge_cli.core.results import WELL_KNOWN_KINDS, DisplayHints
+from forge_cli.core.results import WELL_KNOWN_KINDS
 from forge_cli.core.toolset import ToolsetConfig
 from forge_cli.core.wire import camel_case
 from forge_cli.engine.plugins.host import PluginHost

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.media import Blob, Image
 from forge_cli.core.notify import Notify
-from forge_cli.core.results import Blob, Image, ResultValue, for_model, shown_files
+from forge_cli.core.results import ResultValue, for_model, shown_files
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject, Unreadable, jsonable, own_reader, read, wire
 

@@ -64,7 +64,8 @@ class ToolsetEnv:
     home: Path
     sandbox: SandboxView
     """Files, with no path declared: what asks is refused here. A call has ``context.sandbox``."""
-    processes: Processes
+    open_processes: Callable[[], Processes]
+    """Gives ``processes``; what starts and confines commands is loaded for whoever asks first."""
     notify: Notify
     policy: Any = None
     """What the user says of this toolset for every worker, read by its ``Policy``; None where nothing is said."""
@@ -76,6 +77,11 @@ class ToolsetEnv:
     """For what a server of the toolset asks of the model, or of the person."""
     toolset: str = ""
     """The name of the toolset that has this."""
+
+    @property
+    def processes(self) -> Processes:
+        """The child processes of the worker."""
+        return self.open_processes()
 
     @property
     def data(self) -> Path:

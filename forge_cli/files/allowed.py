@@ -8,7 +8,8 @@ from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+from forge_cli.files.lookup import SUFFIXES
+from forge_cli.files.worker import Worker, load_worker
 
 FOLDERS = (".", "workers")
 

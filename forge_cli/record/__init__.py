@@ -1,1 +1,17 @@
 """The record of sessions: the lines of a log, how they are written, and how they are read back."""
+
+from typing import TYPE_CHECKING
+
+from forge_cli.core.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from forge_cli.record import answers as answers
+    from forge_cli.record import changes as changes
+    from forge_cli.record import index as index
+    from forge_cli.record import leftovers as leftovers
+    from forge_cli.record import overview as overview
+    from forge_cli.record import pending as pending
+    from forge_cli.record import resume as resume
+    from forge_cli.record import undo as undo
+
+__getattr__ = lazy_modules(__name__)

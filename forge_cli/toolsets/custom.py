@@ -12,8 +12,9 @@ from typing import Any, cast
 from forge_cli.core.errors import Mark, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import ModuleAdapter, ModuleTools, is_toolset
+from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
-from forge_cli.core.tool import Source, Tool
+from forge_cli.core.tool import Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.values import dataclass
 from forge_cli.files.module import LocalModule, imported_beside

@@ -12,20 +12,10 @@ from typing import Any, Literal
 
 from forge_cli.core.bounds import LATER, call_within, fault_text, is_fault
 from forge_cli.core.difference import unified_diff
+from forge_cli.core.hints import DisplayHints
 from forge_cli.core.hookspecs import Renderer
-from forge_cli.core.media import decoded_text
-from forge_cli.core.results import (
-    Blob,
-    Custom,
-    Diff,
-    DisplayHints,
-    FileContent,
-    FileList,
-    Image,
-    Json,
-    ResultValue,
-    Text,
-)
+from forge_cli.core.media import Blob, Image, decoded_text
+from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
 from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import jsonable

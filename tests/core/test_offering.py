@@ -21,7 +21,7 @@ ENV = ToolsetEnv(
     workspace=Path("/"),
     home=Path("/"),
     sandbox=None,
-    processes=None,
+    open_processes=lambda: None,
     notify=lambda level, message: None,
 )
 

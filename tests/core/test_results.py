@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from forge_cli.core.hints import DisplayHints
 from forge_cli.core.results import (
     MODEL_LIMIT,
     ORIGINAL_LIMIT,
     VALUE_LIMIT,
     Custom,
     Diff,
-    DisplayHints,
     FileContent,
     FileList,
     Json,

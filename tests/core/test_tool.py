@@ -19,18 +19,9 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.results import VALUE_LIMIT, Text
+from forge_cli.core.source import Source
 from forge_cli.core.text import cut
-from forge_cli.core.tool import (
-    ManualExecution,
-    Preview,
-    Source,
-    Tool,
-    Validated,
-    is_manual_tool,
-    llm_tools,
-    manual_tools,
-    tool,
-)
+from forge_cli.core.tool import ManualExecution, Preview, Tool, Validated, is_manual_tool, llm_tools, manual_tools, tool
 
 CONTEXT = ToolContext(
     call_id="c1",

@@ -13,7 +13,8 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent, ToolResult
 from forge_cli.core.messages import ToolSpec
 from forge_cli.core.results import Custom, Json, Text
-from forge_cli.core.tool import ManualExecution, Source, Tool, digest_of
+from forge_cli.core.source import Source
+from forge_cli.core.tool import ManualExecution, Tool, digest_of
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 

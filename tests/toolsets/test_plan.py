@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from forge_cli.core.events import ApprovalDecided
-from forge_cli.core.results import Custom, DisplayHints, Text
+from forge_cli.core.hints import DisplayHints
+from forge_cli.core.results import Custom, Text
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.plan import checklist

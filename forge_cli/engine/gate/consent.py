@@ -25,9 +25,9 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.judge import Caller, CallingTool, Judge, Judged, Refusal
 from forge_cli.engine.gate.performing import perform_within
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.engine.hooks.hooks import Hooks
 
 if TYPE_CHECKING:
+    from forge_cli.engine.hooks.hooks import Hooks
     from forge_cli.record.resume import Pending
 
 

@@ -11,8 +11,9 @@ from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.results import Json, ResultValue
+from forge_cli.core.source import Source
 from forge_cli.core.text import cut
-from forge_cli.core.tool import READ_ONLY, Args, Source, Tool
+from forge_cli.core.tool import READ_ONLY, Args, Tool
 from forge_cli.core.toolset import Toolset
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject

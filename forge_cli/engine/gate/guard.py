@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
@@ -19,7 +19,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.bounds import LATER, call_within, is_fault, watchdog
 from forge_cli.core.bus import EventBus
-from forge_cli.core.calls import OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
+from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome, copy_args, within_depth
 from forge_cli.core.context import Delegation, Executing, ToolContext
 from forge_cli.core.debugging import place_of, tell_traceback
 from forge_cli.core.errors import BlockedError, Stale, ToolError, ToolTimeout
@@ -36,7 +36,6 @@ from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController, Parked
 from forge_cli.engine.gate.inner import DEEPEST, ToolCalls
 from forge_cli.engine.gate.judge import AnyCaller, Caller, CallingTool, Judge, Judged, Refusal
-from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.performing import (
     MOST_AT_ONCE,
@@ -49,8 +48,10 @@ from forge_cli.engine.gate.performing import (
     perform_in_thread,
 )
 from forge_cli.engine.gate.reopened import ReopenedCalls
-from forge_cli.engine.hooks.hooks import Hooks
-from forge_cli.sandbox.files.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from forge_cli.engine.hooks.hooks import Hooks
+    from forge_cli.sandbox.files.sandbox import Sandbox
 
 ASK_AGAIN = 3
 Delegate = Callable[[ToolCall, Delegation], Awaitable[str]]
@@ -83,7 +84,8 @@ class Guard:
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
     repeated: Repeated | None = None
     reopened: ReopenedCalls = field(default_factory=ReopenedCalls)
-    network: NetworkConsent | None = None
+    network_denials: list[Denial] = field(default_factory=list)
+    """Connections of commands that were denied since a call last took note of them."""
     hooks: Hooks | None = None
     """Those of the person, where there are any."""
     ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None
@@ -129,7 +131,8 @@ class Guard:
         outcome = outcome or ToolOutcome.failed(call, "interrupted", INTERRUPTED_CALL)
         if outcome.status == "interrupted":
             outcome = _with_kept(outcome, inner.clock)
-        if denied := (*inner.denials, *(self.network.take_denials() if self.network else ())):
+        if denied := (*inner.denials, *self.network_denials):
+            self.network_denials.clear()
             outcome = replace(outcome, denials=denied)
         if self.repeated:
             outcome = self.repeated.compared(outcome)

@@ -24,7 +24,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.grants import own_rules
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import as_verdict, own_verdict
-from forge_cli.sandbox.files.caps import seen_from
+from forge_cli.sandbox import files
 from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
 
 READ_ONLY_RULE = "--read-only"
@@ -222,7 +222,7 @@ class Judge:
 
     async def _verdict_on(self, offer: Offer, judged: Judged, child: Sandbox) -> Verdict | None:
         """The verdict if the call were one of this worker's; where it could not be, what holds for every call."""
-        paths = {name: seen_from(self.sandbox, child, path) or path for name, path in judged.paths.items()}
+        paths = {name: files.caps.seen_from(self.sandbox, child, path) or path for name, path in judged.paths.items()}
         call = replace(judged.call, name=offer.tool.name, args={**judged.call.args, **paths})
         with suppress(Refusal):
             return (await self._judge_alone(call, Caller.OPERATOR)).verdict
@@ -279,8 +279,6 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
         why = _why_unreadable(call.unreadable)
         given = "" if why == TOO_DEEP else f": {call.unreadable}"
         raise Refusal("invalid", f"the input of {call.name} {why}{given}")
-    if (plain := tool.schema.read_plainly(call.args)) is not None:
-        return plain
     try:
         return call_within(LATER, "it", tool.schema.validate, call.args)
     except InvalidInput as error:

@@ -70,11 +70,6 @@ class NetworkConsent:
         event = NetworkAccess(wanted.host, wanted.port, allowed, by, current_call(), reason)
         self.controller.bus.emit(event)
 
-    def take_denials(self) -> tuple[Denial, ...]:
-        found = tuple(self.denials)
-        self.denials.clear()
-        return found
-
     def _rule(self, wanted: Destination) -> GrantRule:
         """What a grant allows: host and port, whichever command wants them."""
         key = fingerprint(

@@ -10,8 +10,9 @@ from types import TracebackType
 from forge_cli.core.bounds import LATER, OPENING, call_within, fault_text, is_fault, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.notify import Notify
+from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
-from forge_cli.core.tool import Source, Tool, llm_tools
+from forge_cli.core.tool import Tool, llm_tools
 from forge_cli.core.toolset import Toolset, leaves_as_is
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.offer import Offer

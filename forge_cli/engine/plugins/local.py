@@ -8,8 +8,8 @@ from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.hookspecs import GROUP
+from forge_cli.core.source import Source
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import Source
 from forge_cli.core.values import dataclass
 from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.module import LocalModule, LocalPackage, imported_beside

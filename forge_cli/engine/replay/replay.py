@@ -12,8 +12,9 @@ from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.calls import ToolCall, ToolOutcome, call_identity
 from forge_cli.core.errors import ForgeError, Mark, ModelError
 from forge_cli.core.events import ToolStarted
+from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Delta, Message, ModelRequest, TextDelta
-from forge_cli.core.results import Blob, Diff, Image
+from forge_cli.core.results import Diff
 from forge_cli.core.values import dataclass
 from forge_cli.engine.gate.judge import Judged
 from forge_cli.engine.replay.compare import Told, differences

@@ -1,1 +1,16 @@
 """A worker at work: assembling it, running it, and the workers that it starts."""
+
+from typing import TYPE_CHECKING
+
+from forge_cli.core.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime import children as children
+    from forge_cli.engine.runtime import commands as commands
+    from forge_cli.engine.runtime import conversation as conversation
+    from forge_cli.engine.runtime import delegation as delegation
+    from forge_cli.engine.runtime import owning as owning
+    from forge_cli.engine.runtime import requests as requests
+    from forge_cli.engine.runtime import stream as stream
+
+__getattr__ = lazy_modules(__name__)

@@ -9,31 +9,38 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from forge_cli.core.bounds import OPENING, call_within, is_of_forge, wait_within
+from forge_cli.core.calls import Denial
 from forge_cli.core.errors import ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.notify import Notify
-from forge_cli.core.tool import Source
+from forge_cli.core.source import Source
 from forge_cli.core.toolset import Toolset, ToolsetConfig, ToolsetEnv, leaves_as_is
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.engine import gate
+from forge_cli.engine import hooks as engine_hooks
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
-from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, toolset_failure
-from forge_cli.engine.hooks.hooks import Hooks, hooks_of
 from forge_cli.engine.runtime.prepared import NamedToolset, PreparedFolder, PreparedWorker
+from forge_cli.engine.runtime.processes import LateProcesses
 from forge_cli.engine.runtime.requests import WorkerRequests
 from forge_cli.files.home import user_home
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import Worker
-from forge_cli.sandbox.files.caps import capped, capped_isolation, lies_within
+from forge_cli.sandbox import files
 from forge_cli.sandbox.files.held import ChangeKeeper
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.zones.zones import distinct, open_zone, open_zones
+
+if TYPE_CHECKING:
+    from forge_cli.engine.gate.network import NetworkConsent
+    from forge_cli.engine.hooks.hooks import Hooks
+    from forge_cli.engine.runtime.processes import OpenProcesses
 
 PYTHON = Source("local", "Python")
 
@@ -66,7 +73,7 @@ def open_sandbox(
     if parent is None:
         own = prepared.own_files
         return Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation, own=own)
-    protected, isolation = (*protected, *parent.protected), capped_isolation(isolation, parent.isolation)
+    protected, isolation = (*protected, *parent.protected), files.caps.capped_isolation(isolation, parent.isolation)
     sandbox = Sandbox(zones, workspace=workspace, protected=protected, isolation=isolation)
     sandbox.notified = parent.notified
     return sandbox
@@ -94,7 +101,7 @@ def _open_all(
         if parent is not None:
             zones = tuple(_open_child_zone(zone, parent, make_zones) for zone in zones)
     if parent is not None:
-        brought = [zone for zone in brought if lies_within(zone.path, parent.zones)]
+        brought = [zone for zone in brought if files.caps.lies_within(zone.path, parent.zones)]
     brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
     for zone in brought:
         if other := next((other for other in zones if other.name == zone.name), None):
@@ -133,8 +140,8 @@ def _use_spare_folder(zone: Zone, spare: Path) -> Zone:
 
 def _open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
     """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
-    made = open_zone(capped(zone, parent.zones), user_home=user_home(), make=make)
-    return capped(made, parent.zones)
+    made = open_zone(files.caps.capped(zone, parent.zones), user_home=user_home(), make=make)
+    return files.caps.capped(made, parent.zones)
 
 
 @dataclass(frozen=True)
@@ -189,10 +196,10 @@ class Assembler:
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
         sandbox = self._open_zones()
-        network = self._network(sandbox)
-        processes = WorkerProcesses(
-            sandbox, workspace=self.workspace, home=self.prepared.home, notify=self.notify, gate=network
-        )
+        setting = self.folder.setting(sandbox.zones, sandbox.isolation)
+        denials: list[Denial] = []
+        open_processes = self._open_processes(sandbox, setting, denials)
+        processes = await self.stack.enter_async_context(LateProcesses(open_processes))
         requests = WorkerRequests(worker=self.worker.name, controller=self.controller, interrupt=self.interrupt)
         make_env = partial(
             ToolsetEnv,
@@ -201,18 +208,18 @@ class Assembler:
             workspace=self.workspace,
             home=self.prepared.home,
             sandbox=sandbox.view(),
-            processes=await self.stack.enter_async_context(processes),
+            open_processes=processes,
             notify=self.notify,
             register=self.prepared.host.toolsets_of,
             session=requests,
         )
         toolbox = await self._open_toolsets(make_env)
         guard = Guard(
-            judge=self._judge(toolbox, sandbox, network.setting),
+            judge=self._judge(toolbox, sandbox, setting),
             controller=self.controller,
             bus=self.controller.bus,
             interrupt=self.interrupt,
-            network=network,
+            network_denials=denials,
             hooks=self._hooks(processes),
             ask_person=partial(requests.ask_person, consent=False),
         )
@@ -255,11 +262,12 @@ class Assembler:
         files = self.prepared.policy_files
         return files if self.parent is None else {"user": files["user"]}
 
-    def _network(self, sandbox: Sandbox) -> NetworkConsent:
-        return NetworkConsent(
+    def _network(self, sandbox: Sandbox, setting: str, denials: list[Denial]) -> NetworkConsent:
+        return gate.network.NetworkConsent(
             worker=self.worker.name,
             workspace=str(self.workspace),
-            setting=self.folder.setting(sandbox.zones, sandbox.isolation),
+            setting=setting,
+            denials=denials,
             where=sandbox.isolation.network_where,
             controller=self.controller,
             interrupt=self.interrupt,
@@ -278,18 +286,28 @@ class Assembler:
             policy_files=self._policy_files,
         )
 
-    def _hooks(self, processes: WorkerProcesses) -> Hooks | None:
+    def _open_processes(self, sandbox: Sandbox, setting: str, denials: list[Denial]) -> OpenProcesses:
+        return lambda kind, tasks: kind(
+            sandbox,
+            workspace=self.workspace,
+            home=self.prepared.home,
+            notify=self.notify,
+            gate=self._network(sandbox, setting, denials),
+            tasks=tasks,
+        )
+
+    def _hooks(self, open_processes: LateProcesses) -> Hooks | None:
         prepared = self.prepared
         entries = self.folder.settings.hooks
         if not entries:
             return None
-        hooks = Hooks(
-            all=tuple(hooks_of(entries, prepared.home)),
+        hooks = engine_hooks.hooks.Hooks(
+            all=tuple(engine_hooks.hooks.hooks_of(entries, prepared.home)),
             session=self.session,
             worker=self.worker.name,
             workspace=self.workspace,
             store=TrustStore(prepared.home),
-            processes=processes,
+            processes=open_processes(),
             bus=self.controller.bus,
             find_observer=prepared.host.observer,
         )

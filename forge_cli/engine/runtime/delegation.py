@@ -20,7 +20,7 @@ from forge_cli.engine.runtime.model import ChosenModel, ReplayedModel
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.worker import Worker
 from forge_cli.record.resume import PastChild, cut_off_text
-from forge_cli.sandbox.files.caps import can_write_silently
+from forge_cli.sandbox import files
 
 MAX_DEPTH = 5
 
@@ -61,7 +61,7 @@ class Parent:
             raise ToolError(
                 f"'{worker.name}' would be {len(self.workers)} workers deep, and {MAX_DEPTH} is the most: {names}"
             )
-        if can_write_silently(self.assembly.guard.sandbox, worker.path):
+        if files.caps.can_write_silently(self.assembly.guard.sandbox, worker.path):
             raise ToolError(
                 f"'{worker.name}' is not called: '{self.worker.name}' can change {worker.path} with nobody asked, "
                 "and so what it may do; keep worker files out of zones that pre-approve writing"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,21 +17,14 @@ from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.delegation import MAX_DEPTH
-from forge_cli.engine.turns.environment import CommandView, Environment
+from forge_cli.engine.runtime.surroundings import describe_zone
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import Worker
-from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.confinement import zone_names
-from forge_cli.sandbox.isolation.isolation import isolation
 from forge_cli.sandbox.network.rules import Network
 
 CALLS = "workers"
 """The toolset whose tools are workers."""
-SHELL = "shell"
-"""The toolset whose tools are command lines."""
-
-_SYSTEMS = {"Darwin": "macOS"}
 
 Facts = dict[str, Any]
 ChildrenOf = Callable[[Worker], Iterable[Worker]]
@@ -68,74 +58,11 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
     }
 
 
-def environment_of(
-    worker: Worker,
-    assembly: Assembly,
-    branch: str | None,
-    keep: Callable[[object, Callable[[], str]], str] = lambda known, tell: tell(),
-) -> str | None:
-    """What the model is told of where its worker is; None where the worker does not want it.
-
-    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside. ``keep``
-    gets what the text depends on, and what makes it.
-    """
-    if not worker.config.environment:
-        return None
-    toolbox, directory, sandbox, day = (
-        assembly.toolbox,
-        assembly.guard.judge.workspace,
-        assembly.guard.sandbox,
-        date.today(),
-    )
-    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
-    zones = sandbox.zones if toolbox.offers else None
-
-    def tell() -> str:
-        system = os.uname()
-        environment = Environment(
-            directory=directory,
-            branch=branch,
-            zones=None if zones is None else tuple(map(_declared, zones)),
-            commands=_command_view(sandbox) if has_shell else None,
-            system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
-            day=day,
-            read_only=toolbox.read_only,
-        )
-        return environment.paragraph()
-
-    return keep((directory, branch, zones, has_shell and sandbox.isolation, day, toolbox.read_only), tell)
-
-
-def _declared(zone: Zone) -> Zone:
-    """The zone where its worker has it, also if its folder is missing and another stands for it."""
-    return replace(zone, path=zone.stands_for) if zone.stands_for else zone
-
-
-def _command_view(sandbox: Sandbox) -> CommandView:
-    wanted = sandbox.isolation
-    found = isolation(wanted.level, where=wanted.where)
-    if found is None:
-        return CommandView(confined=False, network=True)
-    names = zone_names(sandbox.zones) if found.shows_names else ()
-    return CommandView(confined=True, network=wanted.network, names=names)
-
-
 def _mode(worker: Worker, settings: Settings | None) -> str | None:
     """What is said of the approval mode; a child worker has the stricter of this and its parent's."""
     own = worker.config.approval.mode
     said = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE if settings else own
     return said.value if said else None
-
-
-def describe_zone(zone: Zone) -> Facts:
-    """A zone as events tell it."""
-    return {
-        "name": zone.name,
-        "path": str(zone.stands_for or zone.path),
-        "mode": zone.mode.value,
-        "write": zone.write.value,
-        "delete": zone.delete.value,
-    }
 
 
 def _network(network: Network) -> bool | list[str]:

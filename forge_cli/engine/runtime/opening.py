@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import LATER, fault_text, is_fault, is_of_forge, wait_within
@@ -16,17 +16,17 @@ from forge_cli.core.events import Event, Interrupt, SessionStart
 from forge_cli.core.messages import ConnectsAhead, ModelProvider
 from forge_cli.core.notify import Notify
 from forge_cli.core.values import dataclass
+from forge_cli.engine import runtime as parts
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.deferred import DeferredTools, ToolRoom
 from forge_cli.engine.gate.guard import Delegate
 from forge_cli.engine.gate.reopened import ReopenedCalls
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
 from forge_cli.engine.runtime.closing import OpenCalls
-from forge_cli.engine.runtime.delegation import Parent
-from forge_cli.engine.runtime.facts import describe_zone, environment_of
 from forge_cli.engine.runtime.model import ChosenModel, ModelChoice
 from forge_cli.engine.runtime.prepared import PreparedFolder
 from forge_cli.engine.runtime.requests import WorkerRequests
+from forge_cli.engine.runtime.surroundings import describe_zone, environment_of
 from forge_cli.engine.runtime.wiring import RuntimeSpec
 from forge_cli.engine.turns.environment import describe_changes
 from forge_cli.engine.turns.history import History
@@ -41,6 +41,9 @@ from forge_cli.files.worker import Worker
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.secrets import Redactor
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.delegation import Parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,7 @@ class OpenWorker:
     def as_parent(self, budget: Budget | None = None) -> Parent:
         """What the children of a task with this budget get, or of a call that belongs to no task."""
         spec, loop = self.spec, self.loop
-        return Parent(
+        return parts.delegation.Parent(
             workers=(*(spec.parent.workers if spec.parent else ()), spec.worker),
             session_id=spec.session_id,
             bus=spec.bus,

@@ -26,8 +26,9 @@ from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.files.branch import git_branch
 from forge_cli.files.guidance import Guidance, guidance_for
 from forge_cli.files.home import close_home, forge_home
+from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.settings import Settings, load_settings, untrusted_project
-from forge_cli.files.worker import SUFFIXES, Worker, load_worker
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.files.protected import OwnFiles
 from forge_cli.sandbox.secrets import Redactor, own_redactor
 from forge_cli.sandbox.zones.config import SandboxConfig

@@ -10,12 +10,14 @@ from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from forge_cli import record
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import is_cancelled, shrug_off_cancel
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.context import Delegation
 from forge_cli.core.ended import Ended, Interrupted
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.events import Event, Interrupt, ManualToolInvoke, SessionEnd, SessionUpdate, StatusEvent
@@ -24,28 +26,31 @@ from forge_cli.core.messages import Attachment, ModelProvider
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
+from forge_cli.engine import runtime as parts
+from forge_cli.engine import turns
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.engine.gate.performing import TOOL
 from forge_cli.engine.runtime.announcing import Announcer
-from forge_cli.engine.runtime.children import Children, ChildSpec
-from forge_cli.engine.runtime.commands import SessionCommands
-from forge_cli.engine.runtime.conversation import Conversation
-from forge_cli.engine.runtime.delegation import close_lost
 from forge_cli.engine.runtime.opening import OpenWorker, change_model, open_worker, reopen_worker
-from forge_cli.engine.runtime.owning import Owner
 from forge_cli.engine.runtime.prompts import Prompts
 from forge_cli.engine.runtime.result import Ending, WorkerResult, build_result, how_to_answer
-from forge_cli.engine.runtime.stream import EventStream
 from forge_cli.engine.runtime.wiring import RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
-from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.worker import Limits, Worker
-from forge_cli.record.answers import take_answers
 from forge_cli.record.log import SessionLost, new_session_id
-from forge_cli.record.open import OpenSession
-from forge_cli.record.resume import Past, Resumed
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.children import Children, ChildSpec
+    from forge_cli.engine.runtime.commands import SessionCommands
+    from forge_cli.engine.runtime.conversation import Conversation
+    from forge_cli.engine.runtime.delegation import Parent
+    from forge_cli.engine.runtime.owning import Owner
+    from forge_cli.engine.runtime.stream import EventStream
+    from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.record.open import OpenSession
+    from forge_cli.record.resume import Past, Resumed
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class WorkerRuntime:
         if session is not None:
             resume = session.resumed
         if isinstance(output_schema, Mapping):
-            output_schema = OutputSchema.load(output_schema, where=None, folder=worker.folder)
+            output_schema = turns.output.OutputSchema.load(output_schema, where=None, folder=worker.folder)
         self._spec = spec = RuntimeSpec(
             worker=worker,
             model=model,
@@ -115,7 +120,8 @@ class WorkerRuntime:
         self._past = spec.past
         self._stack = AsyncExitStack()
         self._announcer = Announcer(spec.bus, is_root=spec.is_root)
-        self._children = Children(self._child, spec.past)
+        self._children: Children | None = None
+        self._as_parent: Callable[[], Parent] | None = None
         self._open: OpenWorker | None = None
         self._started = self._ended = False
         self._work_so_far = WorkSoFar()
@@ -186,12 +192,12 @@ class WorkerRuntime:
         try:
             shared = spec.parent or spec.wiring.pool
             with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
-                opened = await open_worker(spec, self._stack, self._announcer.notify, self._children.delegate)
+                opened = await open_worker(spec, self._stack, self._announcer.notify, self._delegate)
             self._open, self._started = opened, True
-            self._children.start_task(opened.as_parent)
+            self._start_children(opened.as_parent)
             if self.is_root:
                 if spec.wiring.log:
-                    self._stack.callback(take_answers(self.bus, spec.wiring.log))
+                    self._stack.callback(record.answers.take_answers(self.bus, spec.wiring.log))
                 self._announcer.start(opened.start(), self.tools, await self._prompts())
                 if hooks := opened.loop.guard.hooks:
                     await hooks.session_starts()
@@ -220,7 +226,7 @@ class WorkerRuntime:
         budget = opened.new_budget()
         self._work_so_far, self._result = WorkSoFar(Tally(), budget), None
         opened.start_task(self._work_so_far.tally, budget)
-        self._children.start_task(partial(opened.as_parent, budget))
+        self._start_children(partial(opened.as_parent, budget))
         try:
             ending = Ending(await self._work(opened, task, attachments, self._work_so_far.tally, budget))
         except (Ended, ForgeError) as cause:
@@ -246,7 +252,7 @@ class WorkerRuntime:
             model=opened.loop.model.name,
             tally=work.tally,
             budget=work.budget or opened.new_budget(),
-            children=self._children.results,
+            children=self._children.results if self._children else (),
             duration_ms=round((time.monotonic() - work.started) * 1000),
         )
 
@@ -273,9 +279,22 @@ class WorkerRuntime:
         past, self._past = self._past, None
         with deadline(budget, self.interrupt_signal):
             if past:
-                close_lost(past.lost, self.bus, opened.as_parent(budget).path)
+                parts.delegation.close_lost(past.lost, self.bus, opened.as_parent(budget).path)
                 await opened.loop.resume(past, tally)
             return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
+
+    def _start_children(self, parent: Callable[[], Parent]) -> None:
+        """From now on child workers are called for the task that ``parent`` has."""
+        self._as_parent = parent
+        if self._children:
+            self._children.start_task(parent)
+
+    async def _delegate(self, call: ToolCall, task: Delegation) -> str:
+        if self._children is None:
+            self._children = parts.children.Children(self._child, self._spec.past)
+            if self._as_parent:
+                self._children.start_task(self._as_parent)
+        return await self._children.delegate(call, task)
 
     def _child(self, child: ChildSpec) -> WorkerRuntime:
         """The runtime of a child worker."""
@@ -288,14 +307,14 @@ class WorkerRuntime:
             bus=child.bus,
             workspace=opened.workspace,
             on_ask=spec.on_ask,
-            resume=Resumed(child.past) if child.past else None,
+            resume=record.resume.Resumed(child.past) if child.past else None,
             wiring=replace(spec.wiring, sinks=(), session_id=spec.session_id, parent=child.parent, replay=child.replay),
         )
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
         """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
-        self._stream = EventStream(self.bus, lambda: self.run(task, attachments), self.interrupt)
-        return self._stream
+        self._stream = stream = parts.stream.EventStream(self.bus, lambda: self.run(task, attachments), self.interrupt)
+        return stream
 
     async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:
         """Call one tool by hand, through the same gate; the model's history does not learn of it."""
@@ -311,7 +330,7 @@ class WorkerRuntime:
         It ends with the command ``exit``, with ``resume``, or when the runtime is closed; returns the result of the
         last task. ``next_session`` then says which session is to be opened instead, if any.
         """
-        self._commands = commands = SessionCommands(self, lambda: conversation.close())
+        self._commands = commands = parts.commands.SessionCommands(self, lambda: conversation.close())
 
         async def call(tool: str, args: Mapping[str, Any]) -> None:
             await self.opened.loop.guard.call(ToolCall(new_id("manual"), tool, dict(args)), Caller.PERSON)
@@ -322,7 +341,7 @@ class WorkerRuntime:
             self._announcer.offer(self.tools, await self._prompts())
             return result
 
-        self._conversation = conversation = Conversation(
+        self._conversation = conversation = parts.conversation.Conversation(
             self.bus, self.interrupt_signal, run=run, call=call, obey=commands.obey, find_title=commands.find_title
         )
         return await conversation.go(resume=resume)
@@ -344,10 +363,11 @@ class WorkerRuntime:
         """Open the worker anew between two tasks, as ``spec`` says; the conversation is kept."""
         old, before = self.opened, self._owner
         spec = replace(spec, wiring=replace(spec.wiring, host=spec.wiring.host.beside(spec.worker)))
-        owner = Owner(lambda stack: reopen_worker(old, spec, stack, self._announcer.notify, self._children.delegate))
+        notify = self._announcer.notify
+        owner = parts.owning.Owner(lambda stack: reopen_worker(old, spec, stack, notify, self._delegate))
         self._open = opened = await owner.open()
         self._spec, self._owner = spec, owner
-        self._children.start_task(opened.as_parent)
+        self._start_children(opened.as_parent)
         if before:
             await self._close_owner(before)
         self._announcer.offer(self.tools, await self._prompts())
@@ -381,7 +401,9 @@ class WorkerRuntime:
         except ForgeError as error:
             self._warn(error)
         finally:
-            self._children.close()
+            self._as_parent = None
+            if self._children:
+                self._children.close()
 
     async def _close_owner(self, owner: Owner[OpenWorker]) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -14,19 +14,22 @@ from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Zone
+from forge_cli.engine import turns
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.delegation import Parent
-from forge_cli.engine.runtime.model import ReplayedModel
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.engine.turns.limits import Budget
-from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits, Worker
-from forge_cli.record.open import OpenSession
-from forge_cli.record.recorder import Sink
-from forge_cli.record.resume import Past, Resumed
-from forge_cli.sandbox.files.held import ChangeKeeper
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.delegation import Parent
+    from forge_cli.engine.runtime.model import ReplayedModel
+    from forge_cli.engine.turns.limits import Budget
+    from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.record.open import OpenSession
+    from forge_cli.record.recorder import Sink
+    from forge_cli.record.resume import Past, Resumed
+    from forge_cli.sandbox.files.held import ChangeKeeper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,4 +124,8 @@ class RuntimeSpec:
     def stated_schema(self) -> OutputSchema | None:
         """What the program says of the answer, else what an unfinished task was begun with."""
         before = self.resume.output_schema if self.resume and self.resume.past.unfinished else None
-        return OutputSchema(before) if self.output_schema is None and before is not None else self.output_schema
+        return (
+            turns.output.OutputSchema(before)
+            if self.output_schema is None and before is not None
+            else self.output_schema
+        )

@@ -32,9 +32,9 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcing import Announcer
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.closing import OpenCalls
-from forge_cli.engine.runtime.facts import environment_of
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.result import Ending, WorkerResult
+from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.engine.serve.calls import ServedCall
 from forge_cli.engine.serve.task import WorkerTask
 from forge_cli.files.branch import git_branch

@@ -1,1 +1,12 @@
 """The turns of a model: the loop, its history and window, its limits and prices."""
+
+from typing import TYPE_CHECKING
+
+from forge_cli.core.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from forge_cli.engine.turns import output as output
+    from forge_cli.engine.turns import summary as summary
+    from forge_cli.engine.turns import title as title
+
+__getattr__ = lazy_modules(__name__)

@@ -10,9 +10,10 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.core.tool import digest_of
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.sandbox.secrets import Redactor
 
+_json_text = json_encoder()
 _sorted_text = json_encoder(sort_keys=True, ensure_ascii=True)
 
 
@@ -107,3 +108,8 @@ def _result(result: CallResult) -> JsonObject:
 def _content(file: Attachment) -> str:
     """Text as text, in which secrets are seen, as in the record."""
     return file.data.decode("utf-8", "replace") if file.media_type.startswith("text/") else digest_of(file.data)
+
+
+def args_text(call: ToolCall) -> str:
+    """What a call was given, as JSON."""
+    return _json_text(jsonable(call.args))

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from forge_cli import record
 from forge_cli.core.bounds import LATER, OutOfTime, call_within
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.call_ids import is_legal
@@ -37,16 +38,19 @@ from forge_cli.core.surrogates import TextJoiner
 from forge_cli.core.tool import Tool
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import error_text
-from forge_cli.engine.gate.deferred import DeferredTools
-from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox, is_same
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import Budget, Repeats
-from forge_cli.engine.turns.output import MAX_REPAIRS, Misfit, OutputSchema
-from forge_cli.engine.turns.window import Ask, Context, Keep
-from forge_cli.record.resume import Past, cut_off_text
 from forge_cli.sandbox.secrets import RedactedStream, Redactor, has_mark
+
+if TYPE_CHECKING:
+    from forge_cli.engine.gate.deferred import DeferredTools
+    from forge_cli.engine.gate.guard import Guard
+    from forge_cli.engine.turns.output import Misfit, OutputSchema
+    from forge_cli.engine.turns.window import Ask, Context, Keep
+    from forge_cli.record.resume import Past
 
 
 class Stopped(Ended):
@@ -157,7 +161,7 @@ class Loop:
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
         for call in past.cut_off:
-            self.guard.cut_off(call, cut_off_text(call, past.in_flight))
+            self.guard.cut_off(call, record.resume.cut_off_text(call, past.in_flight))
         if past.calls:
             await self._call_all(past.calls, tally, dict(past.results))
 
@@ -193,7 +197,7 @@ class Loop:
             elif (misfit := self._misfit(answer, tally)) is None:
                 budget.check_last_turn(answer)
                 return answer
-            elif self.output and repairs < MAX_REPAIRS:
+            elif self.output and repairs < turns.output.MAX_REPAIRS:
                 answer, repairs = "", repairs + 1
                 self._say(Message("user", self.output.repair(misfit)))
             else:
@@ -205,10 +209,10 @@ class Loop:
             return None
         try:
             tally.output = call_within(LATER, "checking it", self.output.read, answer)
-        except Misfit as misfit:
+        except turns.output.Misfit as misfit:
             return misfit
         except OutOfTime as late:  # a pattern in the schema may search for ever
-            return Misfit(str(late))
+            return turns.output.Misfit(str(late))
         return None
 
     async def _turn(self, ask: Ask) -> tuple[Message, str]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from forge_cli.engine.gate.toolbox import Toolbox
-from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.files.worker import Worker
+from typing import TYPE_CHECKING
+
+from forge_cli.engine import turns
+
+if TYPE_CHECKING:
+    from forge_cli.engine.gate.toolbox import Toolbox
+    from forge_cli.engine.turns.output import OutputSchema
+    from forge_cli.files.worker import Worker
 
 
 def system_prompt(
@@ -20,4 +25,4 @@ def wanted_output(worker: Worker) -> OutputSchema | None:
     given = worker.config.output_schema
     if given is None:
         return None
-    return OutputSchema.load(given, where=worker.config.where("output_schema"), folder=worker.folder)
+    return turns.output.OutputSchema.load(given, where=worker.config.where("output_schema"), folder=worker.folder)

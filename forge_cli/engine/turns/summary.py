@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import Attachment, Message, Summary
 from forge_cli.core.phrases import (
     SUMMARY_INTRODUCTION,
@@ -17,10 +16,9 @@ from forge_cli.core.phrases import (
     summary_of_call,
 )
 from forge_cli.core.text import cut
-from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.offer import size_of
+from forge_cli.engine.turns.history import args_text
 
-_json_text = json_encoder()
 _RESULT, _SAID = 2_000, 20_000
 """Characters of a result, or of a call's arguments, and of anything else that was said, in what is to be summarised."""
 
@@ -85,8 +83,3 @@ def _attachments(messages: Sequence[Message]) -> tuple[Attachment, ...]:
 
 def _cut_bytes(text: str, room: int) -> str:
     return cut(text, room * len(text) // max(1, size_of(text)))
-
-
-def args_text(call: ToolCall) -> str:
-    """What a call was given, as JSON."""
-    return _json_text(jsonable(call.args))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
+from forge_cli import record
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
@@ -12,11 +13,10 @@ from forge_cli.core.json_text import json_encoder
 from forge_cli.core.messages import CallResult, Message, Summary, ToolSpec, TurnEnd, Usage
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.core.values import dataclass
+from forge_cli.engine import turns
 from forge_cli.engine.gate.offer import BYTES_A_TOKEN, size_of, text_tokens
-from forge_cli.engine.turns.history import History
+from forge_cli.engine.turns.history import History, args_text
 from forge_cli.engine.turns.limits import tokens_of
-from forge_cli.engine.turns.summary import args_text, summary_message, transcript, verbatim_parts
-from forge_cli.record.resume import without
 
 CROWDED, ROOMY = 0.8, 0.6
 """From which share of the window on something has to go, and how much may stay then.
@@ -83,7 +83,7 @@ class Context:
         cut, limit = turns_back(self.history, 1), self.window or _COMPACT
         if cut < _SHORTEST:
             return None
-        kept = verbatim_parts(self.history[:cut], lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
+        kept = turns.summary.verbatim_parts(self.history[:cut], lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
         counted = self.counted
         done = await self._replace_older(cut, kept, limit, ask)
         self.counted = self.counted if counted else None
@@ -126,14 +126,14 @@ class Context:
         ids = tuple(result.call_id for result in results)
         self.counted = max(0, self._used - sum(map(_freed, results))), len(self.history)
         self.bus.emit(ContextUsage(self._used, self.window, elided=ids))
-        self.history.rewrite([without(message, set(ids)) for message in self.history])
+        self.history.rewrite([record.resume.without(message, set(ids)) for message in self.history])
 
     async def _summarise(self, limit: int, lasting: Collection[str], ask: Ask) -> bool:
         """Let the model say what the beginning of the conversation came to; False when it stays as it is."""
         cut = self._cut(limit)
         older = self.history[:cut]
-        kept = verbatim_parts(older, lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
-        replaced = sum(map(tokens_in, older)) - tokens_in(summary_message(older, kept, "", 0))
+        kept = turns.summary.verbatim_parts(older, lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
+        replaced = sum(map(tokens_in, older)) - tokens_in(turns.summary.summary_message(older, kept, "", 0))
         if self._no_summary or replaced < WORTHWHILE * limit:
             return False
         self._tell(limit, f"the first {cut} of {len(self.history)} messages become a summary")
@@ -145,10 +145,11 @@ class Context:
         def keep(reply: Message, end: TurnEnd) -> None:
             nonlocal done
             if reply.text.strip() and end.stop != "refusal":
-                self._replace(older, summary_message(older, kept, reply.text, round(SUMMARY * limit * BYTES_A_TOKEN)))
+                room = round(SUMMARY * limit * BYTES_A_TOKEN)
+                self._replace(older, turns.summary.summary_message(older, kept, reply.text, room))
                 done = True
 
-        asked = Message("user", transcript(older, round(ROOMY * limit * BYTES_A_TOKEN)))
+        asked = Message("user", turns.summary.transcript(older, round(ROOMY * limit * BYTES_A_TOKEN)))
         problem = "the model gave none"
         try:
             await ask(SUMMARY_INSTRUCTIONS, self.history.apart([asked]), (), keep)
@@ -177,12 +178,12 @@ class Context:
         self.bus.emit(StatusEvent("info", f"the model's window is {self._used / limit:.0%} full: {what}"))
 
 
-def turns_back(messages: Sequence[Message], turns: int) -> int:
+def turns_back(messages: Sequence[Message], count: int) -> int:
     """Where the last so many turns of the model begin; for none of them that is after the last message."""
-    if not turns:
+    if not count:
         return len(messages)
     starts = [index for index, message in enumerate(messages) if message.role == "assistant"]
-    return starts[-turns] if len(starts) >= turns else next(iter(starts), 0)
+    return starts[-count] if len(starts) >= count else next(iter(starts), 0)
 
 
 def tokens_in(message: Message) -> int:

@@ -10,10 +10,10 @@ from pathlib import Path
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode, innermost_zone
+from forge_cli.sandbox import network
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.files.virtual import virtual
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.network.rules import narrowest
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 
@@ -49,9 +49,9 @@ def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     read = [path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)]
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
-    network, limits = narrowest(wanted.network, parent.network), wanted.limits & parent.limits
+    reached, limits = network.rules.narrowest(wanted.network, parent.network), wanted.limits & parent.limits
     where = parent.network_where if wanted.network is True else wanted.network_where
-    return replace(wanted, level=level, network=network, read=tuple(read), limits=limits, network_where=where)
+    return replace(wanted, level=level, network=reached, read=tuple(read), limits=limits, network_where=where)
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:

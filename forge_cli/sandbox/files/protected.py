@@ -6,10 +6,14 @@ import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from forge_cli.sandbox.files.place import Place, open_for_listing
+from forge_cli.sandbox import files
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import FOLDERS, TOOLS, WORKER_SUFFIX, WORKERS, is_protected, is_secret
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.files.place import Place
 
 
 def secret_in(place: Place) -> str | None:
@@ -28,7 +32,7 @@ def protected_in(place: Place) -> str | None:
 def _lies_beside_a_worker(place: Place) -> bool:
     if place.missing or not place.parts:
         return False
-    with open_for_listing(place.folder) as folder:
+    with files.place.open_for_listing(place.folder) as folder:
         names = map(folded, os.listdir(folder))
         return any(name in WORKERS or name.endswith(WORKER_SUFFIX) for name in names)
 

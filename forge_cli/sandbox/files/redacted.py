@@ -13,7 +13,7 @@ from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.secrets import added_mark, has_mark
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.patches import Change
+    from forge_cli.sandbox.patches.model import Change
 
 
 def check_content(args: Args, context: CallContext) -> bool:
@@ -24,7 +24,7 @@ def check_content(args: Args, context: CallContext) -> bool:
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
-        from forge_cli.sandbox.patches import reader
+        from forge_cli.sandbox.patches.apply import reader
 
         refuse_marks([reader(whole_sandbox(sandbox))(path)], [content.encode()])
 

@@ -19,18 +19,16 @@ from forge_cli.core.text import visible
 from forge_cli.core.values import dataclass
 from forge_cli.core.zones import Access, Zone
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.files import capability
-from forge_cli.sandbox.files.consent import consent
-from forge_cli.sandbox.files.held import ChangeKeeper, HeldFile
-from forge_cli.sandbox.files.place import FileState, Place, kind_of, open_for_listing, state_of
+from forge_cli.sandbox import files
 from forge_cli.sandbox.files.protected import OwnFiles
-from forge_cli.sandbox.files.virtual import ParsedPath, parse, spell, virtual
-from forge_cli.sandbox.files.walk import NotAFolder, locate
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.zones.zones import Isolation, checked_name, distinct, open_zone
 
 if TYPE_CHECKING:
     from forge_cli.core.toolset import ToolsetEnv
+    from forge_cli.sandbox.files.held import ChangeKeeper, HeldFile
+    from forge_cli.sandbox.files.place import FileState, Place
+    from forge_cli.sandbox.files.virtual import ParsedPath
 
 T = TypeVar("T")
 _ZONE_LIST = Verdict(Approval.PRE_APPROVED, "the list of zones", by="rule")
@@ -121,10 +119,10 @@ class Sandbox:
         try:
             with self._locate(asked, follow=access is not Access.DELETE) as place:
                 access = access if use.kind == "file" else _access_by_kind(place, access)
-                capability.check(asked, place, access, self._zones)
-                verdict = consent(place, access, self._own)
-                return JudgedPath(use, place.virtual, state_of(place.info), verdict)
-        except NotAFolder as nothing:
+                files.capability.check(asked, place, access, self._zones)
+                verdict = files.consent.consent(place, access, self._own)
+                return JudgedPath(use, place.virtual, files.place.state_of(place.info), verdict)
+        except files.walk.NotAFolder as nothing:
             if access is not Access.INFO:
                 raise
             return JudgedPath(use, use.path, None, Verdict(Approval.PRE_APPROVED, str(nothing), by="rule"))
@@ -135,7 +133,7 @@ class Sandbox:
         if found is None:
             if len(self._parsed) >= _PARSED:
                 self._parsed.clear()
-            found = self._parsed[path] = parse(path, self._zones, self.workspace)
+            found = self._parsed[path] = files.virtual.parse(path, self._zones, self.workspace)
         return found
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
@@ -148,7 +146,7 @@ class Sandbox:
 
     def spell(self, path: str) -> str:
         """A path as results name it, by its text alone: relative to the working directory below that, else virtual."""
-        return spell(self.parse(path), self._zones, self.workspace)
+        return files.virtual.spell(self.parse(path), self._zones, self.workspace)
 
     def real(self, path: str, access: Access | str = Access.READ) -> Path:
         """The path on the host, for a child process; a path to be read may be a folder."""
@@ -162,7 +160,7 @@ class Sandbox:
         try:
             with self.hold(path, Access.INFO) as held:
                 return held.kind is not None
-        except NotAFolder:
+        except files.walk.NotAFolder:
             return False
 
     def stat(self, path: str, *, follow: bool = True) -> FileInfo:
@@ -188,7 +186,8 @@ class Sandbox:
         with self.hold(path, Access.LIST) as held:
             if held.place.info is None:
                 raise ToolError(f"{shown(path)} does not exist")
-            with open_for_listing(held.place.folder, held.place.name) as folder, os.scandir(folder) as found:
+            listing = files.place.open_for_listing(held.place.folder, held.place.name)
+            with listing as folder, os.scandir(folder) as found:
                 return [made for entry in found if (made := make(held.place, entry)) is not None]
 
     def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
@@ -233,13 +232,13 @@ class Sandbox:
         try:
             place = located.value
             access = _access_by_kind(place, access) if folders else access
-            capability.check(asked, place, access, self._zones)
+            files.capability.check(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
                 raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
             self._check_consent(asked, place, access)
             if access is Access.WRITE:
                 self.written.add(str(place.real))
-            return _Located(asked, place, HeldFile(asked, place, self._changed, self.keeper))
+            return _Located(asked, place, files.held.HeldFile(asked, place, self._changed, self.keeper))
         except BaseException as error:
             located.__exit__(type(error), error, error.__traceback__)
             raise
@@ -254,7 +253,7 @@ class Sandbox:
         if asked.base is None:
             raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
         try:
-            place = locate(asked, asked.base, self._zones, through_last=follow)
+            place = files.walk.locate(asked, asked.base, self._zones, through_last=follow)
             return _Located(asked, place, place)
         except OSError as error:
             raise _unusable(asked, error) from error
@@ -264,7 +263,7 @@ class Sandbox:
             info = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return None
-        kind, size = kind_of(info.st_mode), info.st_size
+        kind, size = files.place.kind_of(info.st_mode), info.st_size
         if kind == "link":
             kind, size = self._link_target(place, entry.name)
         name = visible(entry.name) if unusable(entry.name) else entry.name
@@ -282,7 +281,7 @@ class Sandbox:
 
     def _link_target(self, place: Place, name: str) -> tuple[FileKind, int]:
         try:
-            found = self.stat(virtual(place.zone, (*place.parts, name)))
+            found = self.stat(files.virtual.virtual(place.zone, (*place.parts, name)))
         except ToolError:
             return "link", 0
         return found.kind, found.size
@@ -357,7 +356,7 @@ class CallSandbox(Sandbox):
             raise Stale(f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now")
         if access not in _DECLARATIONS:
             return
-        verdict = consent(place, access, self._own)
+        verdict = files.consent.consent(place, access, self._own)
         if verdict.approval is Approval.PRE_APPROVED:
             return
         state, accesses = self._granted.get(place.virtual, (None, set[Access]()))
@@ -366,10 +365,10 @@ class CallSandbox(Sandbox):
                 f"{asked} was not touched: {verdict.reason}, and the call did not declare it; "
                 f"declare the argument as {_DECLARATIONS[access]}, or name the path in touches"
             )
-        if state != state_of(place.info):
+        if state != files.place.state_of(place.info):
             raise Stale(f"{asked} has changed since it was judged")
 
     def _changed(self, place: Place, info: os.stat_result | None) -> None:
         """What the call itself made is what it was granted."""
         if place.virtual in self._granted:
-            self._granted[place.virtual] = (state_of(info), self._granted[place.virtual][1])
+            self._granted[place.virtual] = (files.place.state_of(info), self._granted[place.virtual][1])

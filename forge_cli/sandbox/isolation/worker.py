@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,8 +69,10 @@ class WorkerProcesses(Processes):
         notify: Callable[[StatusLevel, str], None],
         gate: NetworkGate = NOBODY,
         outside: Outside = INTERNET,
+        tasks: asyncio.TaskGroup | None = None,
     ) -> None:
-        self.children = ChildProcesses()
+        """``tasks`` is a group that somebody else enters and leaves, after ``children`` are closed."""
+        self.children = ChildProcesses(tasks=tasks)
         """For commands of forge itself, such as compilers: never confined."""
         self._sandbox = sandbox
         self._workspace = workspace

@@ -12,7 +12,7 @@ from dataclasses import fields
 from functools import cache
 
 from forge_cli.core.values import dataclass
-from forge_cli.sandbox.processes.tree import children_of
+from forge_cli.sandbox import processes
 
 _SETTING = threading.Lock()
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -88,7 +88,7 @@ class ProcessLimits:
         with suppress(OSError, ValueError):
             size = _within(self.file_size, resource.prlimit(pid, resource.RLIMIT_FSIZE)[1])
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, size))
-        for child in children_of(pid):
+        for child in processes.tree.children_of(pid):
             self.hold(child)
 
 

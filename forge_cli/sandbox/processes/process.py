@@ -233,12 +233,13 @@ class Child:
 class ChildProcesses:
     """Commands with a common end: leaving the context stops what is left of them."""
 
-    def __init__(self, *, at_most: int = 32) -> None:
+    def __init__(self, *, at_most: int = 32, tasks: asyncio.TaskGroup | None = None) -> None:
+        """``tasks`` is a group that somebody else has entered, and leaves after ``aclose``."""
         self._at_most = at_most
         self._children: set[Child] = set()
         self._background: list[ProcessTree] = []
         self._guardian = Guardian(MARKER)
-        self._tasks = asyncio.TaskGroup()
+        self._tasks = tasks or asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
@@ -247,15 +248,19 @@ class ChildProcesses:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.aclose()
+        if isinstance(error, asyncio.CancelledError):
+            await self._tasks.__aexit__(kind, error, trace)
+        else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group
+            await self._tasks.__aexit__(None, None, None)
+
+    async def aclose(self) -> None:
+        """Stop what is left, and start nothing any more."""
         self._at_most = 0
         if self._children or self._background:
             await self._stop_all()
         self._guardian.close()
         remove_empty_groups()
-        if isinstance(error, asyncio.CancelledError):
-            await self._tasks.__aexit__(kind, error, trace)
-        else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group
-            await self._tasks.__aexit__(None, None, None)
 
     async def _stop_all(self) -> None:
         with anyio.CancelScope(shield=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import DisplayHints, FileList
+from forge_cli.core.hints import DisplayHints
+from forge_cli.core.results import FileList
 from forge_cli.sandbox.files.sandbox import ListedName, Sandbox
 
 SEEN_MAX = 20_000

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from forge_cli.sandbox.isolation.inherited import inherited
+from forge_cli.sandbox import isolation
 from forge_cli.sandbox.names import shown
 
 _PSEUDO = ("/proc", "/sys", "/dev")
@@ -56,5 +56,5 @@ def unmakeable(root: Path) -> str | None:
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
     # whoever confined this process has asked before, outside, where it can be known
-    writable = inherited() or os.access(above, os.W_OK | os.X_OK)
+    writable = isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)

@@ -20,8 +20,9 @@ from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import ResultValue, Text
 from forge_cli.core.schema import InputSchema
+from forge_cli.core.source import Source
 from forge_cli.core.text import counted, did_you_mean, visible
-from forge_cli.core.tool import LONGEST, Args, Preview, Source, Tool
+from forge_cli.core.tool import LONGEST, Args, Preview, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.values import dataclass
 from forge_cli.core.wire import JsonObject

@@ -18,9 +18,10 @@ from pydantic import Field
 from forge_cli.core.errors import SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.offering import is_toolset, tools_from
+from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import before_third_party
-from forge_cli.core.tool import Source, Tool, digest_of
+from forge_cli.core.tool import Tool, digest_of
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.core.wire import error_text
 from forge_cli.toolsets.external.shapes import adapt

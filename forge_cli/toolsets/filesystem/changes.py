@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from forge_cli.core.results import Custom, DisplayHints, ResultValue, Text
+from forge_cli.core.hints import DisplayHints
+from forge_cli.core.results import Custom, ResultValue, Text
 from forge_cli.core.text import counted, cut
 from forge_cli.sandbox.patches import Change
 from forge_cli.sandbox.protected import is_secret

@@ -9,7 +9,8 @@ from anyio import to_thread
 
 from forge_cli.core.difference import unified_diff
 from forge_cli.core.errors import ToolError
-from forge_cli.core.results import Diff, DisplayHints, Text
+from forge_cli.core.hints import DisplayHints
+from forge_cli.core.results import Diff, Text
 from forge_cli.core.tool import digest_of
 from forge_cli.core.values import dataclass
 from forge_cli.sandbox.files.held import HeldFile

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from forge_cli.core.approval import Effect
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.schema import InputSchema
+from forge_cli.core.source import Source
 from forge_cli.core.text import cut, visible
-from forge_cli.core.tool import LONGEST, Execute, Source, Tool, digest_of
+from forge_cli.core.tool import LONGEST, Execute, Tool, digest_of
 from forge_cli.core.wire import JsonObject
 from forge_cli.toolsets.mcp.pins import ToolChange
 

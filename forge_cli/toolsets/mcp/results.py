@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import ToolError
+from forge_cli.core.media import Blob, Image
 from forge_cli.core.pictures import file_size
-from forge_cli.core.results import Blob, Image, Json, ResultValue, Text
+from forge_cli.core.results import Json, ResultValue, Text
 
 if TYPE_CHECKING:
     import mcp_types

@@ -20,9 +20,10 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.prompts import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
+from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.thirdparty import only_looks
-from forge_cli.core.tool import Args, Source, Tool
+from forge_cli.core.tool import Args, Tool
 from forge_cli.core.toolset import Toolset, ToolsetConfig
 from forge_cli.files.mcp import McpServer, ServerName, expand, project_servers
 from forge_cli.files.settings import load_settings

@@ -7,7 +7,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from forge_cli.core.results import Custom, Image, ResultValue
+from forge_cli.core.media import Image
+from forge_cli.core.results import Custom, ResultValue
 from forge_cli.core.text import counted
 from forge_cli.files.attachment import media_type
 from forge_cli.ui.html.code import draw_code

@@ -20,7 +20,7 @@ from forge_cli.core.events import (
     ToolStarted,
 )
 from forge_cli.core.results import Json, Text
-from forge_cli.core.tool import ToolMode
+from forge_cli.core.source import ToolMode
 from forge_cli.engine.gate.judge import Caller
 from forge_cli.testing import Project, call, calls
 

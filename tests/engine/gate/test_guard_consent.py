@@ -14,8 +14,8 @@ from forge_cli import ApprovalDecision, ApprovalRequest, Preview, Stale, ToolCon
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
 from forge_cli.core.grants import THIS_CALL
 from forge_cli.core.results import VALUE_LIMIT, Diff, Text
+from forge_cli.core.source import Source
 from forge_cli.core.text import cut
-from forge_cli.core.tool import Source
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.testing import Project, call, calls

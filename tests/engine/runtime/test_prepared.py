@@ -1,4 +1,7 @@
-"""What the sessions of one worker share: looked up once, and again where it is not what it was."""
+"""What the sessions of one worker share: looked up once, and again where it is not what it was.
+
+Covers forge_cli.engine.runtime.surroundings.
+"""
 
 from contextlib import AsyncExitStack
 from datetime import date
@@ -8,10 +11,10 @@ import pytest
 
 from forge_cli import ApprovalController, EventBus, InterruptSignal, load_worker
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime import facts
+from forge_cli.engine.runtime import surroundings
 from forge_cli.engine.runtime.assemble import Assembler
-from forge_cli.engine.runtime.facts import environment_of
 from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.engine.runtime.surroundings import environment_of
 from forge_cli.testing import Project
 
 pytestmark = pytest.mark.anyio
@@ -86,5 +89,5 @@ async def test_what_is_told_of_the_environment_is_made_anew_where_it_has_changed
         def today(cls) -> date:
             return date(2031, 5, 6)
 
-    monkeypatch.setattr(facts, "date", Tomorrow)
+    monkeypatch.setattr(surroundings, "date", Tomorrow)
     assert "2031-05-06" in await tell()

@@ -1,0 +1,84 @@
+"""The surroundings of a worker: its zones as events tell them, and what its model is told of where it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from forge_cli.core.zones import Zone
+from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.turns.environment import CommandView, Environment
+from forge_cli.files.worker import Worker
+from forge_cli.sandbox import isolation
+from forge_cli.sandbox.files.sandbox import Sandbox
+
+SHELL = "shell"
+"""The toolset whose tools are command lines."""
+
+_SYSTEMS = {"Darwin": "macOS"}
+
+
+def describe_zone(zone: Zone) -> dict[str, Any]:
+    """A zone as events tell it."""
+    return {
+        "name": zone.name,
+        "path": str(zone.stands_for or zone.path),
+        "mode": zone.mode.value,
+        "write": zone.write.value,
+        "delete": zone.delete.value,
+    }
+
+
+def environment_of(
+    worker: Worker,
+    assembly: Assembly,
+    branch: str | None,
+    keep: Callable[[object, Callable[[], str]], str] = lambda known, tell: tell(),
+) -> str | None:
+    """What the model is told of where its worker is; None where the worker does not want it.
+
+    ``branch`` is that of ``git_branch``, which whoever looks at a worker from a confined process asks outside. ``keep``
+    gets what the text depends on, and what makes it.
+    """
+    if not worker.config.environment:
+        return None
+    toolbox, directory, sandbox, day = (
+        assembly.toolbox,
+        assembly.guard.judge.workspace,
+        assembly.guard.sandbox,
+        date.today(),
+    )
+    has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
+    zones = sandbox.zones if toolbox.offers else None
+
+    def tell() -> str:
+        system = os.uname()
+        environment = Environment(
+            directory=directory,
+            branch=branch,
+            zones=None if zones is None else tuple(map(_declared, zones)),
+            commands=_command_view(sandbox) if has_shell else None,
+            system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
+            day=day,
+            read_only=toolbox.read_only,
+        )
+        return environment.paragraph()
+
+    return keep((directory, branch, zones, has_shell and sandbox.isolation, day, toolbox.read_only), tell)
+
+
+def _declared(zone: Zone) -> Zone:
+    """The zone where its worker has it, also if its folder is missing and another stands for it."""
+    return replace(zone, path=zone.stands_for) if zone.stands_for else zone
+
+
+def _command_view(sandbox: Sandbox) -> CommandView:
+    wanted = sandbox.isolation
+    found = isolation.isolation.isolation(wanted.level, where=wanted.where)
+    if found is None:
+        return CommandView(confined=False, network=True)
+    names = isolation.confinement.zone_names(sandbox.zones) if found.shows_names else ()
+    return CommandView(confined=True, network=wanted.network, names=names)
